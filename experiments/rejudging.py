@@ -30,18 +30,14 @@ ABSOLUTE_TOLERANCE = 1e-9
 def judged_again(session: Session, experiment: Experiment, verdict: Verdict) -> str | None:
     """What the judge says of the stored samples now, beside the stored verdict, as a clause.
 
-    None where no judge gave it, as for an experiment that broke.
+    A judge of another version than the sealed one is no check of the verdict, and is told as such. None where
+    no judge gave it, as for an experiment that broke.
     """
     try:
         spec = load_test_spec(session, experiment.id)
         if verdict.judge.get("name") != spec.judge:
             return None
         judge = load_judge(spec.judge)
-        if verdict.judge.get("version") != judge.version:
-            return (
-                f"not possible here: it is of {spec.judge} {verdict.judge.get('version')}, and version "
-                f"{judge.version} is installed"
-            )
         now = judge.verdict(*load_evidence(session, experiment.id))
     except AutoinferError as error:
         return f"not possible: {error.message.rstrip('.')}"
@@ -51,7 +47,13 @@ def judged_again(session: Session, experiment: Experiment, verdict: Verdict) -> 
         f"{name} is {_shown(stored)}, and comes to {_shown(again)}"
         for name, stored, again in _differing(verdict, now)
     ]
-    return f"the stored samples give another verdict: {'; '.join(found)}" if found else ALIKE
+    said = f"the stored samples give another verdict: {'; '.join(found)}" if found else ALIKE
+    if verdict.judge.get("version") == judge.version:
+        return said
+    return (
+        f"it is of {spec.judge} {verdict.judge.get('version')}, and version {judge.version} is installed; "
+        f"by that, {said}"
+    )
 
 
 def _differing(stored: Verdict, now: JudgeVerdict) -> Iterator[tuple[str, object, object]]:

@@ -30,6 +30,11 @@ the cache) or a digest of what stands beside it, not what runs; they are not com
 CLOCK_WORDS = frozenset({"mhz", "ghz", "hz", "clock", "clocks"})
 """Words of keys whose numbers are frequencies."""
 
+PACE_WORDS = CLOCK_WORDS | {"threads", "affinity", "cpus", "cores"}
+"""Words of keys that tell how fast something runs and not what it computes: nothing of a claim that is
+judged without timing. A reference that was scored before had other clocks, and often another share of the
+machine."""
+
 CLOCK_TOLERANCE = 0.03
 """Relative difference of the arms' median clocks up to which they count as equal, at most: as large as the
 default `min_effect`, so that no clock within it can make such an effect alone."""
@@ -70,16 +75,19 @@ def differences(
     changes: Collection[Change],
     pinned: Collection[str] = (),
     clock_tolerance: float = CLOCK_TOLERANCE,
+    *,
+    timed: bool = True,
 ) -> tuple[Difference, ...]:
     """What differs between the arms and no claimed change explains, by key.
 
     `pinned` are the resolved keys that the changed knobs pin, as the space declares them; clocks may differ
-    by `clock_tolerance`, relative.
+    by `clock_tolerance`, relative. Without `timed` nothing is compared that only tells how fast it ran.
     """
     before, after = _leaves_of(control), _leaves_of(candidate)
     found = []
     for key in sorted({*before, *after}):
-        if _tells_history(key) or explained(key, changes, pinned):
+        of_pace_alone = not timed and words(key) & PACE_WORDS
+        if of_pace_alone or _tells_history(key) or explained(key, changes, pinned):
             continue
         one, other = before.get(key, _Leaf()), after.get(key, _Leaf())
         if not _alike(key, one, other, clock_tolerance):

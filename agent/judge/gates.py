@@ -267,7 +267,8 @@ def confounders(
     control, candidate = (compared(evidence, arm, metric) for arm in (Arm.CONTROL, Arm.CANDIDATE))
     if not control or not candidate:
         return ()
-    return differences(control, candidate, evidence.changes, evidence.pinned_keys, clocks)
+    timed = metric not in SCORED_METRICS
+    return differences(control, candidate, evidence.changes, evidence.pinned_keys, clocks, timed=timed)
 
 
 def _sound(metric: Metric, value: float) -> bool:

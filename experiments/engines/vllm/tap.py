@@ -37,11 +37,13 @@ class LogitTap:
         self._read: dict[int, Tensor] = {}
         self._place: tuple[int, int, Sequence[int]] = (0, 0, ())
         self._next, self._turn = 0, 0
+        self._states_kept = False
 
     def listen(self) -> None:
-        """Keep the logits of what comes, and change nothing."""
+        """Keep the logits of what comes, and change nothing of what is generated."""
         self._text, self._calls = None, []
         self._install("compute_logits", self._model, self._compute_logits)
+        self._install("sample_tokens", self._runner, self._sample_tokens)
 
     def read_along(self, text: Sequence[int], drafts: str) -> None:
         """Make the request that comes next say `text`, which begins with its prompt."""
@@ -63,8 +65,10 @@ class LogitTap:
         listened to.
 
         A step computes one row for the token that it samples and, in another call, those of the prompt.
-        Raises `LookupError` when they are not there.
+        Raises `LookupError` when they are not there, or may be those of a drafter.
         """
+        if not self._states_kept:
+            raise LookupError("this version keeps the hidden states of a step where a drafter may write")
         found = [call for call in self._calls if len(call) > 1]
         if sum(map(len, found)) != rows:
             found = self._calls[1::2]
@@ -109,6 +113,20 @@ class LogitTap:
             0.0
         )
         return forced
+
+    def _sample_tokens(self, *arguments: Any, **named: Any) -> Any:
+        """Give a step hidden states that its drafter can't overwrite.
+
+        vLLM computes the logits of a prompt's positions after its drafter ran, and the graphs of both share
+        their memory: of a prompt that fits into a graph the drafter's states would be scored, while what is
+        generated is right (vllm-project/vllm, issue 53488; open in 0.33).
+        """
+        state = self._runner.execute_model_state
+        states = getattr(state, "hidden_states", None)
+        if states is not None:
+            self._runner.execute_model_state = state._replace(hidden_states=states.clone())
+        self._states_kept = states is not None
+        return self._saved[self._runner, "sample_tokens"](*arguments, **named)
 
     def _execute_model(self, scheduler_output: Any, *arguments: Any, **named: Any) -> Any:
         scheduled = scheduler_output.num_scheduled_tokens

@@ -115,4 +115,6 @@ def test_a_verdict_of_another_version_of_the_judge_is_not_held_against_this_one(
     monkeypatch.setattr("agent.judge.launch_interval.LaunchIntervalJudge.version", "999")
     with dispatched.database.read() as session:
         detail = experiment_detail(session, dispatched.experiment_id, judge=True)
-    assert "and version 999 is installed" in str(detail.judged_again)
+    assert str(detail.judged_again).endswith(f", and version 999 is installed; by that, {ALIKE}"), (
+        detail.judged_again
+    )

@@ -106,3 +106,18 @@ class TestVllmEngineOnGpu(EngineConformance):
         assert decoded.item == f"decode:{prefilled.item}"
         assert decoded.kl_nats is not None
         assert decoded.kl_nats < 0.01
+
+    def test_short_prompts_score_alike_with_a_drafter_in_the_graphs(self, setting: EngineSetting) -> None:
+        """vLLM would score a prompt that fits into a graph with its drafter's states (docs/vllm.md)."""
+        assert setting.drafting is not None
+        knobs: dict[str, KnobValue] = {"serving.graph_mode": "auto", "serving.max_sequences": 16}
+        documents = [setting.document(item, 40) for item in "abcdef"]
+        bits = []
+        for drafting in ({}, setting.drafting):
+            launch = setting.launch(**knobs, **drafting)
+            try:
+                bits.append([score.nll_bits for score in launch.score(documents, [])[0]])
+            finally:
+                launch.close()
+        plain, drafted = bits
+        assert drafted == pytest.approx(plain, rel=0.01)

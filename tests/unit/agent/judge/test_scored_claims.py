@@ -343,12 +343,29 @@ def test_no_evidence_and_one_arm_alone_are_inconclusive(metric: Metric) -> None:
 def test_arms_that_resolve_to_more_than_the_claimed_change_are_confounded_though_nothing_was_timed() -> None:
     _, _, experiment = judged(BITS, fewer_bits())
     launches = tuple(
-        replace(r, resolved={"weights": {"stored": "int4"}, "threads": 1 if r.arm == Arm.CONTROL else 2})
+        replace(r, resolved={"dtype": "float32" if r.arm == Arm.CONTROL else "bfloat16"})
         for r in experiment.launches
     )
     verdict = JUDGE.verdict(BITS, replace(experiment.evidence(), launches=launches))
     assert verdict.outcome == Outcome.CONFOUNDED
-    assert "threads is 1 in the control, 2 in the candidate" in verdict.reason
+    assert "dtype is float32 in the control, bfloat16 in the candidate" in verdict.reason
+
+
+@pytest.mark.parametrize("metric", sorted(SCORED_METRICS))
+def test_how_fast_the_arms_ran_confounds_no_claim_for_which_nothing_is_timed(metric: Metric) -> None:
+    """A reference scored earlier tells no clock, and had another share of the machine."""
+    plan = PLANS[metric]
+    _, before, experiment = judged(plan, LIGHTER)
+    clocks = {"gpu": {"sm_mhz": 1980, "memory_mhz": 2619}}
+    launches = tuple(
+        replace(r, resolved={"threads": 16}, environment={})
+        if r.arm == Arm.CONTROL
+        else replace(r, resolved={"threads": 32}, environment={"blocks": [{"before": clocks}]})
+        for r in experiment.launches
+    )
+    verdict = JUDGE.verdict(plan, replace(experiment.evidence(), launches=launches))
+    assert (verdict.outcome, verdict.reason) == (before.outcome, before.reason)
+    assert verdict.outcome != Outcome.CONFOUNDED
 
 
 def test_a_candidate_that_did_not_run_is_infeasible() -> None:

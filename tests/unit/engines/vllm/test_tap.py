@@ -6,7 +6,7 @@ tests.
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -106,16 +106,60 @@ def test_what_was_never_computed_is_told() -> None:
         tap.read_rows(4, 6)
 
 
-@pytest.mark.parametrize("sizes", [[1, 5], [1, 3, 1, 2], [1, 1]])
-def test_the_rows_of_a_prompt_are_told_from_the_one_that_is_sampled(sizes: list[int]) -> None:
-    runner = Runner()
+class Step(NamedTuple):
+    """What a runner keeps between the model and the sampler."""
+
+    hidden_states: torch.Tensor | None
+
+
+class OtherStep(NamedTuple):
+    """The same of a version that calls it otherwise."""
+
+    states: torch.Tensor
+
+
+@dataclass(eq=False)
+class PromptRunner(Runner):
+    """Samples a token, lets its drafter write where the states of the step lie, and computes the prompt's
+    rows from what is there then, as vLLM does."""
+
+    execute_model_state: Any = None
+
+    def prefill(self, places: list[int], kind: type[Step] | type[OtherStep] = Step) -> None:
+        shared = torch.tensor(places)
+        self.execute_model_state = kind(shared)
+        self.model.compute_logits(shared[-1:])
+        self.sample_tokens(shared)
+
+    def sample_tokens(self, drafted: torch.Tensor) -> None:
+        (states,), self.execute_model_state = self.execute_model_state, None
+        drafted.fill_(len(TEXT) - 1)
+        if len(states) > 1:
+            self.model.compute_logits(states[:-1])
+
+
+@pytest.mark.parametrize("chunks", [[[0, 1, 2, 3, 4, 5]], [[0, 1, 2, 3], [4, 5, 6]], [[0, 1]]])
+def test_the_rows_of_a_prompt_are_those_of_before_the_drafter_and_not_the_one_that_is_sampled(
+    chunks: list[list[int]],
+) -> None:
+    runner = PromptRunner()
     tap = LogitTap(runner, 0)
     tap.listen()
-    for number, size in enumerate(sizes):
-        runner.model.compute_logits(torch.zeros(size) if number % 2 == 0 else torch.ones(size))
+    for chunk in chunks:
+        runner.prefill(chunk)
     tap.remove()
-    rows = tap.prompt_rows(sum(sizes[1::2]))
-    assert torch.equal(rows, true_logits(1).expand(len(rows), VOCABULARY))
+    wanted = [true_logits(place) for chunk in chunks for place in chunk[:-1]]
+    assert torch.equal(tap.prompt_rows(len(wanted)), torch.stack(wanted))
+    assert set(vars(runner)) == {"model", "chosen", "execute_model_state"}
+
+
+def test_states_that_a_drafter_may_have_overwritten_are_not_scored() -> None:
+    runner = PromptRunner()
+    tap = LogitTap(runner, 0)
+    tap.listen()
+    runner.prefill([0, 1, 2], OtherStep)
+    with pytest.raises(LookupError, match="drafter may write"):
+        tap.prompt_rows(2)
 
 
 def test_nothing_of_the_tap_stays() -> None:
