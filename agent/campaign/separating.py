@@ -7,6 +7,7 @@ and none is followed up twice.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -34,7 +35,11 @@ from db.models import Experiment, Hypothesis, Verdict
 from db.states import VerdictOutcome
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Prediction
+from knowledge.figures import listed
 from knowledge.stored import SEPARATES, separates_of
+
+MANY = 3
+"""From so many tests on, where they are more than half of all, the same difference is no lever's."""
 
 CORNER = "corner"
 """Where a follow-up keeps over which corner its way goes (`agent.proposers.separation.Corner`)."""
@@ -138,10 +143,30 @@ def _queue(
             session,
             experiment,
             f"No follow-up can separate its causes: {found.why_not}. Make both arms alike there and test "
-            "again.",
+            f"again.{_of_many(session, experiment)}",
             (),
         )
     return tuple(queued)
+
+
+def _of_many(session: Session, experiment: Experiment) -> str:
+    """A sentence where the same keys have confounded test after test of a campaign; empty where not."""
+    query = (
+        select(Verdict.judge)
+        .join(Experiment, Experiment.id == Verdict.experiment_id)
+        .where(Experiment.campaign_id == experiment.campaign_id, Verdict.hypothesis_id.is_not(None))
+        .order_by(Verdict.id.desc())
+    )
+    told = [{str(each["key"]) for each in judge.get(CONFOUNDERS) or ()} for judge in session.scalars(query)]
+    often = Counter(key for keys in told for key in keys)
+    shared = sorted(key for key in told[0] if often[key] >= MANY and 2 * often[key] > len(told))
+    if not shared:
+        return ""
+    least = min(often[key] for key in shared)
+    return (
+        f" By now {least} of {len(told)} tests were confounded by {listed(shared)}: look for the cause in "
+        "the engine or the machine, for no lever's change explains it."
+    )
 
 
 def _tried(session: Session, campaign_id: int, label: str) -> tuple[Corner, ...]:

@@ -17,6 +17,7 @@ from experiments.job.drafting import check_drafting, drafter_identity
 from experiments.job.launching import OpenLaunch, RunningJob, Wanted
 from experiments.job.spec import AnyJob, TestJob
 from experiments.job.task_answers import graded_answers, task_identity
+from experiments.measurement.drafting_due import METHOD, is_drafting
 from experiments.measurement.evidence import SCORED_METRICS, Arm, Json, Metric, Stage
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
@@ -28,6 +29,9 @@ DISTRIBUTIONS_NAME = "distributions"
 SCORES_NAME = "scores.json"
 ANSWERS_NAME = "answers.jsonl"
 """What the reference answered to quality tasks, an item a line; there where it was asked any."""
+
+DRAFTED_SCORING = 2
+"""Counted up when scores of what drafts come out otherwise than before, so that kept ones are scored anew."""
 
 WEIGHTS_ITEM = "weights"
 """The item of a sample that tells bytes of weights."""
@@ -105,6 +109,7 @@ def evaluate_reference(
             "model": job.spec.model_fingerprint,
             **_elsewhere(job.spec),
             **task_identity(job, workload, part),
+            **({"drafted_scoring": DRAFTED_SCORING} if is_drafting(configuration.get(METHOD)) else {}),
             **drafter_identity(configuration),
         },
         parents,

@@ -221,6 +221,29 @@ def test_what_no_knob_fixes_is_said_and_nothing_is_queued(campaign: tuple[Databa
     assert told.text.endswith("Make both arms alike there and test again.")
 
 
+def test_what_confounds_test_after_test_is_told_as_no_lever_s(campaign: tuple[Database, int]) -> None:
+    """Ten of twelve tests of a night were confounded by one cause, and each said so of itself alone."""
+    database, campaign_id = campaign
+    texts = []
+    for before, after, kernel in ((32, 128, "marlin"), (128, 32, "marlin"), (32, 128, "machete")):
+        with database.write() as session:
+            pinned = propose(
+                session, campaign_id, {GROUP: before, KERNEL: kernel}, {GROUP: after, KERNEL: kernel}
+            )
+        assert run_recorded(database, campaign_id, pinned, "w4-g32", "w4-g128") is Outcome.CONFOUNDED
+        with database.read() as session:
+            texts.append(events.read(session, kinds=[EventKind.EXPERIMENT_CONFOUNDED])[-1].text)
+    assert [text.endswith("Make both arms alike there and test again.") for text in texts] == [
+        True,
+        True,
+        False,
+    ]
+    assert texts[-1].endswith(
+        "By now 3 of 3 tests were confounded by linear_kernel: look for the cause in the engine or the "
+        "machine, for no lever's change explains it."
+    )
+
+
 def test_a_follow_up_that_is_confounded_itself_is_not_followed_up(campaign: tuple[Database, int]) -> None:
     database, campaign_id = campaign
     with database.write() as session:
