@@ -75,7 +75,7 @@ class Stored:
     """What is known from earlier runs on this target, model and engine, medians in seconds; None: nothing.
 
     `loads`, `baselines` and `tests` count what the medians are of; `same_model` is False where loads are of
-    other models.
+    other models. `baseline_s` is without timing kernels alone.
     """
 
     load_s: float | None = None
@@ -184,7 +184,7 @@ def duration(
     `in_turn`: one launch is up at a time. `together`: as many load at once as are asked for, so that the
     launches of a sweep, or for noise, take the time of one load; else loads are added up, which is the most.
     The first load of all takes `first_load_more_s` more, where no load was measured here; `kernels_s` are
-    those of timing kernels alone before it, `compiles_s` as in `test_seconds`.
+    those of timing kernels alone before it, at most, `compiles_s` as in `test_seconds`.
     """
     load_s, load_basis = known_load(load, stored)
     told = known_request(request, stored)
@@ -197,14 +197,14 @@ def duration(
     if first_s:
         basis.insert(1, f"{first_s:.0f} s more for the first load, which builds what later ones find")
     if kernels_s:
-        basis.append(f"{kernels_s:.0f} s for timing kernels alone")
+        basis.append(f"{kernels_s:.0f} s at most for timing kernels alone")
     if compiles_s:
         basis.append(
             f"{compiles_s:.0f} s more a pair for what kernels compile, as they did when timed alone here"
         )
     if stored.baseline_s is not None:
-        baseline_s = stored.baseline_s
-        basis.append(f"a baseline of {baseline_s:.0f} s ({stored.baselines} measured here)")
+        baseline_s = stored.baseline_s + kernels_s
+        basis.append(f"a baseline of {stored.baseline_s:.0f} s ({stored.baselines} measured here)")
     if stored.test_s is not None:
         quick_s = min(quick_s, stored.test_s)
         most_s = max(most_s, stored.test_s)
@@ -218,9 +218,13 @@ imports, where the limit of the rest was reached because one kernel is compiled 
 (docs/results/h100-campaign.md)."""
 
 
-def kernels_seconds(engine: str, asked: bool, *, on_gpu: bool) -> float:
-    """Seconds of timing kernels alone before a baseline's loads; 0 where that is not done."""
-    return KERNELS_S if asked and on_gpu and times_kernels(engine) else 0.0
+def kernels_seconds(
+    engine: str, asked: bool, rows: int, timed: TimedKernels | None = None, *, on_gpu: bool
+) -> float:
+    """Seconds of timing kernels alone with so many rows before a baseline's loads, at most; 0 where that is
+    not done, or was `timed` here and left nothing."""
+    known = timed is not None and timed.timings.rows == rows and not timed.timings.is_unfinished
+    return KERNELS_S if asked and on_gpu and times_kernels(engine) and not known else 0.0
 
 
 def baseline_seconds(

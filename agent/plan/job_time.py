@@ -68,7 +68,7 @@ def job_seconds(spec: AnyJob, target: str, model: ModelFound, stored: Stored) ->
         noise = (spec.noise_launches, spec.noise_blocks)
         together = on_gpu and spec.at_once is None
         sweep = (len(spec.sweep), spec.sweep_blocks)
-        first_s += kernels_seconds(spec.engine, bool(spec.kernels), on_gpu=on_gpu)
+        first_s += kernels_seconds(spec.engine, bool(spec.kernels), workload.concurrency, on_gpu=on_gpu)
         return first_s + baseline_seconds(workload, *sweep, noise, load_s, request, together=together)
     if isinstance(spec, TestJob):
         plan = _plan(spec.plan)

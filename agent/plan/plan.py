@@ -275,7 +275,13 @@ def _duration(
         in_turn=in_turn,
         together=card.is_gpu and not in_turn,
         first_load_more_s=first_load_takes_more_s(spec.engine, on_gpu=card.is_gpu),
-        kernels_s=kernels_seconds(spec.engine, baseline.time_kernels, on_gpu=card.is_gpu),
+        kernels_s=kernels_seconds(
+            spec.engine,
+            baseline.time_kernels,
+            spec.plan.workload.concurrency,
+            stored.timed,
+            on_gpu=card.is_gpu,
+        ),
         compiles_s=0.0
         if stored.timed is None
         else stored.timed.pair_compiles_s(begun, configuration, in_turn=in_turn),

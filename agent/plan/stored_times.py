@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from agent.plan.duration import Stored
@@ -30,7 +30,7 @@ def stored_times(session: Session, target_key: str, fingerprint: str | None, eng
     loads = _loads(session, exact)
     same_model = bool(loads)
     loads = loads or _loads(session, ours)
-    baselines = _walls(session, exact, ExperimentKind.BASELINE)
+    baselines = _walls(session, exact, ExperimentKind.BASELINE, without=Stage.KERNELS)
     tests = _walls(session, exact, ExperimentKind.TEST)
     return Stored(
         load_s=median(loads) if loads else None,
@@ -75,9 +75,23 @@ def _loads(session: Session, of: tuple[ColumnElement[bool], ...]) -> list[float]
     return [each for each in session.scalars(query) if each is not None]
 
 
-def _walls(session: Session, of: tuple[ColumnElement[bool], ...], kind: ExperimentKind) -> list[float]:
+def _walls(
+    session: Session,
+    of: tuple[ColumnElement[bool], ...],
+    kind: ExperimentKind,
+    without: Stage | None = None,
+) -> list[float]:
+    """Seconds of experiments of a kind, less those of the stage `without`."""
+    stage_s = (
+        select(func.coalesce(func.sum(StageRun.wall_s), 0.0))
+        .where(
+            StageRun.experiment_id == Experiment.id, StageRun.stage == (without.value if without else None)
+        )
+        .correlate(Experiment)
+        .scalar_subquery()
+    )
     query = (
-        select(Experiment.wall_s)
+        select(Experiment.wall_s - stage_s)
         .join(Campaign, Experiment.campaign_id == Campaign.id)
         .where(
             *of,

@@ -3,8 +3,9 @@
     python -m tests.device.campaigns_page OUT --title "A campaign on the 9B shape" --date 2026-11-24 \\
         --command "…" --samples docs/results/campaigns/h200-9b --out docs/results/h200-campaign.md
 
-A campaign that ran alone lies in OUT/own alone. Everything is read from the databases by `autoinfer …
---json`; the samples behind it go to CSV files beside, without the gaps between tokens.
+A campaign that ran alone lies in OUT/own alone, and one that came after it in the same database (`--then
+C-2`) is told after it. Everything is read from the databases by `autoinfer … --json`; the samples of times
+behind it go to CSV files beside, without the gaps between tokens.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ class Course:
     experiments: tuple[Any, ...]
 
     @classmethod
-    def of(cls, folder: Path, name: str) -> Course:
-        """Read the only campaign of a database."""
-        rows = asked(folder, "experiments", "--campaign", "C-1", "--limit", "5000")["items"]
+    def of(cls, folder: Path, name: str, campaign: str = "C-1") -> Course:
+        """Read a campaign of a database."""
+        rows = asked(folder, "experiments", "--campaign", campaign, "--limit", "5000")["items"]
         shown = [asked(folder, "show", row["id"], "--samples") for row in rows]
         return cls(
             name,
-            asked(folder, "show", "C-1"),
-            asked(folder, "summary"),
+            asked(folder, "show", campaign),
+            asked(folder, "summary", "--campaign", campaign),
             tuple(sorted(shown, key=lambda each: str(each["id"]))),
         )
 
@@ -56,25 +57,33 @@ class Course:
         began = datetime.fromisoformat(self.campaign["started_at"])
         return (datetime.fromisoformat(moment) - began).total_seconds()
 
-    def rows(self) -> list[str]:
-        """A line a finished experiment: when it ended, what it changed, what came of it."""
-        lines = []
+    @property
+    def on_several(self) -> bool:
+        """Whether its experiments ran on more than one device."""
+        return len({each["device"] for each in self.experiments}) > 1
+
+    def table(self) -> list[str]:
+        """A line a finished experiment: when it ran, on what, what it changed, what came of it."""
+        on = ["on"] if self.on_several else []
+        names = ["experiment", "begun after", "ended after", *on, "kind", "change"]
+        names += ["predicted, 80 %", "measured, 95 %", "outcome", "why"]
+        lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
         for each in self.experiments:
             if each["finished_at"] is None:
                 continue
             change = ", ".join(f"`{c['knob']}` {c['before']} → {c['after']}" for c in each["change"]) or "—"
-            effect, predicted = each["effect"], each["predicted"]
-            ended = _clock(self.since_start_s(each["finished_at"]))
-            cells = (
+            cells = [
                 each["id"],
-                ended,
+                _clock(self.since_start_s(each["started_at"])),
+                _clock(self.since_start_s(each["finished_at"])),
+                *([each["device"].rpartition("/")[2]] if on else []),
                 each["kind"],
                 change,
-                _percent(predicted),
-                _percent(effect),
+                _percent(each["predicted"]),
+                _percent(each["effect"]),
                 each["outcome"] or each["state"],
-                each["failure"] or each["reason"] or "",
-            )
+                each["failure"] or f"{each['reason'] or ''}{_by_another_judge(each['judged_again'])}",
+            ]
             lines.append(f"| {' | '.join(cells)} |")
         return lines
 
@@ -103,14 +112,29 @@ def _clock(seconds: float) -> str:
 
 
 def _percent(effect: Any) -> str:
+    """An effect, in percent; of shares, of which more is better, in points, as all pages have it."""
     if effect is None or effect.get("relative") is None:
         return "—"
+    is_share = effect["metric"] == "task_correct"
     figures = [effect["relative"], effect.get("low"), effect.get("high")]
-    told = [f"{100 * each:+.1f}".replace("-", "−") for each in figures if each is not None]
-    return f"{told[0]} %" + (f" [{told[1]}, {told[2]}]" if len(told) == 3 else "")
+    signed = [-each if is_share else each for each in figures if each is not None]
+    low_first = [signed[0], *sorted(signed[1:])]
+    told = [f"{100 * each:+.1f}".replace("-", "−") for each in low_first]
+    unit = "points" if is_share else "%"
+    return f"{told[0]} {unit}" + (f" [{told[1]}, {told[2]}]" if len(told) == 3 else "")
 
 
-def page(courses: list[Course], title: str, date: str, command: str, files: list[Path]) -> str:
+def _by_another_judge(judged_again: str | None) -> str:
+    """What a judge of another version than the sealed one says of the samples, where it differs."""
+    differs = (
+        judged_again is not None and "is installed" in judged_again and "another verdict" in judged_again
+    )
+    return f" Judged again: {judged_again}." if differs else ""
+
+
+def page(
+    courses: list[Course], title: str, date: str, command: str, files: list[Path], note: str | None
+) -> str:
     """The whole page."""
     first = courses[0].campaign
     gpu = first["gpu"] or {}
@@ -124,7 +148,9 @@ def page(courses: list[Course], title: str, date: str, command: str, files: list
         "",
         f"{date}; {first['model']} on {gpu.get('name', first['target'])}, driver "
         f"{gpu.get('driver', 'not told')}; {ran}. Made by `{command}`, then "
-        f"`python -m tests.device.campaigns_page`. Samples: {', '.join(f'`{each}`' for each in files)}.",
+        "`python -m tests.device.campaigns_page`. Samples of times: "
+        f"{', '.join(f'`{each}`' for each in files)}.",
+        *(["", note] if note else []),
     ]
     for course in courses:
         best, spent = course.summary["best"], course.summary["spent"]
@@ -141,9 +167,7 @@ def page(courses: list[Course], title: str, date: str, command: str, files: list
             f"- Supported: {course.summary['supported']['sentence']}",
             f"- Surprises: {course.summary['surprised']['sentence']}",
             "",
-            "| experiment | ended after | kind | change | predicted, 80 % | measured, 95 % | outcome | why |",
-            "|---|---|---|---|---|---|---|---|",
-            *course.rows(),
+            *course.table(),
         ]
     return "\n".join(told) + "\n"
 
@@ -159,17 +183,23 @@ def main() -> None:
     parser.add_argument("--command", required=True)
     parser.add_argument("--samples", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--note", help="what a reader has to know before the figures")
+    parser.add_argument("--then", metavar="C-ID", action="append", default=[])
     given = parser.parse_args()
     names = {"own": "By the agent", "random": "By random search"}
     ran = [which for which in names if (given.folder / which).is_dir()]
     courses = [Course.of(given.folder / which, names[which]) for which in ran]
+    courses += [
+        Course.of(given.folder / "own", f"Then {each}, on what was known by then", each)
+        for each in given.then
+    ]
     files = []
     given.samples.parent.mkdir(parents=True, exist_ok=True)
-    for course, which in zip(courses, ran, strict=True):
+    for course, which in zip(courses, [*ran, *map(str.lower, given.then)], strict=True):
         files.append(given.samples.with_name(f"{given.samples.name}-{which}.csv"))
         with files[-1].open("w", newline="") as file:
             csv.writer(file).writerows([COLUMNS, *course.samples()])
-    given.out.write_text(page(courses, given.title, given.date, given.command, files))
+    given.out.write_text(page(courses, given.title, given.date, given.command, files, given.note))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from agent.plan.duration import (
+    KERNELS_S,
     Duration,
     Request,
     Stored,
@@ -18,9 +19,11 @@ from agent.plan.duration import (
     kernels_seconds,
     pair_seconds_of,
 )
+from agent.surrogate.timed_kernels import TimedKernels
 from configs.campaign import load_campaign
 from configs.hardware import load_hardware_profile
 from configs.models import load_model_profile
+from experiments.engines.kernel_timings import KernelTiming, KernelTimings, PartTiming
 
 SPEC = load_campaign("default")
 NINE = load_model_profile("qwen3.5-9b")
@@ -119,16 +122,28 @@ def test_the_first_load_of_all_is_told_apart_until_loads_were_measured_here() ->
 
 
 def test_timing_kernels_alone_is_of_the_baseline_where_it_is_done_and_told() -> None:
-    timed = kernels_seconds("vllm", True, on_gpu=True)
-    without = [
-        kernels_seconds(*how, on_gpu=gpu) for *how, gpu in (("vllm", True, False), ("vllm", False, True))
-    ]
-    assert [*without, kernels_seconds("reference", True, on_gpu=True)] == [0.0, 0.0, 0.0]
+    timed = kernels_seconds("vllm", True, 1, on_gpu=True)
+    on_cpu, unasked, of_another = (
+        kernels_seconds("vllm", True, 1, on_gpu=False),
+        kernels_seconds("vllm", False, 1, on_gpu=True),
+        kernels_seconds("reference", True, 1, on_gpu=True),
+    )
+    assert (on_cpu, unasked, of_another) == (0.0, 0.0, 0.0)
     found = told(kernels_s=timed)
     assert found.baseline_s - told().baseline_s == timed > 0
-    assert f"{timed:.0f} s for timing kernels alone" in found.basis
+    assert f"{timed:.0f} s at most for timing kernels alone" in found.basis
     measured = Stored(baseline_s=200.0, baselines=1)
-    assert told(kernels_s=timed, stored=measured).baseline_s == 200.0, "what was measured has it in it"
+    assert told(kernels_s=timed, stored=measured).baseline_s == 200.0 + timed
+
+
+def test_kernels_that_were_all_timed_here_take_no_time_again() -> None:
+    def part(left: bool) -> KernelTiming:
+        return KernelTiming({}, (PartTiming("qkv_proj", 1, untimed="It was late.", left=left),))
+
+    whole, cut = (TimedKernels(KernelTimings(4, "how", part(False), (part(left),))) for left in (False, True))
+    assert kernels_seconds("vllm", True, 4, whole, on_gpu=True) == 0.0
+    assert kernels_seconds("vllm", True, 4, cut, on_gpu=True) == KERNELS_S
+    assert kernels_seconds("vllm", True, 1, whole, on_gpu=True) == KERNELS_S, "of other rows"
 
 
 def test_requests_at_once_share_the_time_of_a_block() -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.plan.begin import known_times
 from agent.plan.duration import Stored
 from agent.plan.stored_times import stored_times
-from db.models import Campaign
+from db.models import Campaign, Experiment, StageRun
+from db.states import ExperimentKind, ExperimentState
+from experiments.measurement.evidence import Stage
 from tests.history.campaign_history import History, a_full_history
 
 
@@ -36,6 +39,33 @@ def test_medians_are_of_this_target_model_and_engine(history: History) -> None:
         assert (found.test_s, found.baseline_s) == (42.0, None)
         assert found.tpot_ms is not None
         assert of(session, target="cpu:another") == of(session, engine="vllm") == Stored(same_model=False)
+
+
+def test_a_baseline_is_told_without_the_timing_of_kernels_alone(history: History) -> None:
+    with history.database.write() as session:
+        campaign = session.get_one(Campaign, 1)
+        arms = select(Experiment.control_configuration_id, Experiment.candidate_configuration_id).limit(1)
+        control, candidate = session.execute(arms).one()
+        for wall_s, kernels_s in ((259.0, 91.0), (100.0, None)):
+            baseline = Experiment(
+                campaign_id=campaign.id,
+                kind=ExperimentKind.BASELINE,
+                state=ExperimentState.DONE,
+                wall_s=wall_s,
+                target=campaign.target,
+                control_configuration_id=control,
+                candidate_configuration_id=candidate,
+                plan={},
+            )
+            session.add(baseline)
+            session.flush()
+            runs = {Stage.SWEEP: 20.0} if kernels_s is None else {Stage.SWEEP: 30.0, Stage.KERNELS: kernels_s}
+            for stage, stage_s in runs.items():
+                session.add(StageRun(experiment_id=baseline.id, attempt=1, stage=stage.value, wall_s=stage_s))
+        session.flush()
+        found = of(session)
+        session.rollback()
+    assert (found.baseline_s, found.baselines) == ((168.0 + 100.0) / 2, 2)
 
 
 def test_another_models_loads_are_told_as_such(history: History) -> None:
