@@ -267,6 +267,23 @@ def test_an_empty_database_says_what_to_do(tmp_path: Path) -> None:
         database.close()
 
 
+def test_one_pair_that_was_timed_is_not_said_to_be_untimed(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    timed, untimed = (
+        history.judge(history.propose({"serving.threads": threads}), VerdictOutcome.REFUTED, effect=effect)
+        for threads, effect in ((1, (-0.1, -0.1, -0.1)), (16, None))
+    )
+    with history.database.write() as session:
+        verdict = session.scalars(select(Verdict).where(Verdict.experiment_id == timed.experiment_id)).one()
+        verdict.interval_low_log = verdict.interval_high_log = None
+    app = create_app(Settings(data_dir=tmp_path), history.database)
+    with TestClient(app, base_url=BASE) as client:
+        pages = [client.get(f"/experiments/E-{each.experiment_id:04}").text for each in (timed, untimed)]
+    history.close()
+    said = ("too few pairs for an interval", "nothing was timed")
+    assert [[words in page for words in said] for page in pages] == [[True, False], [False, True]]
+
+
 def test_more_experiments_take_no_more_statements(tmp_path: Path) -> None:
     found = []
     for count in (3, 30):
