@@ -81,6 +81,8 @@ class QualityReport:
     tasks_to_come: bool = False
     by_task: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     latency_only: bool = False
+    since_screen: Bound | None = None
+    """The net loss of the candidate against its own screen, which scored the same weights served plainly."""
 
     @property
     def unpaired_tasks(self) -> tuple[str, ...]:
@@ -238,6 +240,15 @@ def quality_report(plan: StoppingPlan, evidence: Evidence) -> QualityReport:
         tasks_to_come=bool(asked) and not evaluated,
         by_task=by_task if evaluated else {},
         latency_only=plan.latency_only,
+        since_screen=_since_screen(plan, evidence, tasks[Arm.CANDIDATE]) if evaluated else None,
+    )
+
+
+def _since_screen(plan: StoppingPlan, evidence: Evidence, evaluated: Mapping[str, float]) -> Bound | None:
+    screened = by_item(evidence, Arm.CANDIDATE, Metric.TASK_CORRECT, (Stage.SCREEN,))
+    lost, gained, items = lost_and_gained(screened, evaluated)
+    return task_bound(
+        lost=lost, gained=gained, items=items, margin_points=plan.margins.task_points, alpha=plan.alpha
     )
 
 

@@ -6,6 +6,7 @@ import math
 from statistics import fmean
 
 from agent.judge.costs import Spending
+from agent.judge.noninferiority import Bound, Quality
 from agent.judge.reading import Reading
 from agent.judge.sequence import MOST_TOLD_PAIRS, pairs_to_settle
 from experiments.measurement.evidence import Metric
@@ -99,7 +100,18 @@ def too_small(plan: StoppingPlan, reading: Reading) -> str:
 
 def quality_worse(reading: Reading) -> str:
     """Why it is refuted by its quality."""
-    return f"The quality is worse than allowed: {reading.quality.sentence()}{_untimed(reading)}."
+    worse = f"The quality is worse than allowed: {reading.quality.sentence()}{_untimed(reading)}"
+    return f"{worse}{_since_screen(reading.quality.since_screen)}."
+
+
+def _since_screen(found: Bound | None) -> str:
+    """That it is not the weights: they were scored before, served plainly, and solved more."""
+    if found is None or found.state is not Quality.WORSE:
+        return ""
+    return (
+        f"; the same weights solved {found.difference:.1f} points more of {found.count} items when they were "
+        "screened, served plainly, so look at how they are served here, or at how that is scored"
+    )
 
 
 def quality_undecided(reading: Reading) -> str:

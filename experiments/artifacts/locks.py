@@ -20,9 +20,14 @@ class Locks:
         """Wait until nobody holds it alone, and hold it beside others."""
         self._hold(digest, fcntl.LOCK_SH)
 
-    def exclude(self, digest: str) -> None:
-        """Wait until nobody else holds it, and hold it alone."""
-        self._hold(digest, fcntl.LOCK_EX)
+    def try_exclude(self, digest: str) -> bool:
+        """Hold it alone; False, and not held at all, where somebody else holds it."""
+        try:
+            self._hold(digest, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.release(digest)
+            return False
+        return True
 
     def release(self, digest: str) -> None:
         """Let go of it; nothing where it is not held."""

@@ -50,6 +50,9 @@ _LOG = logging.getLogger(__name__)
 _BUILDING = ".building"
 _LOCKS = ".locks"
 
+AGAIN_S = 0.2
+"""Seconds after which an artifact that is held and damaged is looked at again."""
+
 Builder = Callable[[Path], None]
 """Writes the files of an artifact into the empty folder it is given."""
 
@@ -105,10 +108,10 @@ class ArtifactStore:
         """The artifact from the shared store, in its place here and held; None when that has none either."""
         if self._shared is None or self._shared.manifest(key.digest) is None:
             return None
-        with self._in_words():
-            self._locks.exclude(key.digest)
+        if (found := self._made_meanwhile(key)) is not None:
+            return found
         try:
-            found = self._verified(key) or self._fetch(key)
+            found = self._fetch(key)
         except BaseException:
             self._locks.release(key.digest)
             raise
@@ -144,20 +147,39 @@ class ArtifactStore:
         if (found := self.get(key)) is not None:
             self._share(key, built=False)
             return found
-        with self._in_words():
-            self._locks.exclude(key.digest)
+        if (found := self._made_meanwhile(key)) is not None:
+            return found
         try:
-            with self._in_words():
-                found = self._verified(key)
-            if found is None:
-                found = self._build(key, builder)
-                if not self._share(key, built=True):  # another host was first: all use what it built
-                    found = self._fetch(key) or found
+            found = self._build(key, builder)
+            if not self._share(key, built=True):  # another host was first: all use what it built
+                found = self._fetch(key) or found
             self._locks.share(key.digest)
         except BaseException:
             self._locks.release(key.digest)
             raise
         return found
+
+    def _made_meanwhile(self, key: ArtifactKey) -> StoredArtifact | None:
+        """Wait while another process makes the artifact, and return it, held beside others; or None, and hold
+        its lock alone.
+
+        Whoever made it keeps it for as long as its job runs, so its lock is never waited for alone: only
+        where what is held is damaged is it asked for again and again.
+        """
+        try:
+            with self._in_words():
+                while not self._locks.try_exclude(key.digest):
+                    self._locks.share(key.digest)  # once it is made, or whoever made it has failed
+                    if (found := self._verified(key)) is not None:
+                        return found
+                    self._locks.release(key.digest)
+                    time.sleep(AGAIN_S)
+                if (found := self._verified(key)) is not None:
+                    self._locks.share(key.digest)
+                return found
+        except BaseException:
+            self._locks.release(key.digest)
+            raise
 
     def list(self) -> list[StoredArtifact]:
         """Return all artifacts, least recently used first; damaged ones (by sizes) say what is wrong."""

@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +17,8 @@ from experiments.kill_points import KILL_VARIABLE, KillPoint
 from tests.integration.artifacts.building import CONTENT, KEY, write
 
 REPOSITORY = Path(__file__).parents[3]
+
+PATIENCE_S = 30
 
 
 def builder_process(root: Path, *words: str, **environment: str) -> subprocess.Popen[str]:
@@ -100,11 +103,50 @@ def test_two_workers_build_one_artifact_once(root: Path):
     assert builds(root) == 1
 
 
+def wait_until_it_waits(process: subprocess.Popen[str], root: Path) -> None:
+    """Until a process has the artifact's lock open, which it wants and does not get."""
+    lock = str(root / ".locks" / KEY.digest)
+    for _ in range(PATIENCE_S * 20):
+        opened = [os.path.realpath(each) for each in Path(f"/proc/{process.pid}/fd").iterdir()]
+        if lock in opened:
+            return
+        time.sleep(0.05)
+    process.kill()
+    raise AssertionError("it never asked for the lock")
+
+
+def test_what_a_worker_built_is_used_by_who_waited_for_it_while_the_worker_goes_on(root: Path):
+    """On two GPUs one job waited two minutes for the end of the other, whose checkpoint was long built."""
+    waiting: list[subprocess.Popen[str]] = []
+
+    def build(folder: Path) -> None:
+        waiting.append(builder_process(root))
+        wait_until_it_waits(waiting[0], root)
+        write(folder)
+
+    with ArtifactStore(root) as store:
+        assert store.build(KEY, build).built
+        with waiting[0] as other:
+            assert other.communicate(timeout=PATIENCE_S)[0] == "reused\n"
+    assert not (root / ".log").exists(), "it built nothing"
+
+
+def test_what_is_damaged_and_in_use_is_built_again_once_it_is_let_go_of(root: Path):
+    with ArtifactStore(root) as store:
+        cut_off(store.build(KEY, write).path.parent)
+        with builder_process(root) as other:
+            with pytest.raises(subprocess.TimeoutExpired):
+                other.communicate(timeout=2)
+            store.close()
+            assert other.communicate(timeout=PATIENCE_S)[0] == "built\n"
+
+
 def test_a_worker_goes_on_when_the_one_it_waits_for_is_killed(root: Path):
     with builder_process(root, "wait") as first:
         assert first.stdout is not None
         assert first.stdout.readline() == "building\n"
         with builder_process(root) as second:
+            wait_until_it_waits(second, root)
             first.kill()
             assert second.communicate()[0] == "built\n"
     assert builds(root) == 2

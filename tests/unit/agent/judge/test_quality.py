@@ -169,6 +169,20 @@ def test_a_gain_whose_quality_could_not_be_measured_is_never_supported(
         assert enough.outcome == (Outcome.SUPPORTED if bits_log == 0 else Outcome.REFUTED)
 
 
+@pytest.mark.parametrize("lost_before", [0, 150])
+def test_items_that_were_solved_when_the_weights_were_screened_are_not_blamed_on_the_weights(
+    lost_before: int,
+) -> None:
+    """Scores that vLLM took of its drafter looked like a ruined model: 8.8 % in place of 87.8 %."""
+    screened = evidence(Truth(tasks_lost=lost_before), PLAN, Stage.SCREEN)
+    served = evidence(Truth(tasks_lost=150), PLAN, Stage.EVALUATE)
+    both = replace(served, launches=(*screened.launches, *served.launches))
+    verdict = LaunchIntervalJudge().verdict(PLAN, both)
+    assert (verdict.outcome, "tasks −" in verdict.reason) == (Outcome.REFUTED, True)
+    told = "the same weights solved 75.0 points more of 200 items when they were screened, served plainly"
+    assert (told in verdict.reason) is (lost_before == 0), verdict.reason
+
+
 def with_kl(found: Evidence, nats: float, spread: float = 0.0) -> Evidence:
     """The evidence with a KL of each document of the candidate, around `nats`."""
     launches = []
