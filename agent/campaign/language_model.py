@@ -173,6 +173,7 @@ class LanguageModel:
                 labels,
                 desk.view.incumbent,
                 asked=MOST_ASKED,
+                min_effect=desk.view.min_effect,
                 prompt_tokens=spec.prompt_tokens,
                 answer_tokens=spec.answer_tokens,
                 seed=desk.facts.spec.seed % 2**31,

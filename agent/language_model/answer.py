@@ -26,10 +26,10 @@ from pydantic import (
 
 from agent.language_model.instructing import instructs
 from agent.language_model.question import (
-    LEAST_GAIN_PERCENT,
     MOST_BUILT_ON,
     MOST_CHANGES,
     MOST_GAIN_PERCENT,
+    MOST_GIVE_OR_TAKE_PERCENT,
     MOST_WORDS,
 )
 from agent.language_model.quoting import plain
@@ -39,6 +39,9 @@ from experiments.space.knob import Knob, is_among, written
 
 Z_80 = 1.2816
 """Half width of the 80 % interval of a normal, in standard deviations."""
+
+ROUNDED = 1e-6
+"""Shares are written in percent with four places: so far off one may be."""
 
 LEAST_SPREAD_LOG = 0.01
 """A prediction is not taken as closer than this, as a user's is not."""
@@ -62,9 +65,8 @@ class ProposalSaid(_Said):
     change: dict[_Word, StrictBool | StrictInt | StrictFloat | _Word] = Field(
         min_length=1, max_length=MOST_CHANGES
     )
-    least_gain_percent: float = Field(strict=True)
     gain_percent: float = Field(strict=True)
-    most_gain_percent: float = Field(strict=True)
+    give_or_take_percent: float = Field(strict=True)
     min_effect_percent: float = Field(strict=True)
     refuted_if: StrictStr = Field(min_length=1, max_length=MOST_WORDS)
     rationale: StrictStr = Field(min_length=1, max_length=MOST_WORDS)
@@ -260,31 +262,31 @@ def _of_the_knob(value: KnobValue, knob: Knob) -> KnobValue | None:
 
 
 def _prediction(said: ProposalSaid) -> Prediction:
-    least, mean, most = (
-        _log_of(name, getattr(said, name))
-        for name in ("least_gain_percent", "gain_percent", "most_gain_percent")
-    )
-    if not most <= mean <= least:
-        raise _No("The prediction does not lie inside its own interval.")
-    return Prediction(log_ratio_mean=mean, log_ratio_sd=max(LEAST_SPREAD_LOG, (least - most) / (2 * Z_80)))
+    gain, width = said.gain_percent, said.give_or_take_percent
+    if not 0 < gain <= MOST_GAIN_PERCENT:
+        raise _No(f"gain_percent is {gain:g}, which is no gain of more than 0 to {MOST_GAIN_PERCENT:g} %.")
+    if not 0 <= width <= MOST_GIVE_OR_TAKE_PERCENT:
+        raise _No(
+            f"give_or_take_percent is {width:g}, and from 0 to {MOST_GIVE_OR_TAKE_PERCENT:g} it may be."
+        )
+    least, most = _log_of(gain - width), _log_of(min(gain + width, MOST_GAIN_PERCENT))
+    spread = (least - most) / (2 * Z_80)
+    return Prediction(log_ratio_mean=_log_of(gain), log_ratio_sd=max(LEAST_SPREAD_LOG, spread))
 
 
-def _log_of(name: str, gain_percent: float) -> float:
+def _log_of(gain_percent: float) -> float:
     """The log of the time over what it was, of a gain in percent: less than 0 where it gets faster."""
-    if not math.isfinite(gain_percent) or not LEAST_GAIN_PERCENT <= gain_percent <= MOST_GAIN_PERCENT:
-        bounds = f"from {LEAST_GAIN_PERCENT:g} to {MOST_GAIN_PERCENT:g} %"
-        raise _No(f"{name} is {gain_percent:g}, which is no gain {bounds}.")
     return math.log1p(-gain_percent / 100)
 
 
 def _min_effect(said: ProposalSaid, least: float) -> float:
     share = said.min_effect_percent / 100
-    if not least - 1e-12 <= share < 1:
+    if not least - ROUNDED <= share < 1:
         raise _No(
             f"min_effect_percent is {said.min_effect_percent:g}, and from {100 * least:g} on is worth it."
         )
     share = max(least, share)
-    if said.gain_percent < 100 * share - 1e-9:
+    if said.gain_percent / 100 < share - ROUNDED:
         raise _No(
             f"It predicts a gain of {said.gain_percent:g} % where at least {100 * share:g} % is worth "
             "having: it refutes itself."

@@ -22,9 +22,16 @@ MOST_WORDS = 600
 MOST_BUILT_ON = 8
 """Findings that one hypothesis may name."""
 
-LEAST_GAIN_PERCENT, MOST_GAIN_PERCENT = -1000.0, 99.0
-"""No change is believed to add or to take away more of the time. Gains are asked for, more than 0 where it
-gets faster: a small model that was asked for signed changes wrote losses alone."""
+LEAST_WORDS = 20
+"""Characters of either that are asked for: a small model was content with one word, which says nothing."""
+
+MOST_GAIN_PERCENT = 99.0
+"""No change is believed to take away more of the time. Gains are asked for, more than 0 where it gets faster:
+a small model that was asked for signed changes wrote losses alone."""
+
+MOST_GIVE_OR_TAKE_PERCENT = 1000.0
+"""Nor is any prediction believed to be less sure than this. Half a width is asked for: a small model that was
+asked for both ends wrote predictions beside their own interval."""
 
 SYSTEM = (
     "You propose hypotheses to an agent that makes a language model answer faster on given hardware. Each is "
@@ -36,20 +43,20 @@ SYSTEM = (
 """What the endpoint is told of its part."""
 
 FORM = (
-    'The object is {"hypotheses": [...]} with at most ASKED entries, the most promising first, each of them '
-    '{"rationale": TEXT, "change": {KNOB: VALUE, ...}, "least_gain_percent": NUMBER, "gain_percent": NUMBER, '
-    '"most_gain_percent": NUMBER, "min_effect_percent": NUMBER, "refuted_if": TEXT, "builds_on": [ID, ...]}. '
-    "rationale: why, in at most four sentences with the numbers of the data that speak for it. "
+    'The object is {"hypotheses": [...]} with at most ASKED entries, the most promising first, each of '
+    'them {"rationale": TEXT, "change": {KNOB: VALUE, ...}, "gain_percent": NUMBER, '
+    '"give_or_take_percent": NUMBER, "min_effect_percent": NUMBER, "refuted_if": TEXT, "builds_on": [ID, '
+    "...]}. rationale: why, in at most four sentences with the numbers of the data that speak for it. "
     "change: knobs of `knobs` alone and values to set, others than in `best`; a knob with `only_when` "
     "needs that knob at that value, which you set in the same change. gain_percent: how much less of the "
-    "metric's time the change takes, in percent of what `best` takes; more than 0, for what makes it slower "
-    "is not tested. least_gain_percent and most_gain_percent: the ends of an interval that holds the true "
-    "gain with a chance of 80 %, and gain_percent; the least may be less than 0. Judge the three yourself "
-    "for each change, from the data. min_effect_percent: the smallest gain that would be worth having, at "
-    "least `least_effect_percent` and at most gain_percent. refuted_if: which measurement would refute it, "
-    "in a sentence. builds_on: ids of `findings`, or an empty list. Repeat nothing of `verdicts`, "
-    "`ruled_out` and `waiting`, learn from why answers of yours were refused (`refused`), and propose fewer "
-    "rather than weak ones."
+    "metric's time the change takes, in percent of what `best` takes; at least `least_effect_percent`, "
+    "for what gains less is not worth a test. give_or_take_percent: how far off that may be, so that the "
+    "true gain lies within gain_percent give or take this with a chance of 80 %. Judge both yourself for "
+    "each change, from the data. min_effect_percent: the smallest gain that would be worth having, at "
+    "least `least_effect_percent` and at most gain_percent. refuted_if: which measurement would refute "
+    "it, in a sentence of its own. builds_on: ids of `findings`, or an empty list. Repeat nothing of "
+    "`verdicts`, `ruled_out` and `waiting`, learn from why answers of yours were refused (`refused`), "
+    "and propose fewer rather than weak ones."
 )
 """How an answer is made, where no schema holds it to that. It holds no figure that could be repeated."""
 
@@ -64,13 +71,14 @@ def question(
     best: Mapping[str, KnobValue],
     *,
     asked: int,
+    min_effect: float,
     prompt_tokens: int,
     answer_tokens: int,
     seed: int,
     timeout_s: float,
 ) -> tuple[Question, Digest]:
-    """The question for at most `asked` hypotheses on top of `best`, within so many tokens, and the digest in
-    it.
+    """The question for at most `asked` hypotheses on top of `best`, each worth `min_effect` (a share) or
+    more, within so many tokens, and the digest in it.
 
     Raises `UsageError` where the least that must be told does not fit.
     """
@@ -78,21 +86,27 @@ def question(
     around = f"{form}\n<data>\n\n</data>\n{END}"
     found = digest(known, prompt_tokens - tokens_of(SYSTEM + around))
     user = f"{form}\n<data>\n{found.text}\n</data>\n{END}"
-    return Question(SYSTEM, user, schema(knobs, findings, best, asked), answer_tokens, seed, timeout_s), found
+    form_of_answer = schema(knobs, findings, best, asked, min_effect)
+    return Question(SYSTEM, user, form_of_answer, answer_tokens, seed, timeout_s), found
 
 
 def schema(
-    knobs: Sequence[Knob], findings: Sequence[str], best: Mapping[str, KnobValue], asked: int
+    knobs: Sequence[Knob],
+    findings: Sequence[str],
+    best: Mapping[str, KnobValue],
+    asked: int,
+    min_effect: float,
 ) -> dict[str, Json]:
     """The JSON schema of an answer: knobs by name, each with its own values but that of the best so far, and
     findings by id.
 
-    Its fields stand in the order in which they are best written: the reason first, the interval from low to
-    high. It bounds a number no closer than any change is bounded: where the sign that a model was about to
-    write is not allowed, a small one writes blanks, which servers let stand, until its time is up.
+    Its fields stand in the order in which they are best written, the reason first. What the reader refuses
+    is not allowed here either, as far as a schema can say it: engines that hold an answer to it can then
+    write nothing else.
     """
-    number: Json = {"type": "number", "minimum": LEAST_GAIN_PERCENT, "maximum": MOST_GAIN_PERCENT}
-    words: Json = {"type": "string", "minLength": 1, "maxLength": MOST_WORDS}
+    worth: Json = {"type": "number", "minimum": round(100 * min_effect, 4), "maximum": MOST_GAIN_PERCENT}
+    width: Json = {"type": "number", "minimum": 0, "maximum": MOST_GIVE_OR_TAKE_PERCENT}
+    words: Json = {"type": "string", "minLength": LEAST_WORDS, "maxLength": MOST_WORDS}
     values = {each.name: _other_values(each, best.get(each.name)) for each in knobs}
     change: dict[str, Json] = {
         "type": "object",
@@ -105,10 +119,9 @@ def schema(
         {
             "rationale": words,
             "change": change,
-            "least_gain_percent": number,
-            "gain_percent": number,
-            "most_gain_percent": number,
-            "min_effect_percent": number,
+            "gain_percent": worth,
+            "give_or_take_percent": width,
+            "min_effect_percent": worth,
             "refuted_if": words,
             "builds_on": {
                 "type": "array",

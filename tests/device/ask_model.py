@@ -57,6 +57,7 @@ def asked_about(
         labels,
         desk.view.incumbent,
         asked=MOST_ASKED,
+        min_effect=desk.view.min_effect,
         prompt_tokens=spec.prompt_tokens,
         answer_tokens=spec.answer_tokens,
         seed=0,

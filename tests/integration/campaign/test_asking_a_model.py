@@ -41,7 +41,7 @@ HERE = Endpoint("http://127.0.0.1:9/v1", "a-model", "sk-key")
 AWAY = Endpoint("https://models.example/v1", "a-model")
 SOUND = (
     '{"hypotheses": [{"change": {"simulated.tpot_ms": 7.0}, "gain_percent": 20, '
-    '"least_gain_percent": 10, "most_gain_percent": 30, "min_effect_percent": 3, "refuted_if": "No change.", '
+    '"give_or_take_percent": 10, "min_effect_percent": 3, "refuted_if": "No change.", '
     '"rationale": "Dispatch dominates.", "builds_on": []}]}'
 )
 

@@ -39,8 +39,7 @@ def proposal(**changes: Any) -> dict[str, Any]:
     return {
         "change": {"simulated.tpot_ms": 7.0, "simulated.threads": 3},
         "gain_percent": 25,
-        "least_gain_percent": 15,
-        "most_gain_percent": 35,
+        "give_or_take_percent": 10,
         "min_effect_percent": 3,
         "refuted_if": "A token takes as long as before.",
         "rationale": "The kernel takes nearly all of the step in the profile.",
