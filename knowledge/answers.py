@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from knowledge.answers_scope import SHOWN_DIGITS, commands_again, scope_blocks
-from knowledge.answers_sentence import SETTLED, answer_sentence, verdict_word
+from knowledge.answers_sentence import SETTLED, answer_sentence, held_words, verdict_word
 from knowledge.draws import read_against_draws
 from knowledge.figures import better, counted, effect, listed, margin, metric_word, milliseconds, signed, size
 from knowledge.queries.answers_view import AnswersView, AnswerView, ArmView, ContrastView
@@ -56,7 +56,7 @@ def _answer(number: int, answer: AnswerView, every: Sequence[ContrastView]) -> l
                         effect(each.effect, each.low, each.high, each.metric),
                         _beyond(each, every),
                         _n(each),
-                        each.experiment or "—",
+                        _experiment(each),
                     )
                     for each in contrasts
                 ),
@@ -94,7 +94,8 @@ def _beyond(contrast: ContrastView, every: Sequence[ContrastView]) -> str:
 def _contrast(contrast: ContrastView) -> list[str]:
     lines = [
         f"- Why: {_sentence(contrast.why)}",
-        f"- Verdict: **{verdict_word(contrast)}**. {_sentence(contrast.reason or contrast.why_open or '')}",
+        f"- Verdict: **{verdict_word(contrast)}**. {_reasons(contrast)}",
+        *_confounded(contrast),
     ]
     shared = _shared(contrast)
     if shared:
@@ -117,6 +118,28 @@ def _contrast(contrast: ContrastView) -> list[str]:
             ((name, *_arm(arm, shared, contrast.metric)) for name, arm in sides),
         ),
         "\n".join(lines),
+    ]
+
+
+def _experiment(contrast: ContrastView) -> str:
+    """The experiment that answers a contrast, and the confounded one that it stands for."""
+    if contrast.confounded is None:
+        return contrast.experiment or "—"
+    return f"{contrast.experiment} for {contrast.confounded.experiment}"
+
+
+def _reasons(contrast: ContrastView) -> str:
+    return " ".join(_sentence(each) for each in (contrast.reason, contrast.why_open) if each)
+
+
+def _confounded(contrast: ContrastView) -> list[str]:
+    """What became of the claim as it was asked, in a line; none where its own test answers it."""
+    told = contrast.confounded
+    if told is None:
+        return []
+    return [
+        f"- This is of {contrast.hypothesis}, which makes the claim anew{held_words(contrast)}. As it was "
+        f"asked ({told.hypothesis}, {told.experiment}) it was confounded: {_sentence(told.reason)}"
     ]
 
 
@@ -244,7 +267,7 @@ def _unanswered(view: AnswersView) -> list[str]:
     left = [each for each in view.contrasts if each.outcome not in SETTLED]
     if not left:
         return ["## Not answered", "Nothing: every contrast was supported or refuted."]
-    reasons = [_sentence(each.reason or each.why_open or "no reason is known") for each in left]
+    reasons = [_reasons(each) or "No reason is known." for each in left]
     lines = [f"- `{each.id}` ({verdict_word(each)}): {why}" for each, why in zip(left, reasons, strict=True)]
     return ["## Not answered", "\n".join(lines)]
 

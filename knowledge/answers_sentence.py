@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from db.states import HypothesisState, VerdictOutcome
+from experiments.space.knob import written
 from knowledge.draws import Reading, read_against_draws
 from knowledge.figures import effect, listed
 from knowledge.lost_quality import lost_quality
@@ -66,7 +67,13 @@ def _settled(contrast: ContrastView, reading: Reading | None) -> str:
         words = f"{claim} is refuted, for the quality is worse than its margins allow"
     else:
         words = contrast.if_refuted or f"{claim} is refuted"
-    return f"{words.rstrip('.')} ({_figures(contrast, reading)})"
+    return f"{words.rstrip('.')}{held_words(contrast)} ({_figures(contrast, reading)})"
+
+
+def held_words(contrast: ContrastView) -> str:
+    """The end of a clause: what both arms have fixed, where the claim as it was asked was confounded."""
+    held = [f"{name} at {written(value)}" for name, value in sorted(contrast.held.items())]
+    return f", with {listed(held)} in both arms" if held else ""
 
 
 def _open(contrast: ContrastView, reading: Reading | None) -> str:

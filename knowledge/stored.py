@@ -27,6 +27,12 @@ LEVER_JOINT = "+"
 SEPARATES = "separates"
 """Where a hypothesis's `change` keeps which confounded experiment it separates the causes of."""
 
+STANDS_FOR = "stands_for"
+"""Where it keeps there the id of the confounded hypothesis, where it makes the same claim anew."""
+
+HELD = "held"
+"""Where it keeps there the knobs that are fixed in both arms for that."""
+
 
 DISPUTES = "disputes"
 """Where a hypothesis's `change` keeps which findings' dispute it takes apart, and by which knob."""
@@ -84,6 +90,20 @@ def separates_of(change: Mapping[str, object]) -> str | None:
     """Return the label of the confounded experiment that a hypothesis separates, from its `change`."""
     told = change.get(SEPARATES)
     return str(told["experiment"]) if isinstance(told, dict) and "experiment" in told else None
+
+
+def stands_for_of(change: Mapping[str, object]) -> int | None:
+    """Return the id of the confounded hypothesis whose claim a hypothesis makes anew, from its `change`."""
+    told = change.get(SEPARATES)
+    number_ = told.get(STANDS_FOR) if isinstance(told, dict) else None
+    return number_ if isinstance(number_, int) else None
+
+
+def held_of(change: Mapping[str, object]) -> JsonObject:
+    """Return the knobs that such a hypothesis fixes in both arms, from its `change`."""
+    told = change.get(SEPARATES)
+    held = told.get(HELD) if isinstance(told, dict) else None
+    return dict(held) if isinstance(held, dict) else {}
 
 
 def alpha_of(spec: JsonObject) -> float | None:

@@ -243,6 +243,7 @@ class Desk:
                     pinned=each.pinned,
                     asked=each.question is not None,
                     separates=each.separates,
+                    stands_for=each.stands_for,
                     takes_apart=each.disputes if each.id == self.disputed_next else (),
                     metric=metric,
                     most_s=most_s,

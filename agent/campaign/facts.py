@@ -30,8 +30,9 @@ UNDECIDED = frozenset({HypothesisState.PROPOSED, HypothesisState.QUEUED, Hypothe
 @dataclass(frozen=True)
 class Queued:
     """A hypothesis that waits for its test; `question` is the campaign's question that it answers,
-    `separates` the label of the confounded experiment whose causes it takes apart, `disputes` those of the
-    findings whose dispute it does."""
+    `separates` the label of the confounded experiment whose causes it takes apart, `stands_for` the
+    hypothesis whose claim it makes anew for that, `disputes` the labels of the findings whose dispute it
+    takes apart."""
 
     id: int
     claim: str
@@ -46,6 +47,7 @@ class Queued:
     metric: str
     question: str | None = None
     separates: str | None = None
+    stands_for: int | None = None
     disputes: tuple[str, ...] = ()
     target: str = ""
     """Where it is to be confirmed; empty for the campaign's own target."""
@@ -77,7 +79,8 @@ class Facts:
     under_test: tuple[int, ...]
     proposed: tuple[tuple[str, str, HypothesisState], ...]
     asked: tuple[tuple[str, HypothesisState], ...] = ()
-    """The questions that became hypotheses, each with the state of its hypothesis."""
+    """The questions that became hypotheses, each with the state of its hypothesis, or of what stands for
+    it."""
     checkpoint: Path = Path()
     """The folder of the model."""
     stored_digests: Mapping[str, str] = field(default_factory=dict)

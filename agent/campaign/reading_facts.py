@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
 from knowledge.directives import WAITING
 from knowledge.queries.proposers import records
-from knowledge.stored import disputes_of, separates_of
+from knowledge.stored import SEPARATES, STANDS_FOR, disputes_of, separates_of, stands_for_of
 
 STEP_LENGTH = "acceptance_length"
 """Where a verdict's `judge` keeps the candidate's mean number of tokens a verification step."""
@@ -54,6 +54,7 @@ _OF_HYPOTHESIS = (
     Hypothesis.question,
     Hypothesis.state,
     Hypothesis.target,
+    Hypothesis.change[SEPARATES][STANDS_FOR].as_integer().label(STANDS_FOR),
 )
 _OF_EXPERIMENT = (
     Experiment.id,
@@ -175,7 +176,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
             # a comparison of bits or bytes that the campaign asked for leaves the one of latency open
             if not h.target and (h.question is None or h.metric == spec.plan.metric)
         ),
-        asked=tuple((h.question, h.state) for h in hypotheses if h.question is not None),
+        asked=_asked(hypotheses),
         checkpoint=Path(found["checkpoint"]),
         stored_digests=stored_digests(spec.space, swept, spec.baseline.sweep, start),
         profiles=profiles,
@@ -209,6 +210,14 @@ def _known(known: Mapping[int, Configuration], configuration_id: int | None) -> 
     return None if configuration_id is None else known[configuration_id]
 
 
+def _asked(hypotheses: Sequence[Row[*tuple[Any, ...]]]) -> tuple[tuple[str, HypothesisState], ...]:
+    """Each question with the state of its hypothesis, or of the newest that stands for that."""
+    instead = {each.stands_for: each.state for each in hypotheses}
+    return tuple(
+        (each.question, instead.get(each.id, each.state)) for each in hypotheses if each.question is not None
+    )
+
+
 def _queued(row: Hypothesis, known: Mapping[int, Configuration]) -> Queued:
     return Queued(
         id=row.id,
@@ -224,6 +233,7 @@ def _queued(row: Hypothesis, known: Mapping[int, Configuration]) -> Queued:
         metric=row.metric,
         question=row.question,
         separates=separates_of(row.change),
+        stands_for=stands_for_of(row.change),
         disputes=disputes_of(row.change),
         target=row.target,
         confirms=row.confirms_experiment_id,

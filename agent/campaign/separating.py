@@ -33,10 +33,10 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label, parse_label
 from db.models import Experiment, Hypothesis, Verdict
 from db.states import VerdictOutcome
-from experiments.measurement.evidence import Metric
+from experiments.measurement.evidence import Json, Metric
 from experiments.measurement.plan import Prediction
 from knowledge.figures import listed
-from knowledge.stored import SEPARATES, separates_of
+from knowledge.stored import HELD, SEPARATES, STANDS_FOR, separates_of
 
 MANY = 3
 """From so many tests on, where they are more than half of all, the same difference is no lever's."""
@@ -117,8 +117,12 @@ def _queue(
     label = format_label(Noun.EXPERIMENT, experiment.id)
     queued: list[int] = []
     told: list[str] = []
-    for draft in found.drafts:
+    for place, draft in enumerate(found.drafts):
         assert found.corner is not None
+        separates: dict[str, Json] = {"experiment": label, CORNER: found.corner.value}
+        if place == 0 and experiment.hypothesis_id is not None:
+            separates[STANDS_FOR] = experiment.hypothesis_id
+            separates[HELD] = dict(found.held)
         metric = Metric(draft.metric or facts.objective)
         try:
             accepted = accept(
@@ -127,7 +131,7 @@ def _queue(
                 replace(draft, refuted_if=refuted_if(metric, draft.min_effect)),
                 metric.value,
                 desk.space,
-                separates={"experiment": label, CORNER: found.corner.value},
+                separates=separates,
             )
         except Duplicate as known:
             told.append(known.message.rstrip("."))

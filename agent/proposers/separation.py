@@ -16,7 +16,7 @@ the reason is said.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from agent.judge.confounding import Difference
@@ -61,11 +61,15 @@ class Confounded:
 
 @dataclass(frozen=True)
 class Separation:
-    """The follow-ups, the claimed change first, and the corner they go over; or why there are none."""
+    """The follow-ups, the claimed change first, and the corner they go over; or why there are none.
+
+    `held` are the knobs that the first of them fixes in both arms.
+    """
 
     drafts: tuple[Draft, ...] = ()
     corner: Corner | None = None
     why_not: str = ""
+    held: Mapping[str, KnobValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,8 @@ def separate(
             continue
         refusal = next((why for each in arms for one in each.both if (why := refused(one)) is not None), None)
         if refusal is None:
-            return Separation(tuple(_draft(space, found, each, predict) for each in arms), corner)
+            drafts = tuple(_draft(space, found, each, predict) for each in arms)
+            return Separation(drafts, corner, held=arms[0].held)
         why_not = why_not or refusal.rstrip(".")
     return Separation(why_not=why_not or "the arms that it would take do not run here")
 

@@ -25,7 +25,8 @@ counts `OFF_OBJECTIVE` as much.
 
 Order: what settles the question of the night first; then pinned hypotheses, as they were pinned; then what
 the campaign's file asks, in its order and whatever it may pay, and what separates the causes of a confounded
-test, which has cost its time and said nothing yet, and in its turn, one test in `DISPUTE_EVERY`, what takes
+test, which has cost its time and said nothing yet (what makes the same claim anew has the turn that was its),
+and in its turn, one test in `DISPUTE_EVERY`, what takes
 a dispute between findings apart; then by score; what a ban covers comes last and is paused. A ban holds over
 a pin, since it says what must not run. Ties go to the lower hypothesis id. The order depends on the set of
 candidates and directives alone, not on the order in which they are given.
@@ -356,4 +357,4 @@ def _turn(candidate: Candidate, pins: dict[int, tuple[int, Directive | None]]) -
         return candidate.hypothesis_id
     if candidate.hypothesis_id in pins:
         return pins[candidate.hypothesis_id][0]
-    return candidate.hypothesis_id if candidate.is_due else 0
+    return (candidate.stands_for or candidate.hypothesis_id) if candidate.is_due else 0

@@ -66,7 +66,9 @@ def place_reason(
     start = "paused" if ban is not None else ordinal(place)
     asked = "asked by the campaign; " if candidate.asked else ""
     if candidate.separates is not None:
-        asked = f"separates the causes of {candidate.separates}; "
+        stands = candidate.stands_for
+        instead = "" if stands is None else f", in the place of {format_label(Noun.HYPOTHESIS, stands)}"
+        asked = f"separates the causes of {candidate.separates}{instead}; "
     if candidate.takes_apart:
         findings = " and ".join(candidate.takes_apart)
         asked = f"takes the dispute of {findings} apart, one test in {DISPUTE_EVERY}; "

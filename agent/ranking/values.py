@@ -51,8 +51,9 @@ class Candidate:
     experiment where it runs, `most_s` those that it takes if all of its plan is measured, None where nobody
     can tell;
     `judges_quality`: it measures quality too. `asked`: the campaign's file asks it. `separates`: the label
-    of the confounded experiment whose causes it takes apart. Where `metric` is another one than the
-    campaign's objective (None), the belief is of that metric, candidate over its own control.
+    of the confounded experiment whose causes it takes apart; `stands_for`: the hypothesis whose claim it
+    makes anew for that, and whose turn it has. Where `metric` is another one than the campaign's objective
+    (None), the belief is of that metric, candidate over its own control.
     `takes_apart`: the findings whose dispute it takes apart, where it is such a test's turn.
     """
 
@@ -67,6 +68,7 @@ class Candidate:
     asked: bool = False
     metric: Metric | None = None
     separates: str | None = None
+    stands_for: int | None = None
     takes_apart: tuple[str, ...] = ()
     most_s: float | None = None
     judges_quality: bool = True

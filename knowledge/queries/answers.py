@@ -33,15 +33,15 @@ def campaign_answers(session: Session, campaign_id: int) -> AnswersView:
     campaign = session.get_one(Campaign, campaign_id)
     asked: list[dict[str, Any]] = campaign.spec.get("questions") or []
     found = hypotheses_asked(session, campaign_id)
-    experiments = [experiment.id for _, experiment, _ in found.values() if experiment is not None]
+    experiments = [each.test.id for each in found.values() if each.test is not None]
     gathered = Gathered(
         baseline=knobs_of(session, [campaign.baseline_configuration_id]).get(
             campaign.baseline_configuration_id or 0
         ),
         knobs=knobs_of(
             session,
-            [h.control_configuration_id for h, _, _ in found.values()]
-            + [h.candidate_configuration_id for h, _, _ in found.values()],
+            [each.hypothesis.control_configuration_id for each in found.values()]
+            + [each.hypothesis.candidate_configuration_id for each in found.values()],
         ),
         resolved=resolved_of(session, experiments),
         sums=sums_of(session, experiments),

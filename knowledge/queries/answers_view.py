@@ -35,11 +35,20 @@ class ArmView(View):
     drafter_parameters: int | None
 
 
+class ConfoundedView(View):
+    """The confounded test of a claim that another hypothesis makes anew."""
+
+    hypothesis: str
+    experiment: str
+    reason: str
+
+
 class ContrastView(View):
     """One contrast. Effects as the judge has them: natural logs of candidate over control, for `task_correct`
     the share of items lost; `why_open` says why there is no verdict; `quality_held` is None where it was not
     measured or stayed open; `quality` are the tests behind it, and `text_changed` tells that the candidate's
-    drafting was found to change the text."""
+    drafting was found to change the text. `confounded` tells of the test of the claim as it was asked, where
+    these are of one that makes it anew with the knobs `held` in both arms."""
 
     id: str
     role: Role
@@ -68,6 +77,8 @@ class ContrastView(View):
     samples: int
     reports: tuple[StageReport, ...]
     reproductions: tuple[tuple[str, VerdictOutcome], ...]
+    held: JsonObject
+    confounded: ConfoundedView | None
 
 
 class AnswerView(View):

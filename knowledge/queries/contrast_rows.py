@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
@@ -14,12 +16,29 @@ from db.models.base import JsonObject
 from db.states import Arm, ExperimentKind, VerdictOutcome
 from experiments.engines.port import DECODE_ITEM_PREFIX
 from experiments.measurement.evidence import Metric
+from knowledge.queries.follow_ups import OPEN
+from knowledge.stored import SEPARATES, STANDS_FOR, held_of, stands_for_of
 
 COUNTED_METRICS = (Metric.NLL_BITS, Metric.TEXT_BYTES, Metric.TASK_CORRECT, Metric.STEP_WEIGHT_BYTES)
 """Metrics of which the arms' own values are told; latencies are told as effects alone, in pairs."""
 
-Asked = tuple[Hypothesis, Experiment | None, Verdict | None]
-"""The hypothesis of a question, its newest test and that test's verdict."""
+
+@dataclass(frozen=True)
+class Asked:
+    """The hypothesis of a question, its newest test and that test's verdict.
+
+    Where that was confounded and another hypothesis that makes the same claim anew has a verdict, these are
+    the other's, with the knobs `held` in both of its arms, and `confounded` is the question's own; where the
+    other has none yet, `waits` is it.
+    """
+
+    hypothesis: Hypothesis
+    test: Experiment | None = None
+    verdict: Verdict | None = None
+    held: Mapping[str, Any] = field(default_factory=dict)
+    confounded: Asked | None = None
+    waits: Hypothesis | None = None
+
 
 _OWN = or_(Launch.arm == Arm.CANDIDATE, Launch.configuration_id == Experiment.control_configuration_id)
 """Launches that speak of their arm: the quality of latency tests stands under the control and is the
@@ -27,7 +46,9 @@ baseline's."""
 
 
 def hypotheses_asked(session: Session, campaign_id: int) -> dict[str, Asked]:
-    """Return each question's hypothesis with its newest test and that test's verdict."""
+    """Return each question's hypothesis with its newest test and that test's verdict, or those of what stands
+    for it."""
+    stands_for = Hypothesis.change[SEPARATES][STANDS_FOR].as_integer()
     query = (
         select(Hypothesis, Experiment, Verdict)
         .outerjoin(
@@ -35,13 +56,32 @@ def hypotheses_asked(session: Session, campaign_id: int) -> dict[str, Asked]:
             (Experiment.hypothesis_id == Hypothesis.id) & (Experiment.kind == ExperimentKind.TEST),
         )
         .outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
-        .where(Hypothesis.campaign_id == campaign_id, Hypothesis.question.is_not(None))
-        .order_by(Experiment.id)
+        .where(
+            Hypothesis.campaign_id == campaign_id,
+            or_(Hypothesis.question.is_not(None), stands_for.is_not(None)),
+        )
+        .order_by(Hypothesis.id, Experiment.id)
     )
-    return {
-        str(hypothesis.question): (hypothesis, test, verdict)
-        for hypothesis, test, verdict in session.execute(query)
+    found = {row[0].id: Asked(*row) for row in session.execute(query)}
+    instead = {
+        number_: each
+        for each in found.values()
+        if (number_ := stands_for_of(each.hypothesis.change)) is not None
     }
+    return {
+        str(each.hypothesis.question): _or_instead(each, instead.get(each.hypothesis.id))
+        for each in found.values()
+        if each.hypothesis.question is not None
+    }
+
+
+def _or_instead(own: Asked, other: Asked | None) -> Asked:
+    """What tells of a question: its own hypothesis, or the newest other one that stands for it."""
+    if other is None or (other.verdict is not None and other.verdict.outcome is VerdictOutcome.CONFOUNDED):
+        return own
+    if other.verdict is None:
+        return replace(own, waits=other.hypothesis if other.hypothesis.state in OPEN else None)
+    return replace(other, held=held_of(other.hypothesis.change), confounded=own)
 
 
 def knobs_of(session: Session, ids: Sequence[int | None]) -> dict[int, JsonObject]:

@@ -11,7 +11,7 @@ from db.models import Hypothesis
 from db.models.base import JsonObject
 from db.states import Arm, HypothesisState, VerdictOutcome
 from experiments.measurement.evidence import Metric
-from knowledge.queries.answers_view import ArmView, ContrastView
+from knowledge.queries.answers_view import ArmView, ConfoundedView, ContrastView
 from knowledge.queries.contrast_rows import Asked
 from knowledge.queries.drafting import drafting_of, text_changed
 from knowledge.queries.quality_tests import quality_tests
@@ -40,7 +40,9 @@ class Gathered:
 
     def contrast(self, question: Mapping[str, Any], found: Asked | None) -> ContrastView:
         """Return the view of one question of the campaign's file."""
-        hypothesis, experiment, verdict = found if found is not None else (None, None, None)
+        hypothesis, experiment, verdict = (
+            (None, None, None) if found is None else (found.hypothesis, found.test, found.verdict)
+        )
         number_ = None if experiment is None else experiment.id
         metric = str(question["metric"])
         arms = {
@@ -75,7 +77,7 @@ class Gathered:
             experiment=None if number_ is None else format_label(Noun.EXPERIMENT, number_),
             outcome=None if verdict is None else verdict.outcome,
             reason=None if verdict is None else verdict.reason,
-            why_open=None if verdict is not None else self._why_open(hypothesis),
+            why_open=self._waits(found) if verdict is not None else self._why_open(hypothesis),
             quality_held=None if verdict is None else quality_held(verdict.quality),
             quality=() if verdict is None else quality_tests(verdict.quality),
             text_changed=verdict is not None and text_changed(verdict.quality),
@@ -87,6 +89,8 @@ class Gathered:
             samples=0 if verdict is None else verdict.samples,
             reports=() if number_ is None else self.reports.get(number_, ()),
             reproductions=() if number_ is None else self.reproductions.get(number_, ()),
+            held={} if found is None else dict(found.held),
+            confounded=None if found is None else _confounded(found.confounded),
         )
 
     def _different(self, configuration_id: int) -> JsonObject:
@@ -120,6 +124,13 @@ class Gathered:
             drafter_parameters=_whole(resolved.get("drafting.drafter.parameters")),
         )
 
+    def _waits(self, found: Asked | None) -> str | None:
+        """What is to answer a confounded contrast in its place, and why it has not; None where nothing is."""
+        if found is None or found.waits is None:
+            return None
+        label = format_label(Noun.HYPOTHESIS, found.waits.id)
+        return f"{label}, which makes the claim anew, has no verdict: {self._why_open(found.waits)}"
+
     def _why_open(self, hypothesis: Hypothesis | None) -> str:
         if hypothesis is None:
             return ENDED_BEFORE if self.stopped_because else "the campaign has not come to it yet"
@@ -128,6 +139,16 @@ class Gathered:
         if hypothesis.state is HypothesisState.TESTING:
             return "it is being tested"
         return ENDED_BEFORE if self.stopped_because else "it waits in the queue"
+
+
+def _confounded(asked: Asked | None) -> ConfoundedView | None:
+    if asked is None or asked.test is None or asked.verdict is None:
+        return None
+    return ConfoundedView(
+        hypothesis=format_label(Noun.HYPOTHESIS, asked.hypothesis.id),
+        experiment=format_label(Noun.EXPERIMENT, asked.test.id),
+        reason=asked.verdict.reason,
+    )
 
 
 def _named(resolved: Mapping[str, Any], name: str) -> Any:

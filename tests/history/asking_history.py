@@ -14,6 +14,7 @@ from agent.proposers.port import Draft
 from agent.surrogate.levers import joined
 from configs.campaign import CampaignSpec, load_campaign
 from configs.questions import Question
+from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, StageRun, Verdict
 from db.samples import Sample
 from db.session import Database
@@ -26,7 +27,9 @@ from db.states import (
 )
 from experiments.measurement.evidence import Json, Metric
 from experiments.measurement.plan import StoppingPlan
+from experiments.space.configuration import KnobValue
 from experiments.space.loading import load_space
+from knowledge.stored import HELD, STANDS_FOR
 from tests.history.campaign_history import VERSIONS, add_experiment, add_launch, the_ground
 from tests.new_database import database_url, new_database
 
@@ -105,6 +108,29 @@ class AskingHistory:
             return put_down(
                 session, self.campaign_id, draft, asked.metric, question=asked.id, impossible=impossible
             ).hypothesis_id
+
+    def anew(self, hypothesis_id: int, experiment_id: int, held: dict[str, KnobValue]) -> int:
+        """What makes the claim of a confounded hypothesis anew, with these knobs in both arms."""
+        with self.database.write() as session:
+            first = session.get_one(Hypothesis, hypothesis_id)
+            metric = Metric(first.metric)
+            arms = (first.control_configuration_id, first.candidate_configuration_id)
+            known = store.configurations(session, arms)
+            control, candidate = (SPACE.with_change(known[each], held) for each in arms)
+            draft = Draft(
+                claim=f"{first.claim} Anew.",
+                control=control,
+                candidate=candidate,
+                lever=first.lever,
+                prediction=unpredicted(metric, first.min_effect),
+                min_effect=first.min_effect,
+                refuted_if=refuted_if(metric, first.min_effect),
+                rationale="It separates the causes.",
+                proposer="separation",
+            )
+            label = format_label(Noun.EXPERIMENT, experiment_id)
+            separates = {"experiment": label, STANDS_FOR: hypothesis_id, HELD: dict(held)}
+            return put_down(session, self.campaign_id, draft, first.metric, separates=separates).hypothesis_id
 
     def judge(
         self,

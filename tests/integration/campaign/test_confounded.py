@@ -126,9 +126,9 @@ def test_the_recorded_trap_is_caught_and_its_follow_ups_stand_in_the_queue_with_
         parents = session.execute(select(HypothesisParent.hypothesis_id, HypothesisParent.parent_id)).all()
         assert {(2, trap), (3, trap)} <= {(row[0], row[1]) for row in parents}
     groups, kernel = ranked(database, campaign_id)
-    assert {groups.id, kernel.id} == {"H-002", "H-003"}
+    assert [groups.id, kernel.id] == ["H-002", "H-003"]
     assert [str(each.reason).partition(":")[2].partition(";")[0] for each in (groups, kernel)] == [
-        " separates the causes of E-0002",
+        " separates the causes of E-0002, in the place of H-001",
         " separates the causes of E-0002",
     ]
     assert [(c.knob, c.before, c.after) for c in groups.change] == [(GROUP, 32, 128)]

@@ -44,6 +44,7 @@ def contrast(
     quality_held: bool | None = None,
     quality: Mapping[str, object] | None = None,
     state: HypothesisState | None = HypothesisState.QUEUED,
+    held: Mapping[str, object] | None = None,
 ) -> ContrastView:
     """`interval` is effect, low and high as the judge has them: of a share what is lost; `quality` as a
     verdict stores it."""
@@ -76,6 +77,8 @@ def contrast(
         samples=0,
         reports=(),
         reproductions=(),
+        held=dict(held or {}),
+        confounded=None,
     )
 
 

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select, update
 
+from agent.campaign.reading_facts import read_facts
 from db.models import Campaign, Launch, Measurement, Verdict
 from db.samples import Sample, insert_samples
 from db.states import Arm, HypothesisState, VerdictOutcome
+from experiments.space.configuration import KnobValue
 from knowledge.answers import answers_markdown
 from knowledge.queries.answers import campaign_answers
 from knowledge.queries.answers_view import AnswersView
@@ -71,6 +73,49 @@ def test_each_question_opens_with_its_answer(asking: AskingHistory) -> None:
     assert "“g32_bits is better” is supported (`g32_bits`: −3.0 % [−3.9, −2.0], while no other draw" in answer
     assert "“g32_items is better” is refuted (`g32_items`: +1.3 points [−0.4, +2.9], while" in answer
     assert page.split(f"## 2. {CARRIES}\n\n")[1].startswith("**Open.** Open: “ranked is better” (")
+
+
+def test_a_confounded_contrast_waits_for_what_makes_its_claim_anew_and_is_answered_by_it(
+    tmp_path: Path,
+) -> None:
+    asking = AskingHistory(tmp_path)
+    try:
+        first = asking.ask(0)
+        confounded, _ = asking.judge(first, VerdictOutcome.CONFOUNDED, (-0.03, -0.04, -0.02))
+        threads: dict[str, KnobValue] = {"serving.threads": 2}
+        other = asking.anew(first, confounded, threads)
+        assert "g32_bits" in open_questions(asking)
+        waiting = view_of(asking).contrasts[0]
+        assert (waiting.outcome, waiting.experiment) == (VerdictOutcome.CONFOUNDED, "E-0001")
+        page = answers_markdown(view_of(asking))
+        assert (
+            "- `g32_bits` (confounded): The interval says so. H-002, which makes the claim anew, has no "
+            "verdict: it waits in the queue." in page
+        )
+        asking.judge(other, VerdictOutcome.SUPPORTED, (-0.02, -0.03, -0.01))
+        assert "g32_bits" not in open_questions(asking)
+        answered = view_of(asking).contrasts[0]
+        assert (answered.outcome, answered.experiment) == (VerdictOutcome.SUPPORTED, "E-0002")
+        page = answers_markdown(view_of(asking))
+        assert "is supported, with serving.threads at 2 in both arms (`g32_bits`: −2.0 % [" in page
+        assert "| E-0002 for E-0001 |" in page
+        assert (
+            "- This is of H-002, which makes the claim anew, with serving.threads at 2 in both arms. As it "
+            "was asked (H-001, E-0001) it was confounded: The interval says so." in page
+        )
+        second = asking.ask(1)
+        confounded, _ = asking.judge(second, VerdictOutcome.CONFOUNDED, None)
+        asking.judge(asking.anew(second, confounded, threads), VerdictOutcome.CONFOUNDED, None)
+        items = view_of(asking).contrasts[1]
+        assert (items.experiment, items.outcome) == ("E-0003", VerdictOutcome.CONFOUNDED)
+        assert "g32_items" not in open_questions(asking)
+    finally:
+        asking.close()
+
+
+def open_questions(asking: AskingHistory) -> tuple[str, ...]:
+    with asking.database.read() as session:
+        return read_facts(session, asking.campaign_id).open_questions
 
 
 def test_contrasts_of_noise_stand_in_a_table_of_their_own_and_effects_are_read_against_them(

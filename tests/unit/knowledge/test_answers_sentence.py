@@ -40,6 +40,20 @@ def test_a_supported_and_a_refuted_claim_say_what_the_author_wrote_for_them_with
     )
 
 
+def test_what_answers_in_the_place_of_a_confounded_test_says_what_it_has_fixed() -> None:
+    held = contrast(
+        "g32",
+        SUPPORTED,
+        (-0.1, -0.12, -0.08),
+        metric="nll_bits",
+        if_supported="g128 loses bits",
+        held={"serving.linear_backend": "marlin"},
+    )
+    assert "g128 loses bits, with serving.linear_backend at marlin in both arms (`g32`: −9.5 % [" in (
+        answer_sentence([held], [])
+    )
+
+
 def test_an_effect_no_larger_than_a_second_draw_is_told_as_that() -> None:
     assert answer_sentence([BLEND_HELPS], [BLEND_HELPS, DRAW]) == (
         "**Answer.** With these calibration samples: the blend solves more items (`blend_items`: +3.5 points "

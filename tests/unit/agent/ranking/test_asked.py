@@ -25,6 +25,17 @@ def test_questions_come_in_their_order_whatever_they_pay() -> None:
     assert [place.asked for place in ranking.places] == [False, True, True, False]
 
 
+def test_what_makes_a_confounded_question_anew_has_its_turn_and_its_other_causes_come_last() -> None:
+    anew = replace(FIRST, hypothesis_id=20, asked=False, separates="E-0003", stands_for=3)
+    cause = replace(anew, hypothesis_id=21, stands_for=None)
+    ranking = rank([GREAT, cause, SECOND, FIRST, anew, PINNED])
+    assert ranking.order == (9, 20, 4, 5, 21, 1)
+    assert ranking.places[1].reason.startswith(
+        "second: separates the causes of E-0003, in the place of H-003;"
+    )
+    assert ranking.places[4].reason.startswith("fifth: separates the causes of E-0003; ")
+
+
 def test_the_reason_says_who_asked() -> None:
     assert (
         rank([FIRST, GREAT])
