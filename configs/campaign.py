@@ -28,6 +28,7 @@ from configs.errors import UsageError
 from configs.fields import Bytes, Fraction, Seconds
 from configs.language_model import PROPOSER as LANGUAGE_MODEL
 from configs.language_model import LanguageModelSpec
+from configs.like import filled_in
 from configs.quality_tasks import asked_tasks
 from configs.questions import LatencyMetric, Question, is_latency
 from configs.targets import ALL_GPUS, devices_of, is_rented
@@ -285,9 +286,10 @@ def load_campaign(name_or_path: str | Path, overrides: Mapping[str, object] | No
     option that was not given. Raises `UsageError` that names the file or the field.
     """
     document = read_document(Kind.CAMPAIGNS, name_or_path)
-    spec = _checked(document.data, document.where, "Correct it there.")
-    assert isinstance(document.data, dict)  # it was just validated
-    data: dict[str, object] = document.data
+    whole = filled_in(document)
+    spec = _checked(whole, document.where, "Correct it there.")
+    assert isinstance(whole, dict)  # it was just validated
+    data: dict[str, object] = whole
     for name, value in (overrides or {}).items():
         if value is None:
             continue

@@ -105,6 +105,55 @@ def test_overrides_are_written_as_a_user_writes_them() -> None:
     assert load_campaign("default").budget.wall_s == 580
 
 
+def test_a_file_may_say_only_in_what_it_differs_from_a_packaged_campaign(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "like: levers\nname: mine\nbudget: 8h\nquestions: []\nplan: {workload: {new_tokens: 64}}\n"
+    )
+    other, spec = load_campaign("levers"), load_campaign(file)
+    workload = other.plan.workload.model_copy(update={"new_tokens": 64})
+    assert spec == other.model_copy(
+        update={
+            "name": "mine",
+            "budget": spec.budget,
+            "questions": (),
+            "plan": other.plan.model_copy(update={"workload": workload}),
+        }
+    )
+    assert spec.budget.wall_s == 8 * 3600
+    assert load_campaign(file, {"seed": 4}).seed == 4
+
+
+def test_what_goes_with_an_engine_is_taken_with_it_where_the_file_gives_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("like: default\nname: mine\ntarget: cuda:0\n")
+    spec = load_campaign(file)
+    assert (spec.target, spec.engine, spec.space) == ("cuda:0", "vllm", "vllm")
+    assert spec.baseline.sweep == {"serving.gdn_prefill_backend": ("auto", "triton")}
+    assert spec.baseline.sweep_blocks == load_campaign("default").baseline.sweep_blocks
+    file.write_text("like: default\nname: mine\nengine: vllm\nspace: levers\nbaseline: {sweep: []}\n")
+    spec = load_campaign(file)
+    assert (spec.target, spec.engine, spec.space, spec.baseline.sweep) == ("cpu", "vllm", "levers", ())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("like: lever\nname: mine\n", "like is 'lever', which is no packaged campaign. Did you mean levers?"),
+        ("like: 7\nname: mine\n", "like is 7, which is no packaged campaign. Those packaged are controls, "),
+        ("like: levers\n", "the field name is missing"),
+        ("like: levers\nname: mine\nbudgt: 3h\n", "budgt"),
+        ("like: levers\nname: mine\ntarget: gpu7\n", "gpu7"),
+        ("like: levers\nname: mine\ntarget: 7\n", "target is 7"),
+    ],
+)
+def test_a_file_that_is_like_another_and_wrong_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "mine.yaml").write_text(text)
+    with pytest.raises(UsageError) as refused:
+        load_campaign(tmp_path / "mine.yaml")
+    assert said in str(refused.value)
+
+
 def test_a_stored_campaign_reads_back() -> None:
     spec = load_campaign("default", {"budget": "1h30m"})
     assert CampaignSpec.model_validate_json(spec.model_dump_json()) == spec

@@ -29,10 +29,9 @@ def rows(heading: str) -> dict[str, list[str]]:
     return {row[0].strip("`"): [cell.replace("`", "") for cell in row[1:]] for row in cells}
 
 
-def block(language: str) -> str:
-    found = re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
-    assert found is not None
-    return found[1]
+def block(language: str, with_field: str = "") -> str:
+    found = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    return str(next(each for each in found if f"{with_field}:" in each or not with_field))
 
 
 def fields(model: type[BaseModel], prefix: str = "") -> dict[str, object]:
@@ -128,5 +127,9 @@ def test_the_examples_are_accepted(tmp_path: Path) -> None:
     settings = load_settings(environment={"HOME": str(tmp_path)}, working_dir=tmp_path)
     assert settings.stage_limit_s == 3600
     space_file = tmp_path / "own.yaml"
-    space_file.write_text(block("yaml"), encoding="utf-8")
+    space_file.write_text(block("yaml", "knobs"), encoding="utf-8")
     assert load_space(space_file).knob("quantization.group_size").values == (32, 64, 96, 128)
+    campaign_file = tmp_path / "mine.yaml"
+    campaign_file.write_text(block("yaml", "like"), encoding="utf-8")
+    spec = load_campaign(campaign_file)
+    assert (spec.name, spec.space, spec.plan.workload.concurrency) == ("mine", "vllm", 4)

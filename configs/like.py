@@ -1,0 +1,66 @@
+"""A campaign's file that says only in what it differs from a packaged one: `like: levers`. Pure but for
+reading the packaged file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from configs.catalog import Document, Kind, packaged_names, read_document
+from configs.errors import UsageError
+from configs.targets import serving_on
+from configs.validation import nearest
+
+LIKE = "like"
+"""The field that names the packaged campaign."""
+
+NAME = "name"
+"""The one field that is never taken from it: another campaign has a name of its own."""
+
+
+def filled_in(document: Document) -> object:
+    """The data of a campaign's file, what it leaves out taken from the packaged campaign that it is `like`;
+    as it is where it is like none.
+
+    A part such as `plan` is filled in field by field, a list is the file's or the other's as a whole. Where
+    the file names a target or an engine, the space and the sweep that go with it are taken with it, unless it
+    gives those too. Raises `UsageError` for a name that is not packaged, and for what is no target.
+    """
+    own = document.data
+    if not isinstance(own, dict) or LIKE not in own:
+        return own
+    names = packaged_names(Kind.CAMPAIGNS)
+    name = own[LIKE]
+    if name not in names:
+        raise UsageError(
+            f"{document.where}: {LIKE} is {name!r}, which is no packaged campaign.",
+            nearest(str(name), names, otherwise="Those packaged are"),
+        )
+    other = read_document(Kind.CAMPAIGNS, name).data
+    assert isinstance(other, dict)
+    given = {field: value for field, value in own.items() if field != LIKE}
+    base = {field: value for field, value in other.items() if field != NAME}
+    for path, value in _serving(base, given).items():
+        base = _merged(base, _nested(path.split("."), value))
+    return _merged(base, given)
+
+
+def _serving(base: Mapping[str, object], given: Mapping[str, object]) -> Mapping[str, object]:
+    """What goes with the target or the engine that a file names; nothing of one that is not well formed,
+    which is told when the whole is checked."""
+    target, engine = given.get("target", base["target"]), given.get("engine")
+    if not {"target", "engine"} & set(given) or not isinstance(target, str):
+        return {}
+    return serving_on(target, engine if isinstance(engine, str) else None)
+
+
+def _nested(path: list[str], value: object) -> dict[str, object]:
+    return {path[0]: value if len(path) == 1 else _nested(path[1:], value)}
+
+
+def _merged(base: Mapping[str, object], given: Mapping[str, object]) -> dict[str, object]:
+    found = dict(base)
+    for field, value in given.items():
+        before = found.get(field)
+        both = isinstance(before, dict) and isinstance(value, dict)
+        found[field] = _merged(before, value) if both else value  # type: ignore[arg-type]
+    return found
