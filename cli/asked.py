@@ -28,7 +28,8 @@ def campaign_asked(name: str, options: Mapping[str, object], baseline: Sequence[
 
     A packaged campaign is written for the CPU and the reference engine: on a GPU it is served by the GPU's
     engine, or, anywhere, by the one that the options name, in the space of that engine. A file's own word
-    holds. Raises `UsageError` as `load_campaign`, and for what is no target.
+    holds; what it takes from a packaged one that it is like goes by the options too. Raises `UsageError` as
+    `load_campaign`, and for what is no target.
     """
     from configs.campaign import load_campaign
     from configs.catalog import Kind, packaged_names, read_document

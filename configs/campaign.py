@@ -283,10 +283,11 @@ def load_campaign(name_or_path: str | Path, overrides: Mapping[str, object] | No
     """The campaign of this packaged name or YAML file, with some fields replaced.
 
     `overrides` maps dotted field names (`budget`, `plan.min_effect`) to values as in YAML; None stands for an
-    option that was not given. Raises `UsageError` that names the file or the field.
+    option that was not given. A file may be `like` a packaged one (`configs.like`). Raises `UsageError` that
+    names the file or the field.
     """
     document = read_document(Kind.CAMPAIGNS, name_or_path)
-    whole = filled_in(document)
+    whole = filled_in(document, overrides)
     spec = _checked(whole, document.where, "Correct it there.")
     assert isinstance(whole, dict)  # it was just validated
     data: dict[str, object] = whole

@@ -17,13 +17,18 @@ NAME = "name"
 """The one field that is never taken from it: another campaign has a name of its own."""
 
 
-def filled_in(document: Document) -> object:
+WHOLE = ("baseline.sweep", "baseline.start")
+"""Mappings of knobs, which the file gives as a whole."""
+
+
+def filled_in(document: Document, options: Mapping[str, object] | None = None) -> object:
     """The data of a campaign's file, what it leaves out taken from the packaged campaign that it is `like`;
     as it is where it is like none.
 
-    A part such as `plan` is filled in field by field, a list is the file's or the other's as a whole. Where
-    the file names a target or an engine, the space and the sweep that go with it are taken with it, unless it
-    gives those too. Raises `UsageError` for a name that is not packaged, and for what is no target.
+    A part such as `plan` is filled in field by field; a list, and a mapping of knobs, is the file's or the
+    other's as a whole. Where the file or one of the `options` (by field, as of the command line) names a
+    target or an engine, the space and the sweep that go with it are taken with it, unless the file gives
+    those too. Raises `UsageError` for a name that is not packaged, and for what is no target.
     """
     own = document.data
     if not isinstance(own, dict) or LIKE not in own:
@@ -39,16 +44,17 @@ def filled_in(document: Document) -> object:
     assert isinstance(other, dict)
     given = {field: value for field, value in own.items() if field != LIKE}
     base = {field: value for field, value in other.items() if field != NAME}
-    for path, value in _serving(base, given).items():
+    asked = {field: value for field, value in (options or {}).items() if value is not None}
+    for path, value in _serving(base, {**given, **asked}).items():
         base = _merged(base, _nested(path.split("."), value))
     return _merged(base, given)
 
 
-def _serving(base: Mapping[str, object], given: Mapping[str, object]) -> Mapping[str, object]:
-    """What goes with the target or the engine that a file names; nothing of one that is not well formed,
+def _serving(base: Mapping[str, object], asked: Mapping[str, object]) -> Mapping[str, object]:
+    """What goes with the target or the engine that is asked for; nothing of one that is not well formed,
     which is told when the whole is checked."""
-    target, engine = given.get("target", base["target"]), given.get("engine")
-    if not {"target", "engine"} & set(given) or not isinstance(target, str):
+    target, engine = asked.get("target", base["target"]), asked.get("engine")
+    if not {"target", "engine"} & set(asked) or not isinstance(target, str):
         return {}
     return serving_on(target, engine if isinstance(engine, str) else None)
 
@@ -57,10 +63,12 @@ def _nested(path: list[str], value: object) -> dict[str, object]:
     return {path[0]: value if len(path) == 1 else _nested(path[1:], value)}
 
 
-def _merged(base: Mapping[str, object], given: Mapping[str, object]) -> dict[str, object]:
+def _merged(base: Mapping[str, object], given: Mapping[str, object], within: str = "") -> dict[str, object]:
     found = dict(base)
     for field, value in given.items():
-        before = found.get(field)
-        both = isinstance(before, dict) and isinstance(value, dict)
-        found[field] = _merged(before, value) if both else value  # type: ignore[arg-type]
+        before, path = found.get(field), f"{within}{field}"
+        if isinstance(before, dict) and isinstance(value, dict) and path not in WHOLE:
+            found[field] = _merged(before, value, f"{path}.")
+        else:
+            found[field] = value
     return found

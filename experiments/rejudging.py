@@ -20,11 +20,24 @@ from experiments.recording import load_evidence, load_test_spec
 ALIKE = "the stored samples give the same verdict"
 """Said where the judge comes to the same numbers again."""
 
+ANOTHER = "the stored samples give another verdict"
+"""Said before what differs, where it does not."""
+
 RELATIVE_TOLERANCE = 1e-6
 """By which a number may differ: another version of a numerical library rounds otherwise."""
 
 ABSOLUTE_TOLERANCE = 1e-9
 """The same near zero."""
+
+
+def by_another_version(verdict: Verdict) -> bool:
+    """Whether another version of the judge that gave a verdict is installed; not so of one that no judge
+    gave, or whose judge is not here."""
+    name = verdict.judge.get("name")
+    try:
+        return isinstance(name, str) and verdict.judge.get("version") != load_judge(name).version
+    except AutoinferError:
+        return False
 
 
 def judged_again(session: Session, experiment: Experiment, verdict: Verdict) -> str | None:
@@ -47,7 +60,7 @@ def judged_again(session: Session, experiment: Experiment, verdict: Verdict) -> 
         f"{name} is {_shown(stored)}, and comes to {_shown(again)}"
         for name, stored, again in _differing(verdict, now)
     ]
-    said = f"the stored samples give another verdict: {'; '.join(found)}" if found else ALIKE
+    said = f"{ANOTHER}: {'; '.join(found)}" if found else ALIKE
     if verdict.judge.get("version") == judge.version:
         return said
     return (

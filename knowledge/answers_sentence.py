@@ -59,6 +59,14 @@ def verdict_word(contrast: ContrastView) -> str:
     return "open" if contrast.state in _OPEN_STATES else contrast.state.value
 
 
+def instead_of(contrast: ContrastView) -> str:
+    """For which confounded experiment a contrast's own stands, and what both its arms have fixed for that;
+    empty where it stands for none."""
+    if contrast.confounded is None:
+        return ""
+    return f"for {contrast.confounded.experiment}, which was confounded{held_words(contrast)}"
+
+
 def _settled(contrast: ContrastView, reading: Reading | None) -> str:
     claim = f"“{contrast.claim.rstrip('.')}”"
     if contrast.outcome is VerdictOutcome.SUPPORTED:
@@ -78,7 +86,7 @@ def held_words(contrast: ContrastView) -> str:
 
 def _open(contrast: ContrastView, reading: Reading | None) -> str:
     told = _figures(contrast, reading) if contrast.effect is not None else f"`{contrast.id}`"
-    return f"“{contrast.claim.rstrip('.')}” ({told}, {verdict_word(contrast)})"
+    return f"“{contrast.claim.rstrip('.')}”{held_words(contrast)} ({told}, {verdict_word(contrast)})"
 
 
 def _figures(contrast: ContrastView, reading: Reading | None) -> str:

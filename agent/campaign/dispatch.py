@@ -28,6 +28,7 @@ from experiments.recording import load_launches, load_noise, texts_of
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.loading import load_space
 from experiments.space.space import Space
+from knowledge.stored import stands_for_of
 
 
 def stopping_plan(facts: Facts, hypothesis: Queued, support_alpha: float | None = None) -> StoppingPlan:
@@ -201,7 +202,7 @@ def enqueue_test(
 
     Quality is compared with the campaign's baseline, so that small losses don't add up over a chain of
     changes. A claim on quality itself is compared with its own control, and so is a question of the campaign
-    about bytes.
+    about bytes, or what stands for one.
     """
     device = device or facts.spec.devices[0]
     experiment = Experiment(
@@ -216,7 +217,7 @@ def enqueue_test(
     )
     session.add(experiment)
     session.flush()
-    asked = hypothesis_id is not None and session.get_one(Hypothesis, hypothesis_id).question is not None
+    asked = hypothesis_id is not None and _is_asked(session, hypothesis_id)
     own = plan.metric in QUALITY_METRICS or (asked and plan.metric in SCORED_METRICS)
     against = control if own else facts.baseline
     noise = load_noise(session, facts.noise_key, facts.model_fingerprint, plan.metric)
@@ -259,3 +260,10 @@ def enqueue_test(
         device_class=device,
     )
     return experiment.id
+
+
+def _is_asked(session: Session, hypothesis_id: int) -> bool:
+    """Whether the campaign's file asks this, or what it stands for."""
+    hypothesis = session.get_one(Hypothesis, hypothesis_id)
+    first = stands_for_of(hypothesis.change)
+    return hypothesis.question is not None or (first is not None and _is_asked(session, first))

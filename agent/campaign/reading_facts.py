@@ -174,7 +174,8 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
             (known[h.control_configuration_id].digest, known[h.candidate_configuration_id].digest, h.state)
             for h in hypotheses
             # a comparison of bits or bytes that the campaign asked for leaves the one of latency open
-            if not h.target and (h.question is None or h.metric == spec.plan.metric)
+            if not h.target
+            and ((h.question is None and h.stands_for is None) or h.metric == spec.plan.metric)
         ),
         asked=_asked(hypotheses),
         checkpoint=Path(found["checkpoint"]),

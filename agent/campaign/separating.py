@@ -32,14 +32,17 @@ from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label, parse_label
 from db.models import Experiment, Hypothesis, Verdict
-from db.states import VerdictOutcome
+from db.states import HypothesisState, VerdictOutcome
 from experiments.measurement.evidence import Json, Metric
 from experiments.measurement.plan import Prediction
 from knowledge.figures import listed
-from knowledge.stored import HELD, SEPARATES, STANDS_FOR, separates_of
+from knowledge.stored import HELD, SEPARATES, STANDS_FOR, separates_of, stands_for_of
 
 MANY = 3
 """From so many tests on, where they are more than half of all, the same difference is no lever's."""
+
+DROPPED = frozenset({HypothesisState.INFEASIBLE, HypothesisState.WITHDRAWN})
+"""States of a follow-up that says nothing and will say nothing."""
 
 CORNER = "corner"
 """Where a follow-up keeps over which corner its way goes (`agent.proposers.separation.Corner`)."""
@@ -117,10 +120,13 @@ def _queue(
     label = format_label(Noun.EXPERIMENT, experiment.id)
     queued: list[int] = []
     told: list[str] = []
+    anew = _made_anew(session, experiment)
     for place, draft in enumerate(found.drafts):
         assert found.corner is not None
         separates: dict[str, Json] = {"experiment": label, CORNER: found.corner.value}
-        if place == 0 and experiment.hypothesis_id is not None:
+        if place == 0:
+            if anew:
+                continue  # the other corner is for what is left of the causes
             separates[STANDS_FOR] = experiment.hypothesis_id
             separates[HELD] = dict(found.held)
         metric = Metric(draft.metric or facts.objective)
@@ -151,6 +157,17 @@ def _queue(
             (),
         )
     return tuple(queued)
+
+
+def _made_anew(session: Session, experiment: Experiment) -> bool:
+    """Whether another hypothesis makes the claim of a confounded one anew, and waits, runs or was judged."""
+    query = select(Hypothesis).where(
+        Hypothesis.campaign_id == experiment.campaign_id, Hypothesis.proposer == PROPOSER
+    )
+    return any(
+        stands_for_of(each.change) == experiment.hypothesis_id and each.state not in DROPPED
+        for each in session.scalars(query)
+    )
 
 
 def _of_many(session: Session, experiment: Experiment) -> str:

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from agent.campaign.desk import Desk
 from agent.campaign.refused_told import refused_of_answers
 from agent.language_model.digest import REFUSED, Known
+from agent.language_model.question import least_percent
 from agent.language_model.quoting import plain
 from agent.proposers.neighbours import QUANTIZATION
 from agent.proposers.port import Trial
@@ -89,7 +90,7 @@ def known(session: Session, desk: Desk, findings: Sequence[Finding]) -> Known:
             "target": plain(facts.target_key),
             "engine": plain(facts.spec.engine),
             "metric": facts.objective.value,
-            "least_effect_percent": _rounded(100 * plan.min_effect),
+            "least_effect_percent": least_percent(plan.min_effect),
             "bits_per_byte_may_rise_percent": _rounded(100 * plan.margins.bits_per_byte),
             "concurrency": plan.workload.concurrency,
             "prompt_tokens": plan.workload.prompt_tokens,

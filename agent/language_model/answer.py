@@ -264,11 +264,9 @@ def _of_the_knob(value: KnobValue, knob: Knob) -> KnobValue | None:
 def _prediction(said: ProposalSaid) -> Prediction:
     gain, width = said.gain_percent, said.give_or_take_percent
     if not 0 < gain <= MOST_GAIN_PERCENT:
-        raise _No(f"gain_percent is {gain:g}, which is no gain of more than 0 to {MOST_GAIN_PERCENT:g} %.")
+        raise _No(f"gain_percent is {gain:g}; it must be more than 0 and at most {MOST_GAIN_PERCENT:g}.")
     if not 0 <= width <= MOST_GIVE_OR_TAKE_PERCENT:
-        raise _No(
-            f"give_or_take_percent is {width:g}, and from 0 to {MOST_GIVE_OR_TAKE_PERCENT:g} it may be."
-        )
+        raise _No(f"give_or_take_percent is {width:g}; it must be from 0 to {MOST_GIVE_OR_TAKE_PERCENT:g}.")
     least, most = _log_of(gain - width), _log_of(min(gain + width, MOST_GAIN_PERCENT))
     spread = (least - most) / (2 * Z_80)
     return Prediction(log_ratio_mean=_log_of(gain), log_ratio_sd=max(LEAST_SPREAD_LOG, spread))
@@ -282,9 +280,7 @@ def _log_of(gain_percent: float) -> float:
 def _min_effect(said: ProposalSaid, least: float) -> float:
     share = said.min_effect_percent / 100
     if not least - ROUNDED <= share < 1:
-        raise _No(
-            f"min_effect_percent is {said.min_effect_percent:g}, and from {100 * least:g} on is worth it."
-        )
+        raise _No(f"min_effect_percent is {said.min_effect_percent:g}; it must be at least {100 * least:g}.")
     share = max(least, share)
     if said.gain_percent / 100 < share - ROUNDED:
         raise _No(

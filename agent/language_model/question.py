@@ -104,7 +104,7 @@ def schema(
     is not allowed here either, as far as a schema can say it: engines that hold an answer to it can then
     write nothing else.
     """
-    worth: Json = {"type": "number", "minimum": round(100 * min_effect, 4), "maximum": MOST_GAIN_PERCENT}
+    worth: Json = {"type": "number", "minimum": least_percent(min_effect), "maximum": MOST_GAIN_PERCENT}
     width: Json = {"type": "number", "minimum": 0, "maximum": MOST_GIVE_OR_TAKE_PERCENT}
     words: Json = {"type": "string", "minLength": LEAST_WORDS, "maxLength": MOST_WORDS}
     values = {each.name: _other_values(each, best.get(each.name)) for each in knobs}
@@ -131,6 +131,11 @@ def schema(
         }
     )
     return _object({"hypotheses": {"type": "array", "items": entry, "maxItems": asked}})
+
+
+def least_percent(min_effect: float) -> float:
+    """The least effect worth having, a share, as it is told and asked for: in percent with four places."""
+    return min(round(100 * min_effect, 4), MOST_GAIN_PERCENT)
 
 
 def can_change(knobs: Sequence[Knob], best: Mapping[str, KnobValue]) -> bool:

@@ -10,7 +10,7 @@ from dashboard.pages.campaigns import CHANGED_BY, CampaignRow
 from dashboard.tested import counted_tests
 from db.labels import Noun
 from db.models import Campaign
-from knowledge.answers_sentence import answer_sentence
+from knowledge.answers_sentence import answer_sentence, instead_of
 from knowledge.queries.answers import campaign_answers
 from knowledge.queries.answers_view import ContrastView
 from knowledge.queries.bests import bests
@@ -48,6 +48,7 @@ class ContrastRow(View):
     experiment: str | None
     outcome: str | None
     why_open: str | None
+    instead: str = Field(description="Of what makes a confounded claim anew: what is fixed, and for which.")
     effect: EffectView | None
 
 
@@ -115,6 +116,7 @@ def _contrast(found: ContrastView) -> ContrastRow:
         experiment=found.experiment,
         outcome=None if found.outcome is None else found.outcome.value,
         why_open=found.why_open,
+        instead=instead_of(found),
         effect=effect_view(found.effect, found.low, found.high, found.metric),
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from db.states import VerdictOutcome
+from experiments.rejudging import ALIKE, ANOTHER
 from knowledge.figures import listed, signed
 from knowledge.queries.experiment_detail import ExperimentDetail
 from knowledge.queries.quality_tests import QualityTestView
@@ -44,7 +45,7 @@ def checks_of(
     """
     if detail.verdict is None or detail.candidate is None:
         return ()
-    found = [_registered(detail), _differs(detail)]
+    found = [_registered(detail), *_judged_again(detail), _differs(detail)]
     if pair_effects:
         found.append(_agree(pair_effects))
     if detail.level is not None and detail.level.e_value is not None:
@@ -71,6 +72,15 @@ def _registered(detail: ExperimentDetail) -> CheckView:
         state=CheckState.HOLDS,
         because=f"plan {digest[:DIGITS]}, unchanged since",
     )
+
+
+def _judged_again(detail: ExperimentDetail) -> Sequence[CheckView]:
+    """What the judge says of the stored samples now, where it was asked again."""
+    if detail.judged_again is None:
+        return ()
+    again = detail.judged_again
+    state = CheckState.HOLDS if ALIKE in again else CheckState.FAILS if ANOTHER in again else CheckState.OPEN
+    return (CheckView(claim="The installed judge agrees", state=state, because=again),)
 
 
 def _differs(detail: ExperimentDetail) -> CheckView:

@@ -16,11 +16,13 @@ from db.models.base import JsonObject
 from db.states import Arm, ExperimentKind, VerdictOutcome
 from experiments.engines.port import DECODE_ITEM_PREFIX
 from experiments.measurement.evidence import Metric
-from knowledge.queries.follow_ups import OPEN
 from knowledge.stored import SEPARATES, STANDS_FOR, held_of, stands_for_of
 
 COUNTED_METRICS = (Metric.NLL_BITS, Metric.TEXT_BYTES, Metric.TASK_CORRECT, Metric.STEP_WEIGHT_BYTES)
 """Metrics of which the arms' own values are told; latencies are told as effects alone, in pairs."""
+
+SAYS_NOTHING = (VerdictOutcome.CONFOUNDED, VerdictOutcome.INFEASIBLE)
+"""Verdicts that say nothing about a claim."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Asked:
 
     Where that was confounded and another hypothesis that makes the same claim anew has a verdict, these are
     the other's, with the knobs `held` in both of its arms, and `confounded` is the question's own; where the
-    other has none yet, `waits` is it.
+    other says nothing, or not yet, `anew` is it.
     """
 
     hypothesis: Hypothesis
@@ -37,7 +39,7 @@ class Asked:
     verdict: Verdict | None = None
     held: Mapping[str, Any] = field(default_factory=dict)
     confounded: Asked | None = None
-    waits: Hypothesis | None = None
+    anew: Hypothesis | None = None
 
 
 _OWN = or_(Launch.arm == Arm.CANDIDATE, Launch.configuration_id == Experiment.control_configuration_id)
@@ -77,10 +79,10 @@ def hypotheses_asked(session: Session, campaign_id: int) -> dict[str, Asked]:
 
 def _or_instead(own: Asked, other: Asked | None) -> Asked:
     """What tells of a question: its own hypothesis, or the newest other one that stands for it."""
-    if other is None or (other.verdict is not None and other.verdict.outcome is VerdictOutcome.CONFOUNDED):
+    if other is None:
         return own
-    if other.verdict is None:
-        return replace(own, waits=other.hypothesis if other.hypothesis.state in OPEN else None)
+    if other.verdict is None or other.verdict.outcome in SAYS_NOTHING:
+        return replace(own, anew=other.hypothesis)
     return replace(other, held=held_of(other.hypothesis.change), confounded=own)
 
 

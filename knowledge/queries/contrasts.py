@@ -14,6 +14,7 @@ from experiments.measurement.evidence import Metric
 from knowledge.queries.answers_view import ArmView, ConfoundedView, ContrastView
 from knowledge.queries.contrast_rows import Asked
 from knowledge.queries.drafting import drafting_of, text_changed
+from knowledge.queries.follow_ups import OPEN
 from knowledge.queries.quality_tests import quality_tests
 from knowledge.queries.resolved import flat
 from knowledge.queries.stages import StageReport
@@ -77,7 +78,7 @@ class Gathered:
             experiment=None if number_ is None else format_label(Noun.EXPERIMENT, number_),
             outcome=None if verdict is None else verdict.outcome,
             reason=None if verdict is None else verdict.reason,
-            why_open=self._waits(found) if verdict is not None else self._why_open(hypothesis),
+            why_open=self._anew(found) if verdict is not None else self._why_open(hypothesis),
             quality_held=None if verdict is None else quality_held(verdict.quality),
             quality=() if verdict is None else quality_tests(verdict.quality),
             text_changed=verdict is not None and text_changed(verdict.quality),
@@ -124,12 +125,15 @@ class Gathered:
             drafter_parameters=_whole(resolved.get("drafting.drafter.parameters")),
         )
 
-    def _waits(self, found: Asked | None) -> str | None:
-        """What is to answer a confounded contrast in its place, and why it has not; None where nothing is."""
-        if found is None or found.waits is None:
+    def _anew(self, found: Asked | None) -> str | None:
+        """What was to answer a confounded contrast in its place, and why it has not; None where nothing
+        was."""
+        if found is None or found.anew is None:
             return None
-        label = format_label(Noun.HYPOTHESIS, found.waits.id)
-        return f"{label}, which makes the claim anew, has no verdict: {self._why_open(found.waits)}"
+        other = found.anew
+        state = "has no verdict" if other.state in OPEN else f"is {other.state.value} itself"
+        why = self._why_open(other).rstrip(".")
+        return f"{format_label(Noun.HYPOTHESIS, other.id)}, which makes the claim anew, {state}: {why}"
 
     def _why_open(self, hypothesis: Hypothesis | None) -> str:
         if hypothesis is None:

@@ -21,7 +21,7 @@ from db.models import (
 from db.models.base import JsonObject
 from db.samples import IN_ORDER_OF_LAUNCHES
 from db.states import Arm, ExperimentKind
-from experiments.rejudging import judged_again
+from experiments.rejudging import by_another_version, judged_again
 from experiments.sealing import tampered
 from knowledge.latency_only import plan_is_latency_only
 from knowledge.queries.devices import devices_of_experiments
@@ -112,7 +112,8 @@ def experiment_detail(
 ) -> ExperimentDetail:
     """Return everything about one experiment, which must exist; with `samples` the raw ones too.
 
-    `judge`: its judge is asked again, which takes its import and a look at every sample.
+    `judge`: its judge is asked again, which takes a look at every sample; it always is where another version
+    of it is installed, for then the verdict may not be what it would be now.
     """
     control, candidate = aliased(Configuration), aliased(Configuration)
     row = session.execute(
@@ -158,7 +159,9 @@ def experiment_detail(
         changed_since_sealed=_changed(session, experiment),
         level=level_of(session, experiment, _details(verdict)),
         verdict=None if verdict is None else verdict_view(verdict),
-        judged_again=judged_again(session, experiment, verdict) if judge and verdict is not None else None,
+        judged_again=judged_again(session, experiment, verdict)
+        if verdict is not None and (judge or by_another_version(verdict))
+        else None,
         launches=tuple(
             _launch_view(each.Launch, each.digest, spreads.get(each.Launch.id, ())) for each in launches
         ),

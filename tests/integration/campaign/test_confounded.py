@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select
@@ -30,6 +31,7 @@ from experiments.job.spec import TestJob
 from experiments.measurement.evidence import Arm, LaunchRecord
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
+from experiments.recording import load_test_spec
 from experiments.space.configuration import Configuration
 from knowledge import steering
 from knowledge.queries.facts import campaign_facts
@@ -40,6 +42,7 @@ from tests.simulated.by_hand import measure_baseline, run_by_hand
 from tests.simulated.campaign import drive, start
 
 GROUP, KERNEL = "quantization.group_size", "serving.linear_kernel"
+FIRST_CORNER = {"experiment": "E-0002", "corner": "as in the control"}
 
 
 @pytest.fixture
@@ -50,7 +53,14 @@ def campaign(tmp_path: Path) -> Iterator[tuple[Database, int]]:
     database.close()
 
 
-def propose(session: Session, campaign_id: int, before: dict[str, object], after: dict[str, object]) -> int:
+def propose(
+    session: Session,
+    campaign_id: int,
+    before: dict[str, object],
+    after: dict[str, object],
+    metric: str = "tpot_ms",
+    **asks: Any,
+) -> int:
     facts = read_facts(session, campaign_id)
     space = legal_here(facts.spec, facts.checkpoint, facts.cores).space
     control, candidate = (
@@ -68,7 +78,7 @@ def propose(session: Session, campaign_id: int, before: dict[str, object], after
         rationale="Fewer scales are read.",
         proposer="user",
     )
-    return accept(session, campaign_id, draft, "tpot_ms", space).hypothesis_id
+    return accept(session, campaign_id, draft, metric, space, **asks).hypothesis_id
 
 
 def run_recorded(
@@ -135,6 +145,11 @@ def test_the_recorded_trap_is_caught_and_its_follow_ups_stand_in_the_queue_with_
     assert [(c.knob, c.before, c.after) for c in kernel.change] == [(KERNEL, "machete", "marlin")]
     with database.read() as session:
         facts = read_facts(session, campaign_id)
+        told = [session.get_one(Hypothesis, number).change["separates"] for number in (2, 3)]
+        assert told == [
+            {**FIRST_CORNER, "stands_for": trap, "held": {KERNEL: "marlin"}},
+            FIRST_CORNER,
+        ]
         assert {each.control[KERNEL] for each in facts.queue} == {"marlin", "machete"}
         desk = Desk(
             facts, legal_here(facts.spec, facts.checkpoint, facts.cores), read_measured(session, facts), ()
@@ -207,6 +222,48 @@ def test_a_follow_up_that_can_not_run_is_replaced_by_the_way_over_the_other_corn
     assert (claim.control[KERNEL], claim.candidate[KERNEL]) == ("marlin", "marlin")
     assert (kernel.control[GROUP], kernel.candidate[GROUP]) == (128, 128)
     assert claim.separates == kernel.separates == "E-0002"
+    assert (claim.stands_for, kernel.stands_for) == (trap, None)
+    with database.read() as session:
+        assert session.get_one(Hypothesis, claim.id).change["separates"]["held"] == {KERNEL: "marlin"}
+
+
+def test_a_claim_that_was_judged_anew_is_not_made_once_more_where_its_other_cause_can_not_run(
+    campaign: tuple[Database, int],
+) -> None:
+    database, campaign_id = campaign
+    with database.write() as session:
+        trap = propose(session, campaign_id, {GROUP: 32}, {GROUP: 128})
+    run_recorded(database, campaign_id, trap, "w4-g32", "w4-g128")
+    assert run_recorded(database, campaign_id, 2, "w4-g32", "w4-g128-marlin") is not Outcome.CONFOUNDED
+    with database.write() as session:
+        facts = read_facts(session, campaign_id)
+        experiment_id = dispatch_test(session, facts, next(each for each in facts.queue if each.id == 3))
+    run_by_hand(database, experiment_id, lambda spec: [], Failure("unsupported", "There is no such kernel."))
+    assert learn(database, experiment_id) is Outcome.INFEASIBLE
+    with database.read() as session:
+        facts = read_facts(session, campaign_id)
+    assert [(each.separates, each.stands_for) for each in facts.queue] == [("E-0002", None)]
+    assert {each.control[GROUP] for each in facts.queue} == {32}, "the kernel alone, beside the control"
+
+
+def test_what_stands_for_a_question_about_bytes_is_held_against_its_own_control_as_that_is(
+    campaign: tuple[Database, int],
+) -> None:
+    database, campaign_id = campaign
+    against = []
+    for kernel, asks in (
+        ("auto", {"question": "bytes"}),
+        ("marlin", {"separates": {"experiment": "E-0002", "stands_for": 1}}),
+        ("machete", {"separates": {"experiment": "E-0002"}}),
+    ):
+        with database.write() as session:
+            arms = [{GROUP: group, KERNEL: kernel} for group in (32, 128)]
+            hypothesis = propose(session, campaign_id, *arms, metric="step_weight_bytes", **asks)
+            facts = read_facts(session, campaign_id)
+            queued = next(each for each in facts.queue if each.id == hypothesis)
+            spec = load_test_spec(session, dispatch_test(session, facts, queued))
+        against.append(spec.reference == dict(queued.control))
+    assert against == [True, True, False]
 
 
 def test_what_no_knob_fixes_is_said_and_nothing_is_queued(campaign: tuple[Database, int]) -> None:

@@ -15,6 +15,7 @@ from db.models import (
 from db.states import Arm as StoredArm
 from db.states import VerdictOutcome
 from experiments.rejudging import ALIKE
+from knowledge.queries.belief import CheckState, checks_of
 from knowledge.queries.experiment_detail import experiment_detail
 from tests.integration.campaign.sealed import Dispatched, change_plan, dispatched, one_pair
 from tests.simulated.by_hand import run_by_hand
@@ -114,7 +115,26 @@ def test_a_verdict_of_another_version_of_the_judge_is_not_held_against_this_one(
     dispatched.learn()
     monkeypatch.setattr("agent.judge.launch_interval.LaunchIntervalJudge.version", "999")
     with dispatched.database.read() as session:
-        detail = experiment_detail(session, dispatched.experiment_id, judge=True)
+        detail = experiment_detail(session, dispatched.experiment_id)
     assert str(detail.judged_again).endswith(f", and version 999 is installed; by that, {ALIKE}"), (
         detail.judged_again
     )
+    agrees = next(each for each in checks_of(detail, (), ()) if each.claim == "The installed judge agrees")
+    assert (agrees.state, agrees.because) == (CheckState.HOLDS, detail.judged_again)
+
+
+def test_a_verdict_that_the_installed_judge_would_not_give_may_not_be_believed(
+    dispatched: Dispatched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_by_hand(dispatched.database, dispatched.experiment_id, one_pair)
+    dispatched.learn()
+    with dispatched.database.read() as session:
+        assert experiment_detail(session, dispatched.experiment_id).judged_again is None, "the same version"
+    monkeypatch.setattr("agent.judge.launch_interval.LaunchIntervalJudge.version", "999")
+    with dispatched.database.write() as session:
+        session.execute(update(Verdict).values(effect_log=-9.0))
+    with dispatched.database.read() as session:
+        detail = experiment_detail(session, dispatched.experiment_id)
+    agrees = next(each for each in checks_of(detail, (), ()) if each.claim == "The installed judge agrees")
+    assert agrees.state is CheckState.FAILS
+    assert "its effect_log is -9, and comes to" in agrees.because

@@ -136,6 +136,19 @@ def test_on_a_gpu_a_packaged_campaign_is_served_by_the_gpus_engine_unless_one_is
     assert campaign_asked("levers", {"engine": "reference"}).spec == load_campaign("levers")
 
 
+def test_a_file_that_is_like_a_packaged_campaign_goes_to_a_gpu_as_that_does_but_for_its_own_word(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("like: levers\nname: mine\n")
+    asked = campaign_asked(str(file), {"target": "cuda:0"}).spec
+    assert asked.model_copy(update={"name": "levers"}) == campaign_asked("levers", {"target": "cuda:0"}).spec
+    named = campaign_asked(str(file), {"engine": "vllm"}).spec
+    assert named.model_copy(update={"name": "levers"}) == campaign_asked("levers", {"engine": "vllm"}).spec
+    file.write_text("like: levers\nname: mine\nspace: reference\n")
+    assert campaign_asked(str(file), {"target": "cuda:0"}).spec.space == "reference"
+
+
 def test_a_packaged_campaign_for_an_engine_that_is_named_is_in_that_engines_space() -> None:
     on_a_gpu = campaign_asked("levers", {"target": "cuda:0", "engine": "vllm"}).spec
     assert on_a_gpu == campaign_asked("levers", {"target": "cuda:0"}).spec

@@ -134,6 +134,11 @@ def test_what_goes_with_an_engine_is_taken_with_it_where_the_file_gives_nothing_
     file.write_text("like: default\nname: mine\nengine: vllm\nspace: levers\nbaseline: {sweep: []}\n")
     spec = load_campaign(file)
     assert (spec.target, spec.engine, spec.space, spec.baseline.sweep) == ("cpu", "vllm", "levers", ())
+    sweep = "{serving.dtype: [bfloat16, float16]}"
+    file.write_text(f"like: default\nname: mine\ntarget: cuda:0\nbaseline: {{sweep: {sweep}}}\n")
+    assert load_campaign(file).baseline.sweep == {"serving.dtype": ("bfloat16", "float16")}
+    file.write_text(f"like: shape\nname: mine\nbaseline: {{sweep: {sweep}}}\n")
+    assert load_campaign(file).baseline.sweep == {"serving.dtype": ("bfloat16", "float16")}
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,7 @@ def test_grounds_for_belief_say_what_fails_and_what_is_open(history: History) ->
     states = {each.claim: each.state for each in checks_of(found, (-10.0, 2.0), ())}
     assert states == {
         "Registered before the first sample": CheckState.HOLDS,
+        "The installed judge agrees": CheckState.OPEN,  # this verdict is of an earlier one, and has no job
         "The arms differ only by the claim": CheckState.HOLDS,
         "2 fresh launch pairs agree on the direction": CheckState.FAILS,
         "Quality held": CheckState.HOLDS,

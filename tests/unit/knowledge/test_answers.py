@@ -108,6 +108,9 @@ def test_a_confounded_contrast_waits_for_what_makes_its_claim_anew_and_is_answer
         asking.judge(asking.anew(second, confounded, threads), VerdictOutcome.CONFOUNDED, None)
         items = view_of(asking).contrasts[1]
         assert (items.experiment, items.outcome) == ("E-0003", VerdictOutcome.CONFOUNDED)
+        assert (
+            items.why_open == "H-004, which makes the claim anew, is confounded itself: the interval says so"
+        )
         assert "g32_items" not in open_questions(asking)
     finally:
         asking.close()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from agent.language_model.answer import Proposal, read_answer
 from agent.language_model.instructing import instructs
+from agent.language_model.question import least_percent
 from experiments.space.knob import is_among
 from experiments.space.loading import load_space
 from tests.unit.agent.language_model.proposals import ALLOWED, answer, entry
@@ -137,15 +138,15 @@ def knob(name: Any, value: Any) -> dict[Any, Any]:
         ({"change": knob("serving.threads", "1")}, "serving.threads can't be '1' here."),
         ({"gain_percent": "20"}, "It is malformed: gain_percent"),
         ({"gain_percent": True}, "It is malformed: gain_percent"),
-        ({"gain_percent": 100}, "gain_percent is 100, which is no gain of more than 0 to 99 %."),
-        ({"gain_percent": -1e300}, "gain_percent is -1e+300, which is no gain"),
-        ({"give_or_take_percent": 1e300}, "give_or_take_percent is 1e+300, and from 0 to 1000 it may be."),
+        ({"gain_percent": 100}, "gain_percent is 100; it must be more than 0 and at most 99."),
+        ({"gain_percent": -1e300}, "gain_percent is -1e+300; it must"),
+        ({"give_or_take_percent": 1e300}, "give_or_take_percent is 1e+300; it must be from 0 to 1000."),
         ({"give_or_take_percent": -5}, "give_or_take_percent is -5"),
-        ({"min_effect_percent": 1}, "min_effect_percent is 1, and from 3 on is worth it."),
+        ({"min_effect_percent": 1}, "min_effect_percent is 1; it must be at least 3."),
         ({"min_effect_percent": -3}, "min_effect_percent is -3"),
         ({"min_effect_percent": 100}, "min_effect_percent is 100"),
         ({"min_effect_percent": 25}, "It predicts a gain of 20 % where at least 25 % is worth having"),
-        ({"gain_percent": -20}, "gain_percent is -20, which is no gain"),
+        ({"gain_percent": -20}, "gain_percent is -20; it must be more than 0"),
         ({"refuted_if": ""}, "It is malformed: refuted_if"),
         ({"refuted_if": "never"}, "Its refuted_if says nothing."),
         ({"rationale": "a" * 601}, "It is malformed: rationale"),
@@ -166,6 +167,15 @@ def test_a_gain_may_be_the_smallest_that_is_worth_having(percent: int) -> None:
     said = {"gain_percent": percent, "give_or_take_percent": 1000}
     found, no = read_answer(answer(entry(**said, min_effect_percent=percent)), ALLOWED)
     assert (len(found), no) == (1, [])
+
+
+@pytest.mark.parametrize("min_effect", [1 / 30, 0.12344, 0.0000049, 0.999])
+def test_the_least_effect_that_is_told_and_asked_for_is_one_that_is_taken(min_effect: float) -> None:
+    least = least_percent(min_effect)
+    assert least <= 99
+    said = entry(gain_percent=least, min_effect_percent=least)
+    found, no = read_answer(answer(said), replace(ALLOWED, min_effect=min_effect))
+    assert (len(found), no) == ((1, []) if 0 < least < 99 else (0, no))
 
 
 def test_a_switch_of_a_refused_change_is_told_as_it_is_written() -> None:
