@@ -50,8 +50,9 @@ _LOG = logging.getLogger(__name__)
 _BUILDING = ".building"
 _LOCKS = ".locks"
 
-AGAIN_S = 0.2
-"""Seconds after which an artifact that is held and damaged is looked at again."""
+AGAIN_S, MOST_AGAIN_S = 0.2, 10.0
+"""Seconds after which an artifact that is held and damaged is looked at again, which reads all of it; twice
+as many each time, up to the most."""
 
 Builder = Callable[[Path], None]
 """Writes the files of an artifact into the empty folder it is given."""
@@ -166,6 +167,7 @@ class ArtifactStore:
         Whoever made it keeps it for as long as its job runs, so its lock is never waited for alone: only
         where what is held is damaged is it asked for again and again.
         """
+        pause_s = AGAIN_S
         try:
             with self._in_words():
                 while not self._locks.try_exclude(key.digest):
@@ -173,7 +175,8 @@ class ArtifactStore:
                     if (found := self._verified(key)) is not None:
                         return found
                     self._locks.release(key.digest)
-                    time.sleep(AGAIN_S)
+                    time.sleep(pause_s)
+                    pause_s = min(2 * pause_s, MOST_AGAIN_S)
                 if (found := self._verified(key)) is not None:
                     self._locks.share(key.digest)
                 return found
