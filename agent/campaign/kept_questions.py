@@ -13,7 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.language_model.answer import Proposal, Refused
-from agent.language_model.asking import ATTEMPTS, SCHEMA, Question, Reply
+from agent.language_model.asking import ATTEMPTS, MOST_TEXT, SCHEMA, Question, Reply
 from agent.language_model.digest import tokens_of
 from agent.language_model.exchange import GIVEN_UP
 from agent.language_model.quoting import masked, readable
@@ -27,8 +27,8 @@ from knowledge.figures import counted
 from knowledge.queries.model_answers import spent_words
 from knowledge.stored import UNDER_WAY
 
-MOST_KEPT = 20_000
-"""Characters of an answer that are kept."""
+MOST_KEPT = MOST_TEXT
+"""Characters of an answer that are kept: all that are looked at."""
 
 NO_ANSWER_YET = "No answer was seen yet."
 NEVER_SEEN = "It was asked, and its answer never seen: the process that asked was ended."

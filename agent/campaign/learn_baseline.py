@@ -18,11 +18,17 @@ from db.models import Campaign, Experiment
 from experiments.measurement.evidence import Stage
 from experiments.recording import load_stages
 from experiments.space.configuration import Configuration
+from knowledge.findings.facts import versions_of_experiments
+from knowledge.findings.staleness import Ran, follow_versions
 from knowledge.latency_only import LATENCY_ONLY, latency_only
+from knowledge.stored import engine_of
 
 
 def learn_baseline(session: Session, experiment_id: int) -> None:
-    """Make the chosen configuration the campaign's baseline, or mark the experiment failed."""
+    """Make the chosen configuration the campaign's baseline, or mark the experiment failed.
+
+    What was found on this target with other versions is stale from now on: nothing is ruled out by it.
+    """
     experiment = session.get_one(Experiment, experiment_id)
     campaign = session.get_one(Campaign, experiment.campaign_id)
     chosen = next(
@@ -77,6 +83,8 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
             },
         },
     )
+    versions = versions_of_experiments(session, [experiment])[experiment_id]
+    follow_versions(session, Ran(experiment.target, engine_of(campaign.spec), versions), subject)
     tell_kernels(session, experiment_id, campaign.id)
     if measured.profile:
         total = math.fsum(part.time_ms for part in measured.profile)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import and_, or_, select
 from sqlalchemy.orm import Session
 
 from agent.campaign.settling import settled
@@ -15,7 +15,10 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Finding, FindingEvidence, Verdict
 from db.states import FindingStatus
 from experiments.space.configuration import Change, Configuration
+from knowledge.figures import margin
+from knowledge.findings.facts import versions_of_experiments
 from knowledge.findings.rules import Rule
+from knowledge.findings.staleness import StaleCause
 from knowledge.findings.verdict_fact import SAYING, Saying
 
 LEAST_TRUST = 0.5
@@ -64,7 +67,8 @@ class RuledOut:
 
 def read_ruled_out(session: Session, campaign: Campaign, spec: CampaignSpec) -> tuple[RuledOut, ...]:
     """The findings on this campaign's metric and engine by which a change does not help, does not run or
-    loses the quality, that hold and rest on none of this campaign's own verdicts."""
+    loses the quality, that hold, or held with other versions, and rest on none of this campaign's own
+    verdicts."""
     elsewhere = (
         select(FindingEvidence.finding_id)
         .join(Verdict, Verdict.id == FindingEvidence.verdict_id)
@@ -80,7 +84,13 @@ def read_ruled_out(session: Session, campaign: Campaign, spec: CampaignSpec) -> 
     rows = session.execute(
         select(Finding, Finding.id.in_(elsewhere))
         .where(
-            Finding.status == FindingStatus.HOLDS,
+            or_(
+                Finding.status == FindingStatus.HOLDS,
+                and_(
+                    Finding.status == FindingStatus.STALE,
+                    Finding.stale_cause == StaleCause.VERSIONS.value,
+                ),
+            ),
             Finding.scope["engine"].as_string() == spec.engine,
             Finding.scope["metric"].as_string() == spec.plan.metric,
             Finding.scope[SAYING].as_string().in_(WORDS),
@@ -88,13 +98,14 @@ def read_ruled_out(session: Session, campaign: Campaign, spec: CampaignSpec) -> 
         )
         .order_by(Finding.id)
     )
+    versions = _versions_here(session, campaign)
     return tuple(
         RuledOut(
             format_label(Noun.FINDING, finding.id),
             WORDS[finding.scope[SAYING]],
             frozenset(Change(**each) for each in finding.scope["change"]),
             settled(Configuration.of(finding.scope["control"]), spec.space),
-            differs_from(finding.scope, campaign, spec),
+            (*differs_from(finding.scope, campaign, spec), *_differs_further(finding.scope, spec, versions)),
             ours=bool(measured) or finding.rule == Rule.TOLD,
         )
         for finding, measured in rows
@@ -149,6 +160,14 @@ MOST_NAMED = 3
 """Differences that are named."""
 
 
+def _versions_here(session: Session, campaign: Campaign) -> Mapping[str, object]:
+    """The versions that the campaign's last experiment of all ran with; none before one told any."""
+    last = session.scalars(
+        select(Experiment).where(Experiment.campaign_id == campaign.id).order_by(Experiment.id.desc())
+    ).first()
+    return {} if last is None else versions_of_experiments(session, [last])[last.id]
+
+
 def differs_from(scope: Mapping[str, Any], campaign: Campaign, spec: CampaignSpec) -> tuple[Differing, ...]:
     """What of a finding's scope is not this campaign's: its model, its target, its workload."""
     found = []
@@ -161,6 +180,24 @@ def differs_from(scope: Mapping[str, Any], campaign: Campaign, spec: CampaignSpe
         there, here = (scope.get("workload") or {}).get(name), getattr(workload, name)
         if there is not None and there != here:
             found.append(Differing(_counted(there, one, many), str(here)))
+    return tuple(found)
+
+
+def _differs_further(
+    scope: Mapping[str, Any], spec: CampaignSpec, versions: Mapping[str, object]
+) -> tuple[Differing, ...]:
+    """What differs besides: the `versions` that run here, and, of what does not help, a smaller gain that is
+    worth having here."""
+    then = scope.get("versions") or {}
+    found = [
+        Differing(f"{name} {then[name]}", f"{name} {versions[name]}")
+        for name in sorted(then)
+        if name in versions and str(then[name]) != str(versions[name])
+    ]
+    there, here = scope.get("min_effect"), spec.plan.min_effect
+    if scope.get(SAYING) == Saying.DOES_NOT_HELP and isinstance(there, int | float) and here < there:
+        metric = spec.plan.metric
+        found.append(Differing(f"{margin(there, metric)} asked for", f"{margin(here, metric)} is"))
     return tuple(found)
 
 

@@ -38,7 +38,7 @@ from db.states import ExperimentKind, ExperimentState, VerdictOutcome
 from experiments.space.configuration import Configuration
 from knowledge.asking.answer import some
 from knowledge.figures import effect
-from knowledge.findings.checked import confirm_after_check, stale_after_check
+from knowledge.findings.checked import confirm_after_check, holding, stale_after_check
 from knowledge.findings.keeping import update_findings
 from knowledge.stored import verdict_metric
 
@@ -209,17 +209,16 @@ def conclude_check(session: Session, begun: Begun) -> Checked:
     if broken is not None:
         raise AutoinferError(broken, "Start the check again.")
     verdict_id, _ = judge_experiment(session, fresh)
+    rests_on = [parse_label_of(Noun.EXPERIMENT, each) for each in recipe.rests_on]
+    held = holding(session, rests_on)  # before other versions move any of them
     update_findings(session, verdict_id)
     verdict = session.get_one(Verdict, verdict_id)
-    holding = _SAYS.get(verdict.outcome, Holding.OPEN)
-    said = _sentence(recipe, verdict, begun.label, holding)
-    rests_on = [parse_label_of(Noun.EXPERIMENT, each) for each in recipe.rests_on]
+    found = _SAYS.get(verdict.outcome, Holding.OPEN)
+    said = _sentence(recipe, verdict, begun.label, found)
     elsewhere = fresh.kind is ExperimentKind.PROMOTE  # says nothing of the target that was measured first
-    stale = () if elsewhere or holding is not Holding.FAILS else stale_after_check(session, rests_on, said)
+    stale = () if elsewhere or found is not Holding.FAILS else stale_after_check(session, held, said)
     confirmed = (
-        ()
-        if elsewhere or holding is not Holding.HOLDS
-        else confirm_after_check(session, [*rests_on, fresh.id])
+        () if elsewhere or found is not Holding.HOLDS else confirm_after_check(session, [*rests_on, fresh.id])
     )
     events.append(
         session,
@@ -229,7 +228,7 @@ def conclude_check(session: Session, begun: Begun) -> Checked:
         campaign_id=fresh.campaign_id,
         data={
             "recipe": recipe.experiment,
-            "holding": holding.value,
+            "holding": found.value,
             "outcome": verdict.outcome.value,
             "promised_log": recipe.promise.effect_log,
             "bound_log": recipe.promise.bound_log,
@@ -242,7 +241,7 @@ def conclude_check(session: Session, begun: Begun) -> Checked:
     return Checked(
         experiment=begun.label,
         recipe=recipe.experiment,
-        holding=holding,
+        holding=found,
         outcome=verdict.outcome,
         expected_s=begun.short.expected_s,
         confirmed=confirmed,

@@ -7,7 +7,7 @@ none of them should be acted on before it was tested again. A check that holds t
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -25,14 +25,27 @@ from knowledge.findings.staleness import StaleCause
 _FOR = (EvidenceRelation.SUPPORTS, EvidenceRelation.REPLICATES)
 
 
-def stale_after_check(session: Session, experiments: Collection[int], said: str) -> tuple[str, ...]:
-    """Mark the findings that these experiments' verdicts support stale, with an event each; their labels."""
-    found = [each for each in _resting_on(session, experiments) if each.status is FindingStatus.HOLDS]
-    for finding in found:
-        finding.status, finding.stale_cause = FindingStatus.STALE, StaleCause.CHECK.value
-        finding.status_reason = f"A recipe that rests on it failed its check. {said}"
+def holding(session: Session, experiments: Collection[int]) -> tuple[Finding, ...]:
+    """The findings that these experiments' verdicts support and that hold."""
+    return tuple(each for each in _resting_on(session, experiments) if each.status is FindingStatus.HOLDS)
+
+
+def stale_after_check(session: Session, held: Sequence[Finding], said: str) -> tuple[str, ...]:
+    """Mark the findings that held before a check, and on which what it checked rests, as stale, with an event
+    each; their labels.
+
+    On other versions the check's own verdict has made some of them stale already, or has superseded them:
+    these keep that and its cause, and what is stale tells of the check too.
+    """
+    for finding in held:
+        if finding.status is FindingStatus.SUPERSEDED:
+            continue
+        before = "" if finding.status is FindingStatus.HOLDS else f"{finding.status_reason or ''} "
+        if finding.status is FindingStatus.HOLDS:
+            finding.status, finding.stale_cause = FindingStatus.STALE, StaleCause.CHECK.value
+        finding.status_reason = f"{before}A recipe that rests on it failed its check. {said}"
         _tell(session, finding, f"is stale: {finding.status_reason}")
-    return tuple(_label(each) for each in found)
+    return tuple(_label(each) for each in held)
 
 
 def confirm_after_check(session: Session, experiments: Collection[int]) -> tuple[str, ...]:

@@ -28,9 +28,9 @@ from db.models import (
 from db.states import FindingStatus
 from knowledge.findings.facts import facts_of_pair, imported_fact, imported_facts, pair_of
 from knowledge.findings.rules import FindingDraft, derive
-from knowledge.findings.staleness import StaleCause, follow_versions
+from knowledge.findings.staleness import Ran, StaleCause, follow_versions
 from knowledge.findings.telling import tell_disputes
-from knowledge.findings.verdict_fact import Source, VerdictFact
+from knowledge.findings.verdict_fact import SAYING, Source, VerdictFact
 from knowledge.stored import configuration_of
 
 _GENERATION_MARK = "~"
@@ -61,7 +61,8 @@ def update_findings(session: Session, verdict_id: int) -> tuple[FindingChange, .
     same = [each for each in facts if each.key == fact.key]
     changes = _keep(session, fact, [*same, *imported_facts(session, fact.key)])
     experiment_id = session.get_one(Verdict, verdict_id).experiment_id
-    followed = follow_versions(session, fact, format_label(Noun.EXPERIMENT, experiment_id))
+    ran = Ran(fact.scope.target, fact.scope.engine, dict(fact.scope.versions))
+    followed = follow_versions(session, ran, format_label(Noun.EXPERIMENT, experiment_id))
     tell_disputes(session, [change.finding_id for change in changes])
     known = {change.finding_id for change in changes}
     return (*changes, *(FindingChange(each, added=False) for each in followed if each not in known))
@@ -154,7 +155,9 @@ def _add(
         if not _is_closed(older):
             older.stale_cause = None
             older.status = FindingStatus.SUPERSEDED
-            older.status_reason = f"{_label(finding)} says it on newer versions."
+            agrees = older.scope.get(SAYING) == finding.scope.get(SAYING)
+            says = "says it" if agrees else "says otherwise"
+            older.status_reason = f"{_label(finding)} {says} on newer versions."
     session.flush()
     _announce(session, EventKind.FINDING_ADDED, finding, campaign_id, [_label(each) for each in superseded])
     return FindingChange(finding.id, added=True)

@@ -1,4 +1,5 @@
-"""Findings whose versions or driver their target no longer has: stale from the first verdict on others.
+"""Findings whose versions or driver their target no longer has: stale from the first baseline or verdict on
+others.
 
 A finding goes on being true of the versions it was reached with; nothing on its target has these any more, so
 nobody should act on it before it was tested again. It holds again where the versions come back.
@@ -7,6 +8,7 @@ nobody should act on it before it was tested again. It holds again where the ver
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
 from sqlalchemy import select
@@ -20,8 +22,6 @@ from db.models import Finding
 from db.states import FindingStatus
 from knowledge.findings.facts import facts_of_finding
 from knowledge.findings.rules import Rule, derive
-from knowledge.findings.verdict_fact import VerdictFact
-from knowledge.scope import Scope
 
 _HELD = (FindingStatus.HOLDS, FindingStatus.CONTRADICTED)
 
@@ -34,7 +34,16 @@ class StaleCause(StrEnum):
     CHECK = "check"
     """A recipe that rests on it failed its check (`knowledge.findings.checked`)."""
     VERSIONS = "versions"
-    """A later verdict on its target ran with other versions or another driver."""
+    """What came later on its target ran with other versions or another driver."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """On which target an engine ran, and with which versions, the GPU's driver among them."""
+
+    target: str
+    engine: str
+    versions: Mapping[str, object]
 
 
 def moved_on(then: Mapping[str, object], now_: Mapping[str, object]) -> tuple[str, ...]:
@@ -46,26 +55,26 @@ def moved_on(then: Mapping[str, object], now_: Mapping[str, object]) -> tuple[st
     )
 
 
-def follow_versions(session: Session, fact: VerdictFact, experiment: str) -> tuple[int, ...]:
-    """Mark what the verdict's target has left behind stale, and what it has come back to as holding again.
+def follow_versions(session: Session, ran: Ran, experiment: str) -> tuple[int, ...]:
+    """Mark what a target has left behind stale, and what it has come back to as holding again.
 
-    `experiment` is the label of the verdict's; the findings are those of the same target and engine. A
+    `experiment` is the label of the one that ran so; the findings are those of the same target and engine. A
     verdict that was imported tells nothing of a target's versions now. Returns the ids of the findings that
     changed, and appends an event for each.
     """
     query = select(Finding).where(
         Finding.status.in_([*_HELD, FindingStatus.STALE]),
         Finding.superseded_by_id.is_(None),
-        Finding.scope["target"].as_string() == fact.scope.target,
-        Finding.scope["engine"].as_string() == fact.scope.engine,
+        Finding.scope["target"].as_string() == ran.target,
+        Finding.scope["engine"].as_string() == ran.engine,
     )
     changed = []
     for finding in session.scalars(query.order_by(Finding.id)):
-        moved = moved_on(finding.scope.get("versions") or {}, dict(fact.scope.versions))
+        moved = moved_on(finding.scope.get("versions") or {}, ran.versions)
         if moved and finding.status is not FindingStatus.STALE:
-            _mark_stale(session, finding, fact.scope, moved, experiment)
+            _mark_stale(session, finding, ran.target, moved, experiment)
         elif not moved and finding.stale_cause == StaleCause.VERSIONS:
-            _take_back(session, finding, fact.scope, experiment)
+            _take_back(session, finding, ran.target, experiment)
         else:
             continue
         changed.append(finding.id)
@@ -73,24 +82,24 @@ def follow_versions(session: Session, fact: VerdictFact, experiment: str) -> tup
 
 
 def _mark_stale(
-    session: Session, finding: Finding, scope: Scope, moved: tuple[str, ...], experiment: str
+    session: Session, finding: Finding, target: str, moved: tuple[str, ...], experiment: str
 ) -> None:
     finding.status = FindingStatus.STALE
     finding.stale_cause = StaleCause.VERSIONS.value
     finding.status_reason = (
-        f"{scope.target} has other versions since {experiment} ({', '.join(moved)}), and it was not tested "
+        f"{target} has other versions since {experiment} ({', '.join(moved)}), and it was not tested "
         "with these."
     )
     _tell(session, finding, f"is stale: {finding.status_reason}")
 
 
-def _take_back(session: Session, finding: Finding, scope: Scope, experiment: str) -> None:
+def _take_back(session: Session, finding: Finding, target: str, experiment: str) -> None:
     finding.status, finding.status_reason, finding.stale_cause = FindingStatus.HOLDS, None, None
     if finding.rule == Rule.CONTRADICTED:
         draft = derive(facts_of_finding(session, finding.id))
         assert draft is not None  # it was derived from these
         finding.status, finding.status_reason = draft.status, draft.status_reason
-    said = f"{finding.status.value} again: {scope.target} has its versions since {experiment}."
+    said = f"{finding.status.value} again: {target} has its versions since {experiment}."
     _tell(session, finding, said)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.campaign.desk import Desk
+from agent.campaign.learn_baseline import learn_baseline
 from agent.campaign.measured import read_measured, scaled
 from agent.campaign.outcome import campaign_outcome
 from agent.campaign.reading_facts import read_facts
@@ -14,7 +15,9 @@ from agent.ground.legal import legal_here
 from cli.telling import naive_words
 from db import events
 from db.event_kinds import EventKind
+from db.models import Experiment, Finding
 from db.session import Database
+from db.states import FindingStatus
 from experiments.measurement.evidence import Arm, Metric, Stage
 from experiments.space.configuration import Configuration
 from experiments.space.space import Space
@@ -140,3 +143,23 @@ def test_a_campaign_that_begins_elsewhere_measures_that_and_says_why_not_the_def
         "the engine's own default was not measured: the campaign was asked to begin from another"
     )
     assert "The campaign begins from simulated.fails=never, as it was asked to, so every claim" in began.text
+
+
+def test_what_was_found_with_other_versions_is_stale_from_the_baseline_on_and_holds_when_they_come_back(
+    campaign: tuple[Database, int],
+) -> None:
+    database, campaign_id = campaign
+    measure_sweep(database, campaign_id, both)
+    with database.write() as session:
+        target = session.get_one(Experiment, 1).target
+        scope = {"target": target, "engine": "simulated", "versions": {"engine": "1.0"}}
+        told = {"scope": scope, "rule": "verdicts", "claim": "It helps", "strength": "single"}
+        session.add(Finding(campaign_id=campaign_id, key="a", **told))
+    for versions, status in (
+        ({"engine": "2.0"}, FindingStatus.STALE),
+        ({"engine": "1.0"}, FindingStatus.HOLDS),
+    ):
+        with database.write() as session:
+            session.get_one(Experiment, 1).versions = versions
+            learn_baseline(session, 1)
+            assert session.get_one(Finding, 1).status is status

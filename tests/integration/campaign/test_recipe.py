@@ -21,12 +21,23 @@ from agent.recipe.planning import ENOUGH, LEAST_PAIRS, short_plan
 from agent.recipe.recipe import Recipe, read_recipe
 from configs.errors import UsageError
 from db.event_kinds import EventKind
-from db.models import Campaign, Event, Experiment, Finding, NoiseLaunch, StageRun, Verdict
+from db.labels import Noun, format_label
+from db.models import (
+    Campaign,
+    Event,
+    Experiment,
+    Finding,
+    FindingEvidence,
+    NoiseLaunch,
+    StageRun,
+    Verdict,
+)
 from db.session import Database, open_database
 from db.states import ExperimentKind, FindingStatus, VerdictOutcome
 from experiments.engines.serve_command import ServeCommand
 from experiments.measurement.evidence import Stage
 from experiments.measurement.plan import StoppingPlan
+from knowledge.findings.keeping import update_findings
 from knowledge.findings.staleness import StaleCause
 from tests.integration.campaign.test_promoting import ORIGINAL, measured, run
 from tests.new_database import FILE_NAME, database_url
@@ -155,6 +166,38 @@ def test_a_recipe_whose_gain_is_not_there_any_more_fails_and_its_findings_are_st
     assert again.holding is Holding.HOLDS
     assert FindingStatus.STALE not in [status for status, _ in deployed.findings()[-1:]]
     assert again.confirmed
+
+
+@pytest.mark.parametrize("gain", [log(0.4), GAIN], ids=["fails", "holds"])
+def test_after_an_upgrade_what_the_recipe_rests_on_no_longer_holds_where_the_check_fails(
+    deployed: Deployed, gain: float
+) -> None:
+    """The simulated engine tells no versions, so they are written where a launch's would stand."""
+
+    def upgraded() -> None:
+        run(deployed.database, deployed.folder, "cpu")
+        with deployed.database.write() as session:
+            session.get_one(Experiment, ORIGINAL + 1).versions = {"engine": "2.0"}
+
+    with deployed.database.write() as session:
+        session.get_one(Experiment, ORIGINAL).versions = {"engine": "1.0"}
+        session.execute(delete(FindingEvidence))
+        session.execute(delete(Finding))
+        verdict = session.scalars(select(Verdict).where(Verdict.experiment_id == ORIGINAL)).one()
+        (made,) = update_findings(session, verdict.id)
+        before = format_label(Noun.FINDING, made.finding_id)
+    remembering(deployed.database, gain)
+    done = check(deployed.database, deployed.recipe, upgraded)
+    with deployed.database.read() as session:
+        finding = session.get_one(Finding, made.finding_id)
+        assert finding.status is FindingStatus.SUPERSEDED
+        newer = format_label(Noun.FINDING, finding.superseded_by_id or 0)
+    if gain == GAIN:
+        assert (done.holding, done.stale, done.confirmed) == (Holding.HOLDS, (), (newer,))
+        assert finding.status_reason == f"{newer} says it on newer versions."
+    else:
+        assert (done.holding, done.stale, done.confirmed) == (Holding.FAILS, (before,), ())
+        assert finding.status_reason == f"{newer} says otherwise on newer versions."
 
 
 def test_what_a_file_says_that_it_promises_and_rests_on_is_not_believed(deployed: Deployed) -> None:

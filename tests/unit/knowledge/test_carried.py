@@ -21,7 +21,7 @@ from knowledge.findings.exchange import read_file
 from knowledge.findings.importing import export_verdicts, import_verdicts
 from knowledge.findings.staleness import StaleCause
 from knowledge.queries.carried import carried_view
-from tests.history.campaign_history import BASE, SPACE, History
+from tests.history.campaign_history import BASE, SPACE, VERSIONS, History
 
 SUPPORTED, REFUTED = VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED
 NO_GAIN = (0.0, -0.01, 0.01)
@@ -154,6 +154,33 @@ def test_what_was_refuted_there_is_ruled_out_in_the_same_scope_and_asked_again_i
     said = asked_again(there, BASE, ONE_THREAD, 0.9)
     assert said == "F-001 says that it does not help with 1 request at once; asked again since here 16"
     assert itself == ()
+
+
+def test_what_was_ruled_out_by_a_larger_gain_than_is_wanted_here_is_asked_again(history: History) -> None:
+    history.judge(history.propose({"serving.threads": 1}), REFUTED, effect=NO_GAIN)
+    for asked, ruled in ((0.1, False), (0.01, True)):
+        with history.database.write() as session:
+            finding = session.get_one(Finding, 1)
+            finding.scope = {**finding.scope, "min_effect": asked}
+        with history.database.read() as session:
+            here = read_facts(session, later(history)).ruled_out
+        assert (rules_out(here, BASE, ONE_THREAD, 0.9) is not None) is ruled
+        said = "F-001 says that it does not help with 10 % asked for; asked again since here 3 % is"
+        assert (asked_again(here, BASE, ONE_THREAD, 0.9) == said) is not ruled
+
+
+def test_what_was_ruled_out_with_other_versions_is_asked_again_and_these_are_named(history: History) -> None:
+    history.judge(history.propose({"serving.threads": 1}), REFUTED, effect=NO_GAIN)
+    campaign_id = later(history)
+    another = history.propose({"serving.compile": "default"}, campaign_id=campaign_id)
+    history.judge(another, SUPPORTED, versions={**VERSIONS, "torch": "9.9"})
+    with history.database.read() as session:
+        assert session.get_one(Finding, 1).stale_cause == StaleCause.VERSIONS
+        here = read_facts(session, campaign_id).ruled_out
+    assert rules_out(here, BASE, ONE_THREAD, 0.9) is None
+    assert asked_again(here, BASE, ONE_THREAD, 0.9) == (
+        f"F-001 says that it does not help with torch {VERSIONS['torch']}; asked again since here torch 9.9"
+    )
 
 
 def test_how_far_it_is_believed_is_told_by_the_newest_word(history: History) -> None:
