@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from knowledge.findings.facts import versions_of_experiments
 from knowledge.findings.rules import Rule
 from knowledge.findings.staleness import StaleCause
 from knowledge.findings.verdict_fact import SAYING, Saying
+from knowledge.stored import TOLD_BY
 
 LEAST_TRUST = 0.5
 """The weight of what was carried below which nothing is ruled out by it: what foretold badly here rules
@@ -45,8 +46,9 @@ class Differing:
 class RuledOut:
     """A finding against a change, made to `control`; `differs` is what of its scope is not this campaign's.
 
-    `ours`: a campaign of this database measured it, or the user wrote it down; what was imported rules
-    nothing out by itself.
+    `ours`: a campaign of this database measured it, or the user wrote it down; what was imported, or written
+    by a program, rules nothing out by itself. `told`: it was written down, of these knobs at these values,
+    whatever they were before and whatever the rest of the configuration is.
     """
 
     finding: str
@@ -55,9 +57,23 @@ class RuledOut:
     control: Configuration
     differs: tuple[Differing, ...]
     ours: bool
+    told: bool = False
+
+    def is_about(self, changes: Collection[Change]) -> bool:
+        """Whether it speaks of just these changes; knobs that have a meaning only beside what is told may
+        change with it."""
+        if not self.told:
+            return self.changes == frozenset(changes)
+        told = {(each.knob, each.after) for each in self.changes}
+        rest = [each for each in changes if (each.knob, each.after) not in told]
+        return len(changes) - len(rest) == len(told) and all(
+            each.before is None or each.after is None for each in rest
+        )
 
     def between(self, control: Configuration) -> tuple[Differing, ...]:
         """All that differs where the change is made to this configuration."""
+        if self.told:
+            return self.differs
         knobs = [
             Differing(f"{each.knob} {_shown(each.before)}", _shown(each.after))
             for each in self.control.changes_to(control)
@@ -91,8 +107,14 @@ def read_ruled_out(session: Session, campaign: Campaign, spec: CampaignSpec) -> 
                     Finding.stale_cause == StaleCause.VERSIONS.value,
                 ),
             ),
-            Finding.scope["engine"].as_string() == spec.engine,
-            Finding.scope["metric"].as_string() == spec.plan.metric,
+            or_(
+                Finding.scope["engine"].as_string() == spec.engine,
+                and_(Finding.rule == Rule.TOLD.value, Finding.scope["engine"].as_string().is_(None)),
+            ),
+            or_(
+                Finding.scope["metric"].as_string() == spec.plan.metric,
+                Finding.rule == Rule.TOLD.value,  # what does not help is told of no metric
+            ),
             Finding.scope[SAYING].as_string().in_(WORDS),
             Finding.id.not_in(own),
         )
@@ -106,7 +128,8 @@ def read_ruled_out(session: Session, campaign: Campaign, spec: CampaignSpec) -> 
             frozenset(Change(**each) for each in finding.scope["change"]),
             settled(Configuration.of(finding.scope["control"]), spec.space),
             (*differs_from(finding.scope, campaign, spec), *_differs_further(finding.scope, spec, versions)),
-            ours=bool(measured) or finding.rule == Rule.TOLD,
+            ours=bool(measured) or (finding.rule == Rule.TOLD and TOLD_BY not in finding.scope),
+            told=finding.rule == Rule.TOLD,
         )
         for finding, measured in rows
         if finding.scope.get("change")
@@ -118,8 +141,8 @@ def against(
 ) -> tuple[RuledOut, tuple[Differing, ...]] | None:
     """The finding against this change whose scope is nearest, and what differs from it; None where there is
     none."""
-    changes = frozenset(control.changes_to(candidate))
-    same = [(each, each.between(control)) for each in found if each.changes == changes]
+    changes = control.changes_to(candidate)
+    same = [(each, each.between(control)) for each in found if each.is_about(changes)]
     return min(same, key=lambda pair: (not pair[0].ours, len(pair[1])), default=None)
 
 
@@ -149,7 +172,8 @@ def asked_again(
         more = f" and {len(differs) - MOST_NAMED} more" if len(differs) > MOST_NAMED else ""
         return f"{ruled.finding} says that it {ruled.says} with {there}{more}; asked again since here {here}"
     if not ruled.ours:
-        return f"{ruled.finding} says that it {ruled.says}, which another database told; asked again here"
+        who = "a program wrote down" if ruled.told else "another database told"
+        return f"{ruled.finding} says that it {ruled.says}, which {who}; asked again here"
     return (
         f"{ruled.finding} says that it {ruled.says} here; asked again since what was carried over foretold "
         f"badly here and counts {100 * trust:.0f} %"

@@ -20,6 +20,8 @@ from experiments.space.configuration import KnobValue
 from knowledge.findings.exchange import read_file
 from knowledge.findings.importing import export_verdicts, import_verdicts
 from knowledge.findings.staleness import StaleCause
+from knowledge.findings.told import Telling, tell
+from knowledge.findings.verdict_fact import Saying
 from knowledge.queries.carried import carried_view
 from tests.history.campaign_history import BASE, SPACE, VERSIONS, History
 
@@ -181,6 +183,50 @@ def test_what_was_ruled_out_with_other_versions_is_asked_again_and_these_are_nam
     assert asked_again(here, BASE, ONE_THREAD, 0.9) == (
         f"F-001 says that it does not help with torch {VERSIONS['torch']}; asked again since here torch 9.9"
     )
+
+
+def test_what_the_user_wrote_down_rules_out_the_change_that_it_names_whatever_else_is_set(
+    history: History,
+) -> None:
+    telling = Telling("One thread is no gain.", ("serving.threads=1",), Saying.DOES_NOT_HELP)
+    with history.database.write() as session:
+        number = tell(session, telling, 1).id
+    same, other = later(history), later(history, target="cpu:another")
+    with history.database.read() as session:
+        here, elsewhere = (read_facts(session, each).ruled_out for each in (same, other))
+    compiled = SPACE.with_change(BASE, {"serving.compile": "default"})
+    both = SPACE.with_change(compiled, {"serving.threads": 1})
+    for control, candidate in ((BASE, ONE_THREAD), (compiled, both)):
+        ruled = rules_out(here, control, candidate, 0.9)
+        assert ruled is not None
+        assert ruled.finding == f"F-{number:03}"
+    assert rules_out(here, BASE, both, 0.9) is None, "compiling may help"
+    assert rules_out(elsewhere, BASE, ONE_THREAD, 0.9) is None
+    assert "asked again since here cpu:another" in asked_again(elsewhere, BASE, ONE_THREAD, 0.9)
+
+
+def test_what_the_user_wrote_of_a_knob_holds_with_whatever_has_a_meaning_beside_it_alone(
+    history: History,
+) -> None:
+    telling = Telling("It drafts badly.", ("drafting.method=ngram",), Saying.BREAKS_QUALITY)
+    with history.database.write() as session:
+        tell(session, telling, 1)
+    with history.database.read() as session:
+        here = read_facts(session, later(history)).ruled_out
+    for tokens in (1, 2):
+        drafts = SPACE.with_change(BASE, {"drafting.method": "ngram", "drafting.draft_tokens": tokens})
+        assert rules_out(here, BASE, drafts, 0.9) is not None
+    mtp = SPACE.with_change(BASE, {"drafting.method": "mtp"})
+    assert rules_out(here, BASE, mtp, 0.9) is None
+
+
+def test_what_a_program_wrote_down_rules_nothing_out(history: History) -> None:
+    telling = Telling("Slow.", ("serving.threads=1",), Saying.DOES_NOT_HELP, by="mcp:somebody")
+    with history.database.write() as session:
+        tell(session, telling, 1)
+    with history.database.read() as session:
+        here = read_facts(session, later(history)).ruled_out
+    assert rules_out(here, BASE, ONE_THREAD, 0.9) is None
 
 
 def test_how_far_it_is_believed_is_told_by_the_newest_word(history: History) -> None:
