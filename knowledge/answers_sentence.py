@@ -64,7 +64,8 @@ def instead_of(contrast: ContrastView) -> str:
     empty where it stands for none."""
     if contrast.confounded is None:
         return ""
-    return f"for {contrast.confounded.experiment}, which was confounded{held_words(contrast)}"
+    held = held_words(contrast).replace(",", ";", 1)
+    return f"for {contrast.confounded.experiment}, which was confounded{held}"
 
 
 def _settled(contrast: ContrastView, reading: Reading | None) -> str:

@@ -18,7 +18,7 @@ from experiments.space.configuration import Change, Configuration
 from knowledge.figures import margin
 from knowledge.findings.facts import versions_of_experiments
 from knowledge.findings.rules import Rule
-from knowledge.findings.staleness import StaleCause
+from knowledge.findings.staleness import StaleCause, of_other_versions
 from knowledge.findings.verdict_fact import SAYING, Saying
 from knowledge.stored import TOLD_BY
 
@@ -185,9 +185,13 @@ MOST_NAMED = 3
 
 
 def _versions_here(session: Session, campaign: Campaign) -> Mapping[str, object]:
-    """The versions that the campaign's last experiment of all ran with; none before one told any."""
+    """The versions that the campaign's last experiment on its own target ran with; none before one told
+    any."""
     last = session.scalars(
-        select(Experiment).where(Experiment.campaign_id == campaign.id).order_by(Experiment.id.desc())
+        select(Experiment)
+        .where(Experiment.campaign_id == campaign.id, Experiment.target == campaign.target)
+        .order_by(Experiment.id.desc())
+        .limit(1)
     ).first()
     return {} if last is None else versions_of_experiments(session, [last])[last.id]
 
@@ -215,8 +219,7 @@ def _differs_further(
     then = scope.get("versions") or {}
     found = [
         Differing(f"{name} {then[name]}", f"{name} {versions[name]}")
-        for name in sorted(then)
-        if name in versions and str(then[name]) != str(versions[name])
+        for name in of_other_versions(then, versions)
     ]
     there, here = scope.get("min_effect"), spec.plan.min_effect
     if scope.get(SAYING) == Saying.DOES_NOT_HELP and isinstance(there, int | float) and here < there:

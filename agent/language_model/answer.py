@@ -280,7 +280,8 @@ def _log_of(gain_percent: float) -> float:
 def _min_effect(said: ProposalSaid, least: float) -> float:
     share = said.min_effect_percent / 100
     if not least - ROUNDED <= share < 1:
-        raise _No(f"min_effect_percent is {said.min_effect_percent:g}; it must be at least {100 * least:g}.")
+        bounds = f"from {100 * least:g} to below 100"
+        raise _No(f"min_effect_percent is {said.min_effect_percent:g}; it must be {bounds}.")
     share = max(least, share)
     if said.gain_percent / 100 < share - ROUNDED:
         raise _No(

@@ -26,10 +26,10 @@ counts `OFF_OBJECTIVE` as much.
 Order: what settles the question of the night first; then pinned hypotheses, as they were pinned; then what
 the campaign's file asks, in its order and whatever it may pay, and what separates the causes of a confounded
 test, which has cost its time and said nothing yet (what makes the same claim anew has the turn that was its),
-and in its turn, one test in `DISPUTE_EVERY`, what takes
-a dispute between findings apart; then by score; what a ban covers comes last and is paused. A ban holds over
-a pin, since it says what must not run. Ties go to the lower hypothesis id. The order depends on the set of
-candidates and directives alone, not on the order in which they are given.
+and in its turn, one test in `DISPUTE_EVERY`, what takes a dispute between findings apart; then by score; what
+a ban covers comes last and is paused. A ban holds over a pin, since it says what must not run. Ties go to the
+lower hypothesis id. The order depends on the set of candidates and directives alone, not on the order in
+which they are given.
 
 Caps and minimum shares of levers change that order (`agent.ranking.shares`): a cap holds back what would
 exceed it, a minimum share brings the first of its lever forward whenever it is behind.

@@ -48,11 +48,12 @@ class Ran:
 
 def moved_on(then: Mapping[str, object], now_: Mapping[str, object]) -> tuple[str, ...]:
     """Return what differs of the packages that both name, such as `torch 2.13.0 → 2.14.0`. Pure."""
-    return tuple(
-        f"{name} {then[name]} → {now_[name]}"
-        for name in sorted(then)
-        if name in now_ and str(then[name]) != str(now_[name])
-    )
+    return tuple(f"{name} {then[name]} → {now_[name]}" for name in of_other_versions(then, now_))
+
+
+def of_other_versions(then: Mapping[str, object], now_: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the packages that both name, in versions that differ. Pure."""
+    return tuple(name for name in sorted(then) if name in now_ and str(then[name]) != str(now_[name]))
 
 
 def follow_versions(session: Session, ran: Ran, experiment: str) -> tuple[int, ...]:

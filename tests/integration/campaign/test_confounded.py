@@ -13,6 +13,7 @@ from agent.campaign.accept import accept
 from agent.campaign.choosing import choose
 from agent.campaign.desk import Desk
 from agent.campaign.dispatch import dispatch_test
+from agent.campaign.facts import Queued
 from agent.campaign.learn import learn_test
 from agent.campaign.measured import read_measured
 from agent.campaign.outcome import campaign_outcome
@@ -98,6 +99,17 @@ def run_recorded(
 
     run_by_hand(database, experiment_id, arms)
     return learn(database, experiment_id)
+
+
+def does_not_run(database: Database, campaign_id: int, hypothesis_id: int) -> Queued:
+    """Dispatch the hypothesis, let its candidate not run, learn and follow up; returns what was queued."""
+    with database.write() as session:
+        facts = read_facts(session, campaign_id)
+        queued = next(each for each in facts.queue if each.id == hypothesis_id)
+        experiment_id = dispatch_test(session, facts, queued)
+    run_by_hand(database, experiment_id, lambda spec: [], Failure("unsupported", "There is no such kernel."))
+    assert learn(database, experiment_id) is Outcome.INFEASIBLE
+    return queued
 
 
 def learn(database: Database, experiment_id: int) -> Outcome | None:
@@ -207,15 +219,8 @@ def test_a_follow_up_that_can_not_run_is_replaced_by_the_way_over_the_other_corn
     with database.write() as session:
         trap = propose(session, campaign_id, {GROUP: 128}, {GROUP: 32})
     assert run_recorded(database, campaign_id, trap, "w4-g128", "w4-g32") is Outcome.CONFOUNDED
-    with database.write() as session:  # groups of 32 on Machete, which there are not
-        facts = read_facts(session, campaign_id)
-        pinned = next(each for each in facts.queue if each.id == 2)
-        assert (pinned.candidate[KERNEL], pinned.candidate[GROUP]) == ("machete", 32)
-        experiment_id = dispatch_test(session, facts, pinned)
-    run_by_hand(
-        database, experiment_id, lambda spec: [], Failure("unsupported", "Machete has no groups of 32.")
-    )
-    assert learn(database, experiment_id) is Outcome.INFEASIBLE
+    pinned = does_not_run(database, campaign_id, 2)  # groups of 32 on Machete, which there are not
+    assert (pinned.candidate[KERNEL], pinned.candidate[GROUP]) == ("machete", 32)
     with database.read() as session:
         facts = read_facts(session, campaign_id)
         claim, kernel = (each for each in facts.queue if each.id in (4, 5))
@@ -235,11 +240,7 @@ def test_a_claim_that_was_judged_anew_is_not_made_once_more_where_its_other_caus
         trap = propose(session, campaign_id, {GROUP: 32}, {GROUP: 128})
     run_recorded(database, campaign_id, trap, "w4-g32", "w4-g128")
     assert run_recorded(database, campaign_id, 2, "w4-g32", "w4-g128-marlin") is not Outcome.CONFOUNDED
-    with database.write() as session:
-        facts = read_facts(session, campaign_id)
-        experiment_id = dispatch_test(session, facts, next(each for each in facts.queue if each.id == 3))
-    run_by_hand(database, experiment_id, lambda spec: [], Failure("unsupported", "There is no such kernel."))
-    assert learn(database, experiment_id) is Outcome.INFEASIBLE
+    does_not_run(database, campaign_id, 3)
     with database.read() as session:
         facts = read_facts(session, campaign_id)
     assert [(each.separates, each.stands_for) for each in facts.queue] == [("E-0002", None)]

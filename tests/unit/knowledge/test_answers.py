@@ -13,6 +13,7 @@ from db.samples import Sample, insert_samples
 from db.states import Arm, HypothesisState, VerdictOutcome
 from experiments.space.configuration import KnobValue
 from knowledge.answers import answers_markdown
+from knowledge.answers_sentence import instead_of
 from knowledge.queries.answers import campaign_answers
 from knowledge.queries.answers_view import AnswersView
 from knowledge.queries.drafting import drafting_of
@@ -99,6 +100,9 @@ def test_a_confounded_contrast_waits_for_what_makes_its_claim_anew_and_is_answer
         page = answers_markdown(view_of(asking))
         assert "is supported, with serving.threads at 2 in both arms (`g32_bits`: −2.0 % [" in page
         assert "| E-0002 for E-0001 |" in page
+        told = "for E-0001, which was confounded; with serving.threads at 2 in both arms"
+        assert instead_of(answered) == told
+        assert instead_of(waiting) == ""
         assert (
             "- This is of H-002, which makes the claim anew, with serving.threads at 2 in both arms. As it "
             "was asked (H-001, E-0001) it was confounded: The interval says so." in page
