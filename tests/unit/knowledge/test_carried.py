@@ -185,6 +185,16 @@ def test_what_was_ruled_out_with_other_versions_is_asked_again_and_these_are_nam
     )
 
 
+def test_what_runs_on_another_target_tells_nothing_of_the_versions_on_this_one(history: History) -> None:
+    history.judge(history.propose({"serving.threads": 1}), REFUTED, effect=NO_GAIN)
+    campaign_id = later(history)
+    another = history.propose({"serving.compile": "default"}, campaign_id=campaign_id)
+    history.judge(another, SUPPORTED, versions={**VERSIONS, "torch": "9.9"}, target="cpu:another")
+    with history.database.read() as session:
+        here = read_facts(session, campaign_id).ruled_out
+    assert rules_out(here, BASE, ONE_THREAD, 0.9) is not None
+
+
 def test_what_the_user_wrote_down_rules_out_the_change_that_it_names_whatever_else_is_set(
     history: History,
 ) -> None:
