@@ -12,6 +12,9 @@ from cli.options import Json
 if TYPE_CHECKING:
     from agent.recipe.checking import Begun
 
+STARTS_S = 30.0
+"""Seconds that starting a worker and its job, and ending them, take at most on a quiet machine."""
+
 
 def check(
     ctx: typer.Context,
@@ -24,6 +27,10 @@ def check(
             help="Another device of this machine; the recipe's own if not given.",
         ),
     ] = None,
+    within: Annotated[
+        str | None,
+        typer.Option("--within", metavar="TIME", help="End after so long; 5m if not given."),
+    ] = None,
     worker: Annotated[
         bool, typer.Option("--worker/--no-worker", help="Run a worker for it here, or wait for another one.")
     ] = True,
@@ -31,12 +38,12 @@ def check(
 ) -> None:
     """Measure a recipe against its baseline again in fresh processes, and say whether it still holds.
 
-    Ends with exit code 1 where it does not, and where that is left open.
+    Ends with exit code 1 where it does not, and where that is left open; with 3 where its time was up before.
     """
-    import os
+    import shlex
     import time
     from dataclasses import asdict
-    from math import inf
+    from math import ceil, inf
 
     from agent.campaign.worker_process import WorkerProcess
     from agent.recipe.checking import Holding
@@ -49,7 +56,11 @@ def check(
     from cli.reproduce import WORKER_LOG
     from cli.worker_command import worker_command
     from configs.core_shares import shares_here
+    from configs.errors import EXIT_FAILURE, EXIT_OPEN
+    from configs.quantities import SECONDS_IN, format_duration, parse_duration_s
 
+    within_s = CHECK_S if within is None else parse_duration_s(within)
+    limit = format_duration(within_s)
     found = recipe_in(recipe)
     settings = settings_of(ctx)
     process: WorkerProcess | None = None
@@ -58,7 +69,7 @@ def check(
 
     def begun(asked: Begun) -> None:
         nonlocal process, late_at
-        late_at = time.monotonic() + max(CHECK_S, asked.short.most_s)
+        late_at = time.monotonic() + within_s + STARTS_S
         if worker:
             process = WorkerProcess(
                 worker_command(ctx, settings, asked.device, "local"),
@@ -70,6 +81,8 @@ def check(
                 f"{asked.label} measures the recipe of {found.experiment} against its baseline on "
                 f"{asked.device}: {asked.short.words}.",
                 *([f"{asked.otherwise[:1].upper()}{asked.otherwise[1:]}."] if asked.otherwise else []),
+                f"It ends {limit} after its checkpoints are there at the latest; what it waits for the "
+                "device, and what is built first, comes on top.",
                 "What it does: autoinfer log --follow",
             )
 
@@ -79,8 +92,7 @@ def check(
         if time.monotonic() > late_at:
             late_at = inf
             if not as_json:
-                load = f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
-                say(f"It takes longer than the first test did: is this machine busy beside it ({load})?")
+                say(f"Its {limit} began later: it waits for the device, or something is built first.")
         if process is not None:
             process.keep_alive()
             process.wait(settings.job_poll_s)
@@ -94,7 +106,7 @@ def check(
     with database_of(ctx) as database:
         try:
             with interrupt:
-                done = run_check(database, found, wait, stop, target=target, told=begun)
+                done = run_check(database, found, wait, stop, target=target, within_s=within_s, told=begun)
         finally:
             stop()
     if as_json:
@@ -104,5 +116,11 @@ def check(
         for what, labels in (("Confirmed", done.confirmed), ("Stale now", done.stale)):
             if labels:
                 say(f"{what}: {', '.join(labels)}.")
+        if done.holding is Holding.UNSETTLED:
+            again = f"autoinfer check {shlex.quote(str(recipe))}"
+            longer = f"{ceil(2 * max(within_s, done.expected_s) / SECONDS_IN['m'])}m"
+            say(f"Nothing is marked as stale. Give it longer: {again} --within {longer}")
+    if done.holding is Holding.UNSETTLED:
+        raise typer.Exit(EXIT_OPEN)
     if done.holding is not Holding.HOLDS:
-        raise typer.Exit(1)
+        raise typer.Exit(EXIT_FAILURE)

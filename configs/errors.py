@@ -13,6 +13,9 @@ EXIT_FAILURE = 1
 EXIT_USAGE = 2
 """Exit code of a command that was asked for something it cannot accept."""
 
+EXIT_OPEN = 3
+"""Exit code of a command that found nothing wrong, and can't say yet, or not here, that all is well."""
+
 
 class AutoinferError(Exception):
     """Something the user can understand and act upon.

@@ -166,7 +166,8 @@ class EventKind(StrEnum):
     )
     RECIPE_CHECKED = (
         "recipe.checked",
-        "A recipe was checked: its gain is there, is not there any more, or that is left open.",
+        "A recipe was checked: its gain is there, is not there any more, or that is left open, by the judge "
+        "or because its time was up.",
     )
     EXPERIMENT_PROMOTED = (
         "experiment.promoted",

@@ -196,9 +196,10 @@ def enqueue_test(
     hypothesis_id: int | None,
     reproduces_experiment_id: int | None = None,
     device: str | None = None,
+    within_s: float | None = None,
 ) -> int:
     """Write an experiment that compares two configurations under a frozen plan, and its job, on one device:
-    the campaign's first if none is given.
+    the campaign's first if none is given. `within_s` ends its measurements after so many seconds.
 
     Quality is compared with the campaign's baseline, so that small losses don't add up over a chain of
     changes. A claim on quality itself is compared with its own control, and so is a question of the campaign
@@ -248,6 +249,7 @@ def enqueue_test(
         ),
         reproduces_experiment_id=reproduces_experiment_id,
         target=facts.target_key if kind is ExperimentKind.PROMOTE else None,
+        within_s=within_s,
     )
     job = sealed(unsealed)
     experiment.preregistration_digest = job.preregistration_digest

@@ -3,8 +3,9 @@
 The check is a test whose smallest effect worth having is what the recipe promised (`Promise.least_effect`),
 so the campaign's own judge decides it, with the same intervals and the same guard of quality: supported means
 that the gain is there, refuted that it is not or the quality is worse, infeasible that it does not run.
-Anything else leaves it open. What it promised and which tests it rests on is read from the database, never
-believed from its file; how it is planned is `agent.recipe.planning`.
+Anything else leaves it open, and so does the end of the time that a check has: then nothing is marked. What
+it promised and which tests it rests on is read from the database, never believed from its file; how it is
+planned is `agent.recipe.planning`.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from agent.campaign.ended import until_ended
 from agent.campaign.facts import Facts
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.verdicts import NOT_THE_CANDIDATES_FAULT, judge_experiment, settle, unsealed
-from agent.recipe.planning import ShortPlan, short_plan
+from agent.recipe.planning import CHECK_S, ShortPlan, short_plan
 from agent.recipe.promising import baseline_of, promise_of, rests_on
 from agent.recipe.recipe import Promise, Recipe
 from configs.errors import AutoinferError, UsageError
+from configs.quantities import format_duration
 from configs.targets import is_rented
 from db import events
 from db.event_kinds import EventKind
@@ -35,6 +37,7 @@ from db.models import Campaign, Experiment, Job, Verdict
 from db.models import Configuration as Stored
 from db.session import Database
 from db.states import ExperimentKind, ExperimentState, VerdictOutcome
+from experiments.job.limits import time_is_up
 from experiments.space.configuration import Configuration
 from knowledge.asking.answer import some
 from knowledge.figures import effect
@@ -55,6 +58,8 @@ class Holding(StrEnum):
     HOLDS = "holds"
     FAILS = "fails"
     OPEN = "open"
+    UNSETTLED = "unsettled"
+    """Its time was up before the judge could tell."""
 
 
 _SAYS = {
@@ -67,13 +72,15 @@ _SAYS = {
 @dataclass(frozen=True)
 class Checked:
     """What a check came to: the experiment that was run, `holding`, the findings that it confirmed or marked
-    stale, and all of it in a sentence; `otherwise` is what the file said else than the database."""
+    stale, and all of it in a sentence; `within_s` is the time that it had, `otherwise` what the file said
+    else than the database."""
 
     experiment: str
     recipe: str
     holding: Holding
     outcome: VerdictOutcome
     expected_s: float
+    within_s: float
     confirmed: tuple[str, ...]
     stale: tuple[str, ...]
     reason: str
@@ -97,8 +104,11 @@ class Begun:
         return format_label(Noun.EXPERIMENT, self.experiment_id)
 
 
-def begin_check(session: Session, recipe: Recipe, target: str | None = None) -> Begun:
-    """Write the experiment and its job. `target` is another device of this machine than the recipe's own.
+def begin_check(
+    session: Session, recipe: Recipe, target: str | None = None, within_s: float = CHECK_S
+) -> Begun:
+    """Write the experiment and its job, which ends after `within_s` seconds. `target` is another device of
+    this machine than the recipe's own.
 
     Raises `UsageError` where this database does not hold what the recipe rests on, or something else, and for
     a target that is none, is rented, or can't serve one of the arms.
@@ -121,7 +131,7 @@ def begin_check(session: Session, recipe: Recipe, target: str | None = None) -> 
         facts, device = _there(facts, target, {"baseline": control, "recipe": candidate})
         kind = ExperimentKind.PROMOTE
     ran = replace(known, target_key=facts.target_key, at_once=facts.at_once)
-    short = short_plan(session, ran, original, recipe.promise)
+    short = short_plan(session, ran, original, recipe.promise, within_s)
     campaign = session.get_one(Campaign, original.campaign_id)
     direct = original.control_configuration_id == campaign.baseline_configuration_id
     experiment_id = enqueue_test(
@@ -134,6 +144,7 @@ def begin_check(session: Session, recipe: Recipe, target: str | None = None) -> 
         hypothesis_id=original.hypothesis_id if direct else None,
         reproduces_experiment_id=original.id,
         device=device,
+        within_s=within_s,
     )
     session.execute(update(Job).where(Job.experiment_id == experiment_id).values(priority=FIRST))
     return Begun(experiment_id, device, short, recipe, otherwise)
@@ -196,6 +207,9 @@ def _there(facts: Facts, target: str, arms: dict[str, Configuration]) -> tuple[F
 def conclude_check(session: Session, begun: Begun) -> Checked:
     """Judge the run, tell the findings, and say whether the recipe holds; works in a write transaction.
 
+    Where its time was up and the judge can't tell, nothing becomes stale, by other versions neither: that
+    waits for a verdict that is no half one.
+
     Raises `AutoinferError` where the run broke, which says nothing about the recipe.
     """
     recipe = begun.recipe
@@ -211,10 +225,10 @@ def conclude_check(session: Session, begun: Begun) -> Checked:
     verdict_id, _ = judge_experiment(session, fresh)
     rests_on = [parse_label_of(Noun.EXPERIMENT, each) for each in recipe.rests_on]
     held = holding(session, rests_on)  # before other versions move any of them
-    update_findings(session, verdict_id)
     verdict = session.get_one(Verdict, verdict_id)
-    found = _SAYS.get(verdict.outcome, Holding.OPEN)
-    said = _sentence(recipe, verdict, begun.label, found)
+    found = _SAYS.get(verdict.outcome, Holding.UNSETTLED if _ran_out(fresh, begun) else Holding.OPEN)
+    update_findings(session, verdict_id, follow=found is not Holding.UNSETTLED)
+    said = _sentence(recipe, verdict, begun, found)
     elsewhere = fresh.kind is ExperimentKind.PROMOTE  # says nothing of the target that was measured first
     stale = () if elsewhere or found is not Holding.FAILS else stale_after_check(session, held, said)
     confirmed = (
@@ -244,6 +258,7 @@ def conclude_check(session: Session, begun: Begun) -> Checked:
         holding=found,
         outcome=verdict.outcome,
         expected_s=begun.short.expected_s,
+        within_s=begun.short.within_s,
         confirmed=confirmed,
         stale=stale,
         reason=said,
@@ -258,18 +273,29 @@ def check(
     stop: Callable[[], None] = lambda: None,
     *,
     target: str | None = None,
+    within_s: float = CHECK_S,
     told: Callable[[Begun], None] = lambda _: None,
 ) -> Checked:
-    """Queue the check, wait until a worker has run it, and conclude; `wait` and `stop` as in `reproduce`."""
+    """Queue the check, wait until a worker has run it, and conclude; `wait` and `stop` as in `reproduce`.
+
+    It measures for `within_s` seconds at most, from when its checkpoints are there; what it waits for the
+    device, and what is built first, comes on top.
+    """
     with database.write() as session:
-        begun = begin_check(session, recipe, target)
+        begun = begin_check(session, recipe, target, within_s)
     told(begun)
     until_ended(database, begun.experiment_id, wait, stop, "Whoever waited for the check went away.")
     with database.write() as session:
         return conclude_check(session, begun)
 
 
-def _sentence(recipe: Recipe, verdict: Verdict, label: str, holding: Holding) -> str:
+def _ran_out(fresh: Experiment, begun: Begun) -> bool:
+    """Whether the run ended because its time was up."""
+    stopped = (fresh.progress or {}).get("stop_reason")
+    return stopped == time_is_up(begun.short.within_s)
+
+
+def _sentence(recipe: Recipe, verdict: Verdict, begun: Begun, holding: Holding) -> str:
     metric, promise = verdict_metric(verdict), recipe.promise
     now = effect(verdict.effect_log, verdict.interval_low_log, verdict.interval_high_log, metric)
     then = effect(promise.effect_log, promise.low_log, promise.high_log, metric)
@@ -278,8 +304,10 @@ def _sentence(recipe: Recipe, verdict: Verdict, label: str, holding: Holding) ->
         Holding.HOLDS: f"The recipe of {recipe.experiment} holds",
         Holding.FAILS: f"The recipe of {recipe.experiment} does not hold any more",
         Holding.OPEN: f"Whether the recipe of {recipe.experiment} holds is left open",
+        Holding.UNSETTLED: f"Whether the recipe of {recipe.experiment} holds was not settled in "
+        f"{format_duration(begun.short.within_s)}",
     }[holding]
     measured = (
         f"{now} now, {then} when it was found" if verdict.effect_log is not None else "nothing was timed"
     )
-    return f"{head}: {measured}; {asked} ({label}). {verdict.reason}"
+    return f"{head}: {measured}; {asked} ({begun.label}). {verdict.reason}"

@@ -3,7 +3,8 @@
 A check need not find out how large the gain is, as the first test had to, but whether it still lies beyond
 what was promised less a margin (`Promise.bound_log`). That is mostly far from what was measured, so a few
 short pairs of launches show it. How many is reckoned by what the first test's pairs varied, with the judge's
-own interval, and told as a chance; more are run where today's vary more, until `CHECK_S` is used up.
+own interval, and told as a chance; more are run where today's vary more, as many as fit into the time that
+the check has, at which it ends.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from knowledge.figures import counted
 from knowledge.stored import number
 
 CHECK_S = 300.0
-"""Seconds that a check aims at; on a large model a pair of launches may take longer by itself."""
+"""Seconds that a check has, if it is given no others; on a large model two pairs may take longer."""
 
 LEAST_PAIRS = 2
 """Pairs of launches of any check: one, and one of further fresh processes that must agree."""
@@ -45,15 +46,17 @@ _Z = 1.959964
 
 @dataclass(frozen=True)
 class ShortPlan:
-    """A check's `plan`; `pairs` of launches are expected to do, with the chance `power` to find a gain again
-    that is wholly there, None where nothing is known of how pairs vary, and take about `expected_s` seconds;
-    `most_s` is that of all pairs that the plan allows, both as the first test ran."""
+    """A check's `plan`, which ends after `within_s`; `pairs` of launches are expected to do, with the chance
+    `power` to find a gain again that is wholly there, None where nothing is known of how pairs vary, and take
+    about `expected_s` seconds; `most_s` is that of all pairs that the plan allows, both as the first test
+    ran."""
 
     plan: StoppingPlan
     pairs: int
     power: float | None
     expected_s: float
     most_s: float
+    within_s: float = CHECK_S
 
     @property
     def most_pairs(self) -> int:
@@ -67,6 +70,8 @@ class ShortPlan:
         if self.most_pairs > self.pairs:
             most = format_duration(round(self.most_s))
             found += f" (up to {self.most_pairs}, about {most}, where they vary more than they did)"
+        if self.expected_s > self.within_s:
+            found += ", which is longer than it has"
         if self.power is None:
             return f"{found}; how sure it is to find the gain again is not known"
         sure = f"a gain that is wholly there is found again {_percent(self.power)}"
@@ -83,14 +88,17 @@ class Spread:
     earlier: int
 
 
-def short_plan(session: Session, facts: Facts, original: Experiment, promise: Promise) -> ShortPlan:
-    """The plan of a check of what `original` measured, on the target of `facts`."""
+def short_plan(
+    session: Session, facts: Facts, original: Experiment, promise: Promise, within_s: float = CHECK_S
+) -> ShortPlan:
+    """The plan of a check of what `original` measured, on the target of `facts`, that ends after `within_s`
+    seconds."""
     plan = StoppingPlan.model_validate(original.plan)
     verdict = session.scalars(select(Verdict).where(Verdict.experiment_id == original.id)).one()
     pair_s, beside_s = _seconds(session, original, verdict)
     most = plan.full_pairs + plan.validation_pairs
     if pair_s > 0:
-        most = min(most, max(LEAST_PAIRS, floor((CHECK_S - beside_s) / pair_s)))
+        most = min(most, max(LEAST_PAIRS, floor((within_s - beside_s) / pair_s)))
     asked = plan.model_copy(
         update={
             "min_effect": round(promise.least_effect, 3),
@@ -115,6 +123,7 @@ def short_plan(session: Session, facts: Facts, original: Experiment, promise: Pr
         power,
         beside_s + pair_s * pairs,
         beside_s + pair_s * most,
+        within_s,
     )
 
 

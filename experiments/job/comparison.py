@@ -7,6 +7,9 @@ is first alternates from pair to pair, so that over pairs it is A B B A too. Lau
 all stages. The control's failure is not the candidate's: it is reported under the kind `control`. So is a
 control whose own drafting does not do its work, for what is claimed against it would be a claim against a
 fault.
+
+Where the spec has a limit of its own (`within_s`), it runs from when both checkpoints are there. At it every
+process is ended, a pair that was being timed is left out, and the rest is the result.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from experiments.job.evaluation import (
     weigh,
 )
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close
+from experiments.job.limits import TIME_IS_UP, time_is_up
 from experiments.job.pairs_ahead import PairsAhead
 from experiments.job.profiling import profile_candidate, profiles_candidates
 from experiments.job.schedule import abba, seats
@@ -52,8 +56,19 @@ def run_test(job: RunningJob, spec: TestJob, judge: Judge) -> None:
             "The plan is for made-up weights and the checkpoint has real ones, or the reverse.",
             "Begin a new campaign: autoinfer run --new",
         )
-    with _Comparison(job, spec).running() as comparison:
+    comparison = _Comparison(job, spec)
+    try:
+        _run(comparison, job, spec, judge)
+    except Infeasible as reason:
+        if reason.kind != TIME_IS_UP:
+            raise
+        comparison.cut_off()
+
+
+def _run(comparison: _Comparison, job: RunningJob, spec: TestJob, judge: Judge) -> None:
+    with comparison.running():
         for _ in range(MAX_STEPS):
+            job.limits.check()
             step = judge.next_step(spec.plan, comparison.evidence())
             match step:
                 case MeasurePair():
@@ -67,7 +82,7 @@ def run_test(job: RunningJob, spec: TestJob, judge: Judge) -> None:
                 case Stop():
                     if step.failed is Arm.CONTROL:
                         raise Infeasible(CONTROL_FAILED, step.reason)
-                    job.records.stopped(step.reason)
+                    comparison.stop(step.reason)
                     return
     raise AutoinferError(
         f"The judge {judge.name} did not stop after {MAX_STEPS} steps.", "This is a fault of the judge."
@@ -98,10 +113,15 @@ class _Comparison:
         self._ahead = PairsAhead(job, spec.seed, spec.plan.validation_pairs, self._wanted)
         self._blocks = 0
         self._profiled = False
+        self._timed: int | None = None
+        self._stopped = False
 
     @contextmanager
-    def running(self) -> Iterator[_Comparison]:
-        """Check and prepare both arms, and end what is up afterwards."""
+    def running(self) -> Iterator[None]:
+        """Check and prepare both arms, and end what is up afterwards.
+
+        Raises `Infeasible` of kind `TIME_IS_UP` where the spec's own limit ended it; see `cut_off`.
+        """
         with stage(self._job, Stage.STATIC, 2, "check both configurations") as told:
             for arm, configuration in ((Arm.CONTROL, self._control), (Arm.CANDIDATE, self._candidate)):
                 with _blamed_on(arm):
@@ -112,11 +132,25 @@ class _Comparison:
         candidate, _ = prepare_checkpoint(self._job, self._candidate)
         self._checkpoints = {Arm.CONTROL: control, Arm.CANDIDATE: candidate}
         try:
-            yield self
-            self._retire()
+            with self._job.limits.until(self._spec.within_s, self.cut_off):
+                yield
+                self._retire()
         finally:
             self._close()
             self._ahead.close()
+
+    def stop(self, reason: str) -> None:
+        """Record why nothing more is measured."""
+        self._stopped = True
+        self._job.records.stopped(reason)
+
+    def cut_off(self) -> None:
+        """Record that the time was up, and leave out the pair that was being timed then."""
+        assert self._spec.within_s is not None
+        if self._timed is not None:
+            self._job.records.left_out(self._timed)
+        if not self._stopped:  # else only what comes after the last step was cut off, such as a profile
+            self.stop(time_is_up(self._spec.within_s))
 
     def evidence(self) -> Evidence:
         """What the judge may look at by now."""
@@ -131,9 +165,14 @@ class _Comparison:
         """Time a fresh launch an arm."""
         self._retire()
         index, self._pairs = self._pairs, self._pairs + 1
+        self._timed = index
         if self._spec.in_turn:
             self._measure_in_turn(name, index, blocks)
-            return
+        else:
+            self._measure_side_by_side(name, index, blocks)
+        self._timed = None
+
+    def _measure_side_by_side(self, name: Stage, index: int, blocks: int) -> None:
         with stage(self._job, name, 2 * blocks, f"time launch pair {index + 1}") as told:
             opened, failed = self._ahead.open(name, index)
             self._up = {launch.wanted.arm: launch for launch in opened}

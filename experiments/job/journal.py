@@ -36,12 +36,18 @@ class RecordKind(StrEnum):
     CHOSEN = "chosen"
     CONFIGURATION = "configuration"
     """The knobs of a configuration that the spec does not name and a launch ran all the same."""
+    LEFT_OUT = "left_out"
+    """A launch pair, by its index, that was cut off while it was timed: what it measured counts nowhere."""
     STOPPED = "stopped"
     FAILURE = "failure"
     ERROR = "error"
     """The job itself could not go on, in a sentence; it says nothing about a configuration."""
     END = "end"
     """The last line of a job that came to its end."""
+
+
+_PAIRED = (Stage.QUICK, Stage.FULL, Stage.VALIDATION)
+"""The stages whose launches are timed in pairs."""
 
 
 @dataclass
@@ -149,6 +155,10 @@ class Fold:
                 self._chosen = line["configuration"]
             case RecordKind.CONFIGURATION:
                 self._configurations[line["digest"]] = line["knobs"]
+            case RecordKind.LEFT_OUT:
+                for launch in self._launches.values():
+                    if launch.stage in _PAIRED and launch.index == line["pair"]:
+                        launch.samples.clear()
             case RecordKind.STOPPED:
                 self._stop_reason = line["reason"]
             case RecordKind.FAILURE:

@@ -240,8 +240,9 @@ class RunningJob:
         Without `record` they are not in the records yet; see `OpenLaunch.record`.
 
         Where more than `spec.at_once` would be up, what is spare is ended before. Raises `Infeasible` where
-        the device is to blame (`device_guard`).
+        the device is to blame (`device_guard`) and where the time is up.
         """
+        self.limits.check()
         if self.spec.at_once is not None and self.guard.up + len(wanted) > self.spec.at_once:
             close(self.spare)
             self.spare.clear()

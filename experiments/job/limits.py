@@ -3,22 +3,37 @@
 Killing is what ends a stage that waits for a launch: the engine finds its process dead and raises
 `Infeasible`, which the runner then reports as `timed_out`. A stage that computes in the job's own process
 can't be ended so; `on_stuck` is called when the stage is still there a while later.
+
+A job may have a limit of its own beside (`until`), at which it ends with what was measured until then.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 import psutil
 
+from configs.quantities import format_duration
 from experiments.engines.port import Infeasible
 from experiments.measurement.evidence import Stage
 from experiments.own_processes import begun_beside, children
 
 STUCK_AFTER_S = 30.0
 """How long a stage may take to notice that its processes were killed: closing a launch takes seconds."""
+
+TIME_IS_UP = "time_is_up"
+"""The kind of an `Infeasible` at a job's own limit; it says nothing of a configuration."""
+
+KILL_EVERY_S = 0.2
+"""Seconds between looks for processes that were started as a job's time was up."""
+
+
+def time_is_up(within_s: float) -> str:
+    """Why a job ended at its own limit, in a sentence."""
+    return f"The {format_duration(within_s)} that it was given were over."
 
 
 class StageLimits:
@@ -35,13 +50,16 @@ class StageLimits:
         self._stuck_after_s = stuck_after_s
         self._others = children()
         self._expired: Infeasible | None = None
+        self._over: Infeasible | None = None
 
     @contextmanager
     def of(self, stage: Stage) -> Iterator[None]:
-        """Limit the block; whatever it raises after its time was up becomes `Infeasible("timed_out", …)`."""
+        """Limit the block; whatever it raises after its time was up becomes `Infeasible("timed_out", …)`, and
+        after the job's was up what `until` raises."""
         limit_s = self._limits_s.get(stage)
         if limit_s is None:
-            yield
+            with self._in_words():
+                yield
             return
         ended = threading.Event()
         watcher = threading.Thread(
@@ -49,20 +67,50 @@ class StageLimits:
         )
         watcher.start()
         try:
-            yield
-        except Exception as error:
-            if self._expired is not None:
-                raise self._expired from error
-            raise
+            with self._in_words():
+                yield
         finally:
             ended.set()
             watcher.join()
             self._expired = None
 
+    @contextmanager
+    def until(self, within_s: float | None, cut_off: Callable[[], None]) -> Iterator[None]:
+        """Limit all stages of the block together; None limits nothing.
+
+        Whatever it raises after its time was up becomes `Infeasible(TIME_IS_UP, …)`. Where it is stuck then,
+        `cut_off` is called before `on_stuck`.
+        """
+        if within_s is None:
+            yield
+            return
+        ended = threading.Event()
+        watcher = threading.Thread(
+            target=self._end_all, args=(within_s, ended, cut_off), name="limit-job", daemon=True
+        )
+        watcher.start()
+        try:
+            with self._in_words():
+                yield
+        finally:
+            ended.set()
+            watcher.join()
+
     def check(self) -> None:
-        """Raise `Infeasible` when the time of the present stage is up."""
-        if self._expired is not None:
-            raise self._expired
+        """Raise `Infeasible` when the time of the present stage, or of the job, is up."""
+        if (up := self._over or self._expired) is not None:
+            raise up
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """What comes of killed processes is told as what killed them."""
+        try:
+            yield
+        except Exception as error:
+            up = self._over or self._expired
+            if up is None or up is error:
+                raise
+            raise up from error
 
     def _watch(self, stage: Stage, limit_s: float, ended: threading.Event) -> None:
         if ended.wait(limit_s):
@@ -71,8 +119,24 @@ class StageLimits:
             "timed_out", f"The stage {stage.value} took longer than its limit of {limit_s:g} s."
         )
         self._expired = expired
+        self._kill()
+        if not ended.wait(self._stuck_after_s) and self._on_stuck is not None:
+            self._on_stuck(expired)
+
+    def _end_all(self, within_s: float, ended: threading.Event, cut_off: Callable[[], None]) -> None:
+        if ended.wait(within_s):
+            return
+        self._over = over = Infeasible(TIME_IS_UP, time_is_up(within_s))
+        stuck_at = time.monotonic() + self._stuck_after_s
+        while time.monotonic() < stuck_at:
+            self._kill()  # again and again: a launch may be on its way up in another thread
+            if ended.wait(KILL_EVERY_S):
+                return
+        if self._on_stuck is not None:
+            cut_off()
+            self._on_stuck(over)
+
+    def _kill(self) -> None:
         for process in begun_beside(self._others):
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        if not ended.wait(self._stuck_after_s) and self._on_stuck is not None:
-            self._on_stuck(expired)

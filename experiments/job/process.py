@@ -17,6 +17,7 @@ from experiments.disk import disk_in_words
 from experiments.engines.port import Engine, Infeasible
 from experiments.engines.vllm import environment as vllm
 from experiments.job.context import CheckpointStage, JobContext, Material
+from experiments.job.limits import TIME_IS_UP
 from experiments.job.place import PLACE_NAME, RECORDS_NAME, SPEC_NAME, Place
 from experiments.job.records import Records
 from experiments.job.run import run_job
@@ -68,7 +69,8 @@ def run_in_folder(folder: Path, assemble: Assemble) -> int:
     ):
 
         def abandon(reason: Infeasible) -> None:
-            records.failure(reason.kind, reason.cause)
+            if reason.kind != TIME_IS_UP:  # which is told as the end of the measurement, not as a failure
+                records.failure(reason.kind, reason.cause)
             records.end(0.0)
             os._exit(0)
 

@@ -127,8 +127,12 @@ class Records:
         """A configuration that the spec does not name is about to run."""
         self._append(RecordKind.CONFIGURATION, digest=configuration.digest, knobs=dict(configuration))
 
+    def left_out(self, pair: int) -> None:
+        """The launch pair of this index was cut off while it was timed: what it measured does not count."""
+        self._append(RecordKind.LEFT_OUT, pair=pair)
+
     def stopped(self, reason: str) -> None:
-        """The judge stopped the experiment, with its sentence."""
+        """The judge stopped the experiment, or its time was up, in a sentence."""
         self._append(RecordKind.STOPPED, reason=reason)
         self._say(f"stopped: {reason}")
 

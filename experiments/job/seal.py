@@ -4,7 +4,8 @@ Sealed before the first sample are the plan (metric, prediction, smallest effect
 stopping), both arms, the reference of quality, the judge with its version, the engine, the model's
 fingerprint, the device, the seed, the noise profile that the judge is given, the resolved keys that the
 claimed change may move, how many launches may be up at once where that is limited, and the fingerprint of the
-texts that prompts, documents and items are cut from, and the target where it is another than the campaign's.
+texts that prompts, documents and items are cut from, the target where it is another than the campaign's, and
+the seconds that it may take where it has such a limit.
 Not sealed: ids, and what a hypothesis says in words;
 nor what a calibration corpus holds, which the artifacts built from it know.
 
@@ -57,6 +58,8 @@ def seal_of(spec: TestJob) -> str:
         parts["at_once"] = spec.at_once
     if spec.target is not None:
         parts["target"] = spec.target
+    if spec.within_s is not None:
+        parts["within_s"] = spec.within_s
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -104,6 +104,9 @@ class TestJob(_JobSpec):
     target: str | None = None
     """The target where it runs in place of the campaign's own, as measurements are kept by it: what its
     quality is compared with is scored there too. None on the campaign's own."""
+    within_s: float | None = Field(default=None, gt=0)
+    """Seconds after which it ends with what was measured until then, from when its checkpoints are there;
+    None for the limits of its stages alone."""
 
 
 class AaJob(_JobSpec):

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from experiments.engines.port import Infeasible
 from experiments.job.launching import LAUNCH_LOGS, ArmInfeasible, RunningJob
+from experiments.job.limits import TIME_IS_UP
 from experiments.job.result import StageRecord
 from experiments.measurement.evidence import Arm, Json, Stage
 
@@ -58,7 +59,7 @@ def stage(job: RunningJob, name: Stage, planned: int, text: str) -> Iterator[Sta
         told.outcome = "failed"
         if isinstance(reason, Infeasible):
             told.detail = {**told.detail, "kind": reason.kind, "cause": reason.cause}
-            if reason.kind == "timed_out":
+            if reason.kind in ("timed_out", TIME_IS_UP):
                 told.outcome = "timed_out"
         raise
     finally:

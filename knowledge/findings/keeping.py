@@ -46,13 +46,14 @@ class FindingChange:
     added: bool
 
 
-def update_findings(session: Session, verdict_id: int) -> tuple[FindingChange, ...]:
+def update_findings(session: Session, verdict_id: int, *, follow: bool = True) -> tuple[FindingChange, ...]:
     """Derive again the finding that the verdict bears on; return what changed, empty when nothing did.
 
     Works on all verdicts of the same change, metric and scope, the imported too, so calling it twice changes
     nothing more. Where the finding was marked stale by a note, its verdicts stay with it and later ones make
     a new finding that supersedes it. A new finding also supersedes the one of the same statement on other
-    versions; what else was found with other versions becomes stale. Appends the events last.
+    versions; what else was found with other versions becomes stale, unless `follow` is false. Appends the
+    events last.
     """
     facts = facts_of_pair(session, *pair_of(session, verdict_id))
     fact = next((each for each in facts if each.verdict_id == verdict_id), None)
@@ -62,7 +63,8 @@ def update_findings(session: Session, verdict_id: int) -> tuple[FindingChange, .
     changes = _keep(session, fact, [*same, *imported_facts(session, fact.key)])
     experiment_id = session.get_one(Verdict, verdict_id).experiment_id
     ran = Ran(fact.scope.target, fact.scope.engine, dict(fact.scope.versions))
-    followed = follow_versions(session, ran, format_label(Noun.EXPERIMENT, experiment_id))
+    label = format_label(Noun.EXPERIMENT, experiment_id)
+    followed = follow_versions(session, ran, label) if follow else ()
     tell_disputes(session, [change.finding_id for change in changes])
     known = {change.finding_id for change in changes}
     return (*changes, *(FindingChange(each, added=False) for each in followed if each not in known))

@@ -17,8 +17,9 @@ from agent.campaign.reading_facts import read_facts
 from agent.recipe.checking import Checked, Holding, check
 from agent.recipe.folder import BUILD, RECIPE, SERVE, files_of
 from agent.recipe.making import recipe_of
-from agent.recipe.planning import ENOUGH, LEAST_PAIRS, short_plan
+from agent.recipe.planning import CHECK_S, ENOUGH, LEAST_PAIRS, short_plan
 from agent.recipe.recipe import Recipe, read_recipe
+from cli.main import call
 from configs.errors import UsageError
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
@@ -37,6 +38,8 @@ from db.states import ExperimentKind, FindingStatus, VerdictOutcome
 from experiments.engines.serve_command import ServeCommand
 from experiments.measurement.evidence import Stage
 from experiments.measurement.plan import StoppingPlan
+from experiments.own_processes import begun_beside, children
+from experiments.recording import load_test_spec
 from knowledge.findings.keeping import update_findings
 from knowledge.findings.staleness import StaleCause
 from tests.integration.campaign.test_promoting import ORIGINAL, measured, run
@@ -55,8 +58,8 @@ class Deployed:
     folder: Path
     recipe: Recipe
 
-    def check(self, recipe: Recipe) -> Checked:
-        return check(self.database, recipe, lambda: run(self.database, self.folder, "cpu"))
+    def check(self, recipe: Recipe, within_s: float = CHECK_S) -> Checked:
+        return check(self.database, recipe, lambda: run(self.database, self.folder, "cpu"), within_s=within_s)
 
     def findings(self) -> list[tuple[FindingStatus, str | None]]:
         with self.database.read() as session:
@@ -200,6 +203,69 @@ def test_after_an_upgrade_what_the_recipe_rests_on_no_longer_holds_where_the_che
         assert finding.status_reason == f"{newer} says otherwise on newer versions."
 
 
+def test_a_check_whose_time_is_up_says_so_and_marks_nothing_by_other_versions_neither(
+    deployed: Deployed,
+) -> None:
+    def upgraded() -> None:
+        run(deployed.database, deployed.folder, "cpu")
+        with deployed.database.write() as session:
+            session.get_one(Experiment, ORIGINAL + 1).versions = {"engine": "2.0"}
+
+    with deployed.database.write() as session:
+        session.get_one(Experiment, ORIGINAL).versions = {"engine": "1.0"}
+        session.execute(delete(FindingEvidence))
+        session.execute(delete(Finding))
+        verdict = session.scalars(select(Verdict).where(Verdict.experiment_id == ORIGINAL)).one()
+        update_findings(session, verdict.id)
+    before, others = deployed.findings(), children()
+    done = check(deployed.database, deployed.recipe, upgraded, within_s=0.01)
+    assert not begun_beside(others)
+    assert (done.holding, done.outcome) == (Holding.UNSETTLED, VerdictOutcome.INCONCLUSIVE)
+    assert done.reason.startswith("Whether the recipe of E-0002 holds was not settled in 0.01s: nothing was")
+    assert (done.confirmed, done.stale, done.within_s) == ((), (), 0.01)
+    assert deployed.findings() == before
+    with deployed.database.read() as session:
+        told = session.scalars(select(Event).where(Event.kind == EventKind.RECIPE_CHECKED.value)).one()
+        fresh = session.get_one(Experiment, ORIGINAL + 1)
+        assert fresh.failure is None
+        assert load_test_spec(session, fresh.id).within_s == 0.01
+    assert told.data is not None
+    assert told.data["holding"] == "unsettled"
+    with deployed.database.write() as session:
+        session.get_one(Experiment, ORIGINAL + 1).versions = {"engine": "1.0"}
+    assert deployed.check(deployed.recipe).holding is Holding.HOLDS
+
+
+@pytest.mark.parametrize(
+    ("within", "code", "said"),
+    [
+        ("0.01s", 3, "Nothing is marked as stale. Give it longer: autoinfer check"),
+        ("5m", 0, "Confirmed: F-001"),
+    ],
+)
+def test_the_command_tells_what_was_not_settled_in_its_time_from_what_failed_by_its_exit_code(
+    deployed: Deployed,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    within: str,
+    code: int,
+    said: str,
+) -> None:
+    """With a worker in this process in place of one of its own."""
+
+    def by_a_worker_here(database: Database, *_: object) -> None:
+        run(database, deployed.folder, "cpu")
+
+    monkeypatch.setattr("agent.recipe.checking.until_ended", by_a_worker_here)
+    (tmp_path / RECIPE).write_text(files_of(deployed.recipe)[RECIPE])
+    line = ["--db", database_url(tmp_path), "check", str(tmp_path), "--no-worker", "--within", within]
+    assert call(line) == code
+    told = " ".join(capsys.readouterr().out.split())
+    assert said in told
+    assert f"It ends {within} after its checkpoints are there at the latest" in told
+
+
 def test_what_a_file_says_that_it_promises_and_rests_on_is_not_believed(deployed: Deployed) -> None:
     remembering(deployed.database, log(0.4))
     modest = promising(deployed.recipe, log(0.99)).model_copy(update={"rests_on": ()})
@@ -257,9 +323,12 @@ def test_the_plan_of_a_check_is_cut_to_the_time_by_what_the_first_test_took(depl
             session.flush()
             short = short_plan(session, facts, original, deployed.recipe.promise)
             assert short.most_pairs == most
+            assert ("which is longer than it has" in short.words) == (pair_s == 1000.0)
             assert short.most_s == pytest.approx(20.0 + pair_s * most)
             assert short.expected_s == pytest.approx(20.0 + pair_s * short.pairs)
             assert short.plan.validation_pairs >= 1
+        twice = short_plan(session, facts, original, deployed.recipe.promise, within_s=3600.0)
+        assert (twice.most_pairs, twice.within_s) == (3, 3600.0)
 
 
 def test_without_anything_known_of_how_pairs_vary_the_power_is_said_not_to_be_known(

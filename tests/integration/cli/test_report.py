@@ -49,6 +49,8 @@ def test_the_json_form_is_the_schema_s(with_history: Autoinfer) -> None:
         ("export C-1", "Nothing was said to be exported."),
         ("export C-1 --recipe", "Nothing of C-1 beats its baseline, so there is nothing to deploy."),
         ("check nowhere", "nowhere can't be read"),
+        ("check nowhere --within soon", "'soon' is not a duration."),
+        ("check nowhere --within 0s", "'0s' is not a duration."),
         ("build nowhere", "nowhere can't be read"),
     ],
 )

@@ -51,6 +51,7 @@ def plan(**changes: Any) -> StoppingPlan:
         {"pinned_keys": ("linear_kernel", "threads")},
         {"texts": "those of another Python"},
         {"texts": None},
+        {"within_s": 300.0},
     ],
     ids=lambda change: next(iter(change)),
 )
