@@ -43,16 +43,19 @@ def verify(
 ) -> None:
     """Reproduce every supported verdict of a campaign in fresh processes, and say which agree.
 
-    Ends with exit code 0 only if all do. What was interrupted is gone on with.
+    Ends with exit code 0 only if all do, and with 3 if all do that can be reproduced here. What was
+    interrupted is gone on with.
     """
     import time
 
     from agent.campaign.verify import Limits, Runner
     from agent.campaign.verify import verify as run_all
+    from cli.executor import make_remote_executor
     from cli.interrupt import Interrupt
     from cli.opening import database_of, settings_of
     from cli.output import print_json, say
     from cli.reproduce import fresh_worker
+    from configs.errors import EXIT_FAILURE, EXIT_OPEN, AutoinferError
     from configs.quantities import parse_duration_s, parse_usd
     from db.models import Campaign
     from knowledge.queries.lookup import campaign_of
@@ -88,22 +91,36 @@ def verify(
                 each.stop()
             processes.clear()
 
+        def unreachable(device: str) -> str | None:
+            try:
+                make_remote_executor(settings, device.partition(":")[0], device)
+            except AutoinferError as error:
+                return f"{error.message} {error.hint}"
+            return None
+
         tell = _quiet if as_json else _tell
         try:
             with interrupt:
-                found = run_all(database, campaign_id, Runner(wait, stop, worker), limits, tell)
+                found = run_all(database, campaign_id, Runner(wait, stop, worker, unreachable), limits, tell)
         finally:
             stop()
     if as_json:
         print_json(
-            {**found.model_dump(mode="json"), "sentence": found.sentence, "all_agree": found.all_agree}
+            {
+                **found.model_dump(mode="json"),
+                "sentence": found.sentence,
+                "all_agree": found.all_agree,
+                "all_here_agree": found.all_here_agree,
+            }
         )
     else:
         _print(found)
         if not found.whole:
             say(f"The rest is gone on with by: autoinfer verify {found.campaign}")
+    if not found.all_here_agree:
+        raise typer.Exit(EXIT_FAILURE)
     if not found.all_agree:
-        raise typer.Exit(1)
+        raise typer.Exit(EXIT_OPEN)
 
 
 def _quiet(row: VerifiedRow, number: int, total: int) -> None:
@@ -129,6 +146,7 @@ def _tell(row: VerifiedRow, number: int, total: int) -> None:
 def _print(found: VerificationView) -> None:
     from cli.output import console, say, table
     from cli.words import effect_words
+    from knowledge.queries.verification import Standing
 
     if found.verdicts:
         out = console()
@@ -154,6 +172,9 @@ def _print(found: VerificationView) -> None:
         if any(row.recommended for row in found.verdicts):
             say("* what the best of the campaign rests on")
     say(f"{found.sentence}.")
+    for row in found.verdicts:
+        if row.standing is Standing.NOT_HERE:
+            say(f"{row.experiment} was not checked: {row.why}.")
     if found.verdicts:
         say(f"A verdict {found.rule}.")
 

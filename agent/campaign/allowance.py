@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from configs.campaign import ApprovalSpec
@@ -11,7 +12,7 @@ from configs.targets import is_rented
 from db import events, money
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Campaign
+from db.models import Campaign, Job
 from db.noise import SERIES_NAME
 from db.states import BudgetScope
 from knowledge.approvals import APPROVE_ABOVE_S
@@ -83,10 +84,14 @@ def set_dollars(
 def more_dollars(
     session: Session, campaign_id: int, more_usd: float, approve_above_usd: float | None
 ) -> None:
-    """Add to the campaign's budget in dollars; one that it never had begins with what it has spent."""
+    """Add to the campaign's budget in dollars; one that it never had begins with what it has spent.
+
+    Raises `UsageError` where it measures nothing on rented machines and nothing of it was confirmed there.
+    """
     spec = session.get_one(Campaign, campaign_id).spec
     target = str(spec["target"])
-    if not any(map(is_rented, (target, *map(str, spec.get("confirm_on") or ())))):
+    ran_on = session.scalars(select(Job.device_class).where(Job.campaign_id == campaign_id).distinct())
+    if not any(map(is_rented, (target, *map(str, spec.get("confirm_on") or ()), *ran_on))):
         raise UsageError(
             f"{format_label(Noun.CAMPAIGN, campaign_id)} measures on {target}, which costs no dollars.",
             "Leave --budget-usd and --approve-above-usd out.",

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from db import events
 from db.event_kinds import EventKind
@@ -73,9 +73,15 @@ def devices_now(session: Session, campaign_id: int, every: tuple[str, ...]) -> D
 
 
 def of_its_loop() -> ColumnElement[bool]:
-    """Jobs but those that confirm something on another target: nothing of the loop's own waits for them, and
-    those that somebody asked for end neither with the campaign nor with its budget of time."""
-    promoted = select(Experiment.id).where(Experiment.kind == ExperimentKind.PROMOTE)
+    """Jobs but those that confirm something on another target, or say that again there: nothing of the loop's
+    own waits for them, and those that somebody asked for end neither with the campaign nor with its budget of
+    time."""
+    first = aliased(Experiment)
+    promoted = (
+        select(Experiment.id)
+        .outerjoin(first, first.id == Experiment.reproduces_experiment_id)
+        .where(or_(Experiment.kind == ExperimentKind.PROMOTE, first.kind == ExperimentKind.PROMOTE))
+    )
     return or_(Job.experiment_id.is_(None), Job.experiment_id.not_in(promoted))
 
 

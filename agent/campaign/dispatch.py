@@ -206,6 +206,10 @@ def enqueue_test(
     about bytes, or what stands for one.
     """
     device = device or facts.spec.devices[0]
+    elsewhere = kind is ExperimentKind.PROMOTE or (
+        reproduces_experiment_id is not None
+        and session.get_one(Experiment, reproduces_experiment_id).kind is ExperimentKind.PROMOTE
+    )
     experiment = Experiment(
         campaign_id=facts.id,
         hypothesis_id=hypothesis_id,
@@ -248,7 +252,7 @@ def enqueue_test(
             launch_sd_log=noise.launch_sd_log,
         ),
         reproduces_experiment_id=reproduces_experiment_id,
-        target=facts.target_key if kind is ExperimentKind.PROMOTE else None,
+        target=facts.target_key if elsewhere else None,
         within_s=within_s,
     )
     job = sealed(unsealed)

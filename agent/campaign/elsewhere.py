@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.campaign.facts import Facts
 from agent.campaign.named import engine_of
@@ -103,6 +103,18 @@ def check_arms(facts: Facts, there: Elsewhere, arms: Mapping[str, Configuration]
             except Infeasible as reason:
                 raise UsageError(f"The {name} can't run on {there.device}: {reason.cause}", _OTHER) from None
     return at_once
+
+
+def facts_there(facts: Facts, there: Elsewhere, arms: Mapping[str, Configuration]) -> Facts:
+    """What is known of a campaign as a test of these arms on that target goes by it; raises as
+    `check_arms`."""
+    return replace(
+        facts,
+        target_key=there.key,
+        at_once=check_arms(facts, there, arms),
+        # another Python there cuts other texts: both arms get them, and the reference too
+        baseline_experiment_id=None if there.rented else facts.baseline_experiment_id,
+    )
 
 
 _OTHER = "Name another target; nothing was queued."

@@ -17,7 +17,7 @@ from agent.campaign import store
 from agent.campaign.confirm import is_broken
 from agent.campaign.devices import device_of
 from agent.campaign.dispatch import enqueue_test
-from agent.campaign.elsewhere import Elsewhere, check_arms, find_elsewhere
+from agent.campaign.elsewhere import Elsewhere, facts_there, find_elsewhere
 from agent.campaign.facts import Facts
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.verdicts import unsealed
@@ -138,22 +138,16 @@ def ask(session: Session, experiment_id: int, target: str) -> Asked:
         "control": known[original.control_configuration_id],
         "candidate": known[original.candidate_configuration_id],
     }
-    at_once = check_arms(facts, there, arms)
+    facts = facts_there(facts, there, arms)
     spec = load_test_spec(session, experiment_id)
     return Asked(
         experiment_id=experiment_id,
         there=there,
-        facts=replace(
-            facts,
-            target_key=there.key,
-            at_once=at_once,
-            # another Python there cuts other texts: both arms get them, and the reference too
-            baseline_experiment_id=None if there.rented else facts.baseline_experiment_id,
-        ),
+        facts=facts,
         arms=arms,
         plan=StoppingPlan.model_validate(original.plan),
         price=_by_time(session, original),
-        spec=spec.model_copy(update={"device": there.device, "at_once": at_once, "target": there.key}),
+        spec=spec.model_copy(update={"device": there.device, "at_once": facts.at_once, "target": there.key}),
         unfinished=unfinished(session, experiment_id, there.device),
     )
 

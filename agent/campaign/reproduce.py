@@ -13,6 +13,7 @@ from agent.campaign.allowance import more_dollars
 from agent.campaign.confirm import OTHER_TARGET, is_broken, other_target
 from agent.campaign.devices import device_of
 from agent.campaign.dispatch import enqueue_test
+from agent.campaign.elsewhere import facts_there, find_elsewhere
 from agent.campaign.ended import until_ended
 from agent.campaign.fresh_price import check_affordable
 from agent.campaign.reading_facts import read_facts
@@ -26,6 +27,7 @@ from db.models import Campaign, Experiment, Job, Verdict
 from db.session import Database
 from db.states import ExperimentKind, ExperimentState, JobState, VerdictOutcome
 from experiments.measurement.plan import StoppingPlan
+from experiments.recording import load_test_spec
 from knowledge.figures import effect
 from knowledge.findings.keeping import update_findings
 from knowledge.queries.verification import is_said_again, judgement
@@ -60,8 +62,8 @@ def reproduce(
     `wait` is called between looks; it sleeps, and keeps a worker alive if there is one to keep. A
     reproduction that an earlier process left unfinished is gone on with, if it is newer than the experiment
     `after`. What interrupts the waiting ends the reproduction: `stop` is called, which ends that worker, and
-    the job is cancelled. It runs on `device`, that of the original if none is given. Raises `UsageError` for
-    an experiment without a verdict of its own, and `AutoinferError` when the fresh run was cancelled.
+    the job is cancelled. It runs on `device`, that of the original if none is given. Raises as
+    `enqueue_reproduction`, and `AutoinferError` when the fresh run was cancelled.
     """
     with database.write() as session:
         fresh_id = unfinished_reproduction(session, experiment_id, after)
@@ -129,34 +131,44 @@ def _reproducible(session: Session, experiment_id: int) -> Experiment:
         raise UsageError(
             f"{label} has no verdict that could be confirmed.", "Name a judged test: autoinfer experiments"
         )
-    if original.kind is ExperimentKind.PROMOTE:
-        assert original.reproduces_experiment_id is not None
-        first = format_label(Noun.EXPERIMENT, original.reproduces_experiment_id)
-        there = device_of(session, experiment_id)
-        raise UsageError(
-            f"{label} confirmed {first} on another target and is not reproduced by itself.",
-            f"Confirm that once more with: autoinfer promote {first} --target {there}",
-        )
     return original
 
 
 def enqueue_reproduction(session: Session, experiment_id: int, device: str | None = None) -> int:
-    """Write the fresh experiment and its job, on `device` or that of the original; returns its id."""
+    """Write the fresh experiment and its job, on `device` or that of the original; returns its id.
+
+    What was measured on another target than the campaign's is sealed for that one again. Raises `UsageError`
+    for an experiment without a verdict of its own, and for a target that is not to be had.
+    """
     original = _reproducible(session, experiment_id)
+    device = device or device_of(session, experiment_id)
     assert original.candidate_configuration_id is not None
     known = store.configurations(
         session, [original.control_configuration_id, original.candidate_configuration_id]
     )
+    control = known[original.control_configuration_id]
+    candidate = known[original.candidate_configuration_id]
+    facts = read_facts(session, original.campaign_id)
+    if original.kind is ExperimentKind.PROMOTE:
+        assert device is not None  # it had a job
+        there = find_elsewhere(device)
+        if there.key != original.target:
+            raise UsageError(
+                f"{format_label(Noun.EXPERIMENT, experiment_id)} was measured on {original.target}, and "
+                f"{there.device} here is {there.key}.",
+                "Ask where that hardware is, with the same database.",
+            )
+        facts = facts_there(facts, there, {"control": control, "candidate": candidate})
     return enqueue_test(
         session,
-        read_facts(session, original.campaign_id),
-        known[original.control_configuration_id],
-        known[original.candidate_configuration_id],
+        facts,
+        control,
+        candidate,
         StoppingPlan.model_validate(original.plan),
         kind=ExperimentKind.REPRODUCE,
         hypothesis_id=original.hypothesis_id,
         reproduces_experiment_id=original.id,
-        device=device or device_of(session, experiment_id),
+        device=device,
     )
 
 
@@ -200,9 +212,10 @@ def _why_not_judged(session: Session, fresh: Experiment) -> str | None:
     if broken is not None:
         return broken
     campaign = session.get_one(Campaign, fresh.campaign_id)
-    # a rented target is kept by what was asked for, which its executor looks at itself
+    elsewhere = load_test_spec(session, fresh.id).target is not None
+    # a campaign's own rented target is kept by what was asked for, which its executor looks at itself
     rented = is_rented(str(campaign.spec.get("target", "")))
-    other = None if rented else other_target(session, fresh)
+    other = None if rented and not elsewhere else other_target(session, fresh)
     if other is None:
         return None
     broken = f"{label} was asked for on {fresh.target} and ran on {other}, so it is not compared."

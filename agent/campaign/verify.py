@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from agent.campaign.allowance import more_dollars
 from agent.campaign.devices import device_of
 from agent.campaign.fresh_price import NoRoom, check_affordable, price_watch
-from agent.campaign.reproduce import reproduce
+from agent.campaign.reproduce import reproduce, unfinished_reproduction
 from agent.ground.target import find_target
 from configs.errors import AutoinferError, UsageError
 from configs.quantities import format_duration
@@ -43,11 +43,13 @@ from knowledge.queries.verification import (
 @dataclass(frozen=True)
 class Runner:
     """How a fresh run gets its worker: `wait(device)` is called between looks and keeps one alive, where one
-    is to be kept; `stop` ends it. `here`: that worker is on this machine, whose hardware is looked at."""
+    is to be kept; `stop` ends it. `here`: that worker is on this machine, whose hardware is looked at, and
+    `unreachable` says in a sentence why machines can't be rented from it, None where they can."""
 
     wait: Callable[[str], None]
     stop: Callable[[], None] = lambda: None
     here: bool = True
+    unreachable: Callable[[str], str | None] = lambda device: None
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ def verify(
 ) -> VerificationView:
     """Reproduce what is supported and has no answer yet; returns how all of it stands.
 
+    What was confirmed on another target than the campaign's is reproduced on that one, where it is to be had.
     What interrupts it leaves the rest to the next call. Raises `UsageError` for an A/A series, for a target
     that is none and for a rented one that no budget has room on, and whatever `runner.wait` raises.
     """
@@ -93,7 +96,7 @@ def verify(
         check_affordable(
             session,
             campaign_id,
-            [(each.id, each.device) for each in runs if each.confirmed is None],
+            [(each.id, each.device) for each in runs if not each.elsewhere],
             f"autoinfer verify {format_label(Noun.CAMPAIGN, campaign_id)}",
         )
         if begins:
@@ -126,14 +129,16 @@ def verify(
 
 @dataclass(frozen=True)
 class _Asked:
-    """A verdict to reproduce: its experiment, the hardware it was measured on, the device to run on, and what
-    it confirmed there where it is itself a confirmation on another target."""
+    """A verdict to reproduce: its experiment, the hardware it was measured on, the device to run on, and
+    whether it is `elsewhere`, on another target than the campaign's; `unpaid` says why no fresh run may be
+    rented there."""
 
     id: int
     row: VerifiedRow
     target: str
     device: str
-    confirmed: str | None
+    elsewhere: bool
+    unpaid: str | None = None
 
 
 def _asked(session: Session, row: VerifiedRow, limits: Limits) -> _Asked:
@@ -141,25 +146,23 @@ def _asked(session: Session, row: VerifiedRow, limits: Limits) -> _Asked:
     experiment = session.get_one(Experiment, number)
     campaign = session.get_one(Campaign, experiment.campaign_id)
     own = device_of(session, number) or devices_of(str(campaign.spec.get("target", CPU)))[0]
-    first = experiment.reproduces_experiment_id
-    promoted = experiment.kind is ExperimentKind.PROMOTE and first is not None
-    return _Asked(
-        number,
-        row,
-        experiment.target,
-        own if promoted else limits.target or own,
-        format_label(Noun.EXPERIMENT, first) if promoted and first is not None else None,
-    )
+    if experiment.kind is not ExperimentKind.PROMOTE:
+        return _Asked(number, row, experiment.target, limits.target or own, elsewhere=False)
+    unpaid = None
+    if unfinished_reproduction(session, number) is None:  # else it may be what the budget was spent on
+        command = f"autoinfer verify {format_label(Noun.CAMPAIGN, campaign.id)}"
+        try:
+            check_affordable(session, campaign.id, [(number, own)], command)
+        except UsageError as error:
+            unpaid = f"{error.message} {error.hint}"
+    return _Asked(number, row, experiment.target, own, elsewhere=True, unpaid=unpaid)
 
 
 def _kept_from(asked: _Asked, runner: Runner, limits: Limits, spent_s: float) -> tuple[Standing, str] | None:
     """What keeps it from being run now, and as what it stands then; None where nothing does."""
-    if asked.confirmed is not None:
-        again = f"autoinfer promote {asked.confirmed} --target {asked.device}"
-        return Standing.NOT_HERE, f"it was confirmed on another target; once more there: {again}"
-    elsewhere = _other_hardware(asked) if runner.here else None
-    if elsewhere is not None:
-        return Standing.NOT_HERE, elsewhere
+    absent = asked.unpaid or _absent(asked, runner)
+    if absent is not None:
+        return Standing.NOT_HERE, absent.rstrip(".")
     took_s = asked.row.wall_s or 0.0
     if limits.budget_s is None or spent_s + took_s <= limits.budget_s:
         return None
@@ -190,7 +193,7 @@ def _run(
         return Standing.WAITS, f"no budget has room for it: {error.message.rstrip('.')}"
     except UsageError as error:
         return Standing.NOT_HERE, error.message.rstrip(".")
-    return (Standing.NOT_HERE, told.rstrip(".")) if isinstance(told, str) else None
+    return (Standing.BROKE, told.rstrip(".")) if isinstance(told, str) else None
 
 
 def _standing(row: VerifiedRow, standing: Standing, why: str) -> VerifiedRow:
@@ -220,15 +223,20 @@ def _check(session: Session, campaign_id: int, limits: Limits) -> None:
     check_one_device(limits.target, "A fresh run")
 
 
-def _other_hardware(asked: _Asked) -> str | None:
-    """Why a verdict can't be reproduced on this machine's device; None where it can. A rented machine is
-    looked at by its executor."""
+def _absent(asked: _Asked, runner: Runner) -> str | None:
+    """Why a verdict can't be reproduced from this machine, or by workers elsewhere; None where it can.
+
+    A rented machine is looked at by its executor; a device of another target than the campaign's is always
+    looked at from here, as `agent.campaign.promote` does.
+    """
     if is_rented(asked.device):
+        return runner.unreachable(asked.device) if runner.here else None
+    if not runner.here and not asked.elsewhere:
         return None
     try:
         here = find_target(asked.device).key
     except AutoinferError as error:
-        return error.message.rstrip(".")
+        return error.message
     if here == asked.target:
         return None
     return f"it was measured on {asked.target}, and {asked.device} here is {here}"
@@ -269,6 +277,7 @@ def _end(session: Session, campaign_id: int, left: Mapping[str, VerifiedRow]) ->
             "standings": {row.experiment: row.standing.value for row in rows},
             "fresh": {row.experiment: row.fresh.experiment for row in rows if row.fresh is not None},
             "all_agree": ended.all_agree,
+            "all_here_agree": ended.all_here_agree,
         },
     )
     return ended

@@ -35,6 +35,7 @@ class Standing(StrEnum):
     DIFFERS = "differs"
     OPEN = "open"
     NOT_HERE = "not reproducible here"
+    BROKE = "broke"
     RUNS = "runs"
     WAITS = "waits"
 
@@ -74,7 +75,8 @@ class VerifiedRow(View):
 
 class VerificationView(View):
     """The newest verification of a campaign, in the order in which it runs; `begun_event` is None where there
-    was none yet. `whole`: nothing is left to run. `all_agree`: exit code 0."""
+    was none yet. `whole`: nothing is left to run. `all_agree`: exit code 0; `all_here_agree`: and what did
+    not run can't run here."""
 
     campaign: str
     latency_only: bool
@@ -99,6 +101,11 @@ class VerificationView(View):
         return all(row.standing is Standing.AGREES for row in self.verdicts)
 
     @property
+    def all_here_agree(self) -> bool:
+        """Whether every verdict was said again that can be reproduced here."""
+        return all(row.standing in (Standing.AGREES, Standing.NOT_HERE) for row in self.verdicts)
+
+    @property
     def sentence(self) -> str:
         """What came of it in a sentence."""
         total = len(self.verdicts)
@@ -120,6 +127,7 @@ _WORDS = {
     Standing.DIFFERS: "differed",
     Standing.OPEN: "stayed open",
     Standing.NOT_HERE: "could not be reproduced here",
+    Standing.BROKE: "broke, which says nothing",
     Standing.RUNS: "running now",
     Standing.WAITS: "not run yet",
 }

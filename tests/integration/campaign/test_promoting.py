@@ -263,9 +263,20 @@ def test_one_that_is_under_way_is_gone_on_with_and_is_no_reproduction(judged: Ju
     run_by_hand(judged.database, fresh_id, nothing, NO_KERNEL)
     judged.conclude(fresh_id)
     assert judged.ask().unfinished is None
-    with pytest.raises(UsageError) as refused, judged.database.write() as session:
-        enqueue_reproduction(session, fresh_id)
-    assert f"autoinfer promote E-0002 --target {THERE}" in refused.value.hint
+    with judged.database.write() as session:
+        with (
+            registered_here(judged.folder),
+            patch("agent.campaign.elsewhere.find_target", made_up_target),
+        ):
+            again = enqueue_reproduction(session, fresh_id)
+        spec, row = load_test_spec(session, again), session.get_one(Experiment, again)
+        assert (spec.target, row.target, row.reproduces_experiment_id) == (KEY, KEY, fresh_id)
+        assert not glance.look(session, judged.campaign_id).flying
+        with (
+            patch("agent.campaign.elsewhere.find_target", lambda target: made_up_target("cpu")),
+            pytest.raises(UsageError, match=f"E-0003 was measured on {KEY}, and cpu here is cpu:"),
+        ):
+            enqueue_reproduction(session, fresh_id)
 
 
 def test_the_campaign_waits_for_nothing_that_is_confirmed_elsewhere(judged: Judged) -> None:

@@ -3,11 +3,14 @@
 The database, the queue, the sealing, the judge and the findings are the real ones; launches are given.
 """
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from unittest.mock import patch
 
 import pytest
 from sqlalchemy import func, select, update
@@ -18,9 +21,11 @@ from agent.campaign.learn import learn_test
 from agent.campaign.outcome import note_best
 from agent.campaign.reproduce import allow_reproduction, enqueue_reproduction, reproduce
 from agent.campaign.verify import Limits, Runner, verify
+from cli.main import call
 from configs.errors import UsageError
 from db import events
 from db.event_kinds import EventKind
+from db.labels import Noun, parse_label_of
 from db.models import Artifact, Campaign, Experiment, Finding, Job, JobQuote, Launch, RemoteRun, Verdict
 from db.money import budgets, microusd
 from db.noise import SERIES_NAME
@@ -29,6 +34,7 @@ from db.states import ExperimentKind, FindingStatus, JobState, RemoteRunState, V
 from experiments.job.result import Failure
 from experiments.job.spec import TestJob
 from experiments.measurement.evidence import Arm, LaunchRecord, Stage
+from experiments.recording import load_test_spec
 from experiments.space.configuration import Configuration as Point
 from knowledge.queries.verification import (
     Standing,
@@ -38,10 +44,19 @@ from knowledge.queries.verification import (
     verification,
 )
 from tests.integration.campaign.sealed import dispatch, propose
-from tests.integration.campaign.test_promoting import measured, run
+from tests.integration.campaign.test_promoting import (
+    FRESH,
+    KEY,
+    ORIGINAL,
+    THERE,
+    Judged,
+    measured,
+    run,
+)
 from tests.integration.cli.command import Autoinfer
+from tests.new_database import database_url
 from tests.simulated.by_hand import launch, measure_baseline, run_by_hand
-from tests.simulated.campaign import SPACE, start
+from tests.simulated.campaign import SPACE, made_up_target, registered_here, start
 
 HERE = Limits()
 
@@ -138,6 +153,117 @@ def test_real_processes_score_quality_anew_and_build_what_is_gone_and_say_the_sa
     assert path.is_dir()
     assert [each.fresh and each.fresh.built for each in (first, second)] == [(), ("prune",)]
     judged.database.close()
+
+
+@pytest.fixture
+def promoted(tmp_path: Path) -> Iterator[Judged]:
+    """A supported test of the processor that a second device, which nobody has, supports too: E-0003."""
+    judged = measured(tmp_path)
+    assert judged.promote() == FRESH
+    run(judged.database, judged.folder, THERE)
+    judged.conclude()
+    yield judged
+    judged.database.close()
+
+
+@contextmanager
+def devices_that_are_there(folder: Path) -> Iterator[None]:
+    with (
+        registered_here(folder),
+        patch("agent.campaign.elsewhere.find_target", made_up_target),
+        patch("agent.campaign.verify.find_target", made_up_target),
+    ):
+        yield
+
+
+def test_what_another_target_confirmed_is_reproduced_on_that_target(promoted: Judged) -> None:
+    ran_on: list[str] = []
+
+    def wait(device: str) -> None:
+        ran_on.append(device)
+        run(promoted.database, promoted.folder, device)
+
+    with devices_that_are_there(promoted.folder):
+        found = verify(promoted.database, promoted.campaign_id, Runner(wait), HERE)
+    assert [row.standing for row in found.verdicts] == [Standing.AGREES] * 2, found.verdicts
+    assert found.all_agree
+    assert sorted(ran_on) == ["cpu", THERE]
+    fresh = {row.experiment: row.fresh.experiment for row in found.verdicts if row.fresh}
+    with promoted.database.read() as session:
+        again = session.get_one(Experiment, parse_label_of(Noun.EXPERIMENT, fresh["E-0003"]))
+        assert (again.kind, again.target) == (ExperimentKind.REPRODUCE, KEY)
+        assert again.reproduces_experiment_id == FRESH
+        assert load_test_spec(session, again.id).target == KEY
+        told = {each.scope["target"]: each.strength for each in session.scalars(select(Finding))}
+    assert set(told.values()) == {"replicated"}
+    assert KEY in told
+
+
+def test_a_target_that_is_not_here_is_told_apart_from_a_verdict_that_differs(promoted: Judged) -> None:
+    runner = Runner(lambda device: run(promoted.database, promoted.folder, device))
+    found = verify(promoted.database, promoted.campaign_id, runner, HERE)
+    assert {row.experiment: row.standing for row in found.verdicts} == {
+        "E-0002": Standing.AGREES,
+        "E-0003": Standing.NOT_HERE,
+    }
+    assert (found.all_here_agree, found.all_agree, found.whole) == (True, False, False)
+    assert found.sentence == (
+        "Of 2 supported verdicts 1 agreed in a fresh run and 1 could not be reproduced here"
+    )
+    (left,) = [row.why for row in found.verdicts if row.standing is Standing.NOT_HERE]
+    assert left
+    assert not left.endswith(".")
+    with devices_that_are_there(promoted.folder):
+        assert verify(promoted.database, promoted.campaign_id, runner, HERE).all_agree
+
+
+def test_a_rented_target_of_a_promotion_without_a_budget_keeps_nothing_else_from_being_verified(
+    promoted: Judged,
+) -> None:
+    with promoted.database.write() as session:
+        session.get_one(Experiment, FRESH).target = RENTED
+        session.execute(update(Job).where(Job.experiment_id == FRESH).values(device_class=RENTED))
+    asked: list[str] = []
+
+    def wait(device: str) -> None:
+        asked.append(device)
+        run(promoted.database, promoted.folder, device)
+
+    found = verify(promoted.database, promoted.campaign_id, Runner(wait), HERE)
+    why = {row.experiment: row.why for row in found.verdicts}["E-0003"]
+    assert found.all_here_agree
+    assert why.startswith(f"No budget in dollars covers {RENTED}")
+    assert "autoinfer verify C-1 --budget-usd" in why
+    unreachable = Runner(wait, unreachable=lambda device: "The provider knows no such account.")
+    found = verify(promoted.database, promoted.campaign_id, unreachable, Limits(more_usd=5.0))
+    why = {row.experiment: row.why for row in found.verdicts}["E-0003"]
+    assert why == "The provider knows no such account"
+    assert asked == ["cpu"]
+
+
+def test_the_command_tells_what_can_not_be_reproduced_here_from_what_differs_by_its_exit_code(
+    promoted: Judged, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a worker in this process in place of one of its own."""
+
+    def by_a_worker_here(database: Database, *_: object) -> None:
+        run(database, promoted.folder, "cpu")
+
+    monkeypatch.setattr("agent.campaign.reproduce.until_ended", by_a_worker_here)
+    line = ["--db", database_url(promoted.folder), "verify", "C-1", "--no-worker"]
+    assert call(line) == 3
+    told = " ".join(capsys.readouterr().out.split())
+    assert "E-0003 was not checked: " in told
+    assert call([*line, "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["all_here_agree"] is True
+    with promoted.database.write() as session:
+        fresh = session.scalars(select(Experiment.id).where(Experiment.reproduces_experiment_id == ORIGINAL))
+        session.execute(
+            update(Verdict)
+            .where(Verdict.experiment_id.in_(set(fresh) - {FRESH}))
+            .values(outcome=VerdictOutcome.REFUTED)
+        )
+    assert call(line) == 1
 
 
 def interrupt(device: str) -> None:
@@ -258,10 +384,11 @@ def test_a_fresh_run_that_broke_says_nothing_and_is_tried_again_by_the_next_call
     campaign: Campaigned,
 ) -> None:
     found = campaign.verify(campaign.run(failure=Failure("error", "No space left on device")))
-    assert {row.standing for row in found.verdicts} == {Standing.NOT_HERE}
+    assert {row.standing for row in found.verdicts} == {Standing.BROKE}
     assert "No space left on device" in found.verdicts[0].why
     assert not found.whole
-    assert campaign.standings() == [Standing.NOT_HERE, Standing.NOT_HERE], "a page says the same"
+    assert not found.all_here_agree
+    assert campaign.standings() == [Standing.BROKE, Standing.BROKE], "a page says the same"
     assert campaign.verify().all_agree
 
 
