@@ -68,7 +68,8 @@ class EventKind(StrEnum):
     )
     HYPOTHESIS_REFUSED = (
         "hypothesis.refused",
-        "A draft was refused, with the reason, such as an earlier duplicate.",
+        "A draft, or what you or a coding agent asked for, was refused, with the reason, such as an earlier "
+        "duplicate.",
     )
     DRAFTS_LEFT_OUT = (
         "drafts.left_out",

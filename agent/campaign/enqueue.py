@@ -1,28 +1,39 @@
-"""The user's hypothesis into the queue: through the same gates as everyone's."""
+"""The user's hypothesis into the queue: through the same gates as everyone's.
+
+What a gate refuses is told in the log, once in the same words, whoever asked and by whatever door; what can't
+be read is not, nor that a campaign takes nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from textwrap import shorten
 from typing import get_args
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign.accept import accept
 from agent.campaign.desk import Desk
 from agent.campaign.facts import Facts
 from agent.campaign.held import check_asked, draft_on, hold
-from agent.campaign.measured import read_measured
+from agent.campaign.measured import Baseline, read_measured
 from agent.campaign.order import read_directives
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.within_memory import legal_of
 from agent.ground.drafter import drafter_content, with_whole_path
 from agent.ground.shape import check_judged_here
 from agent.proposers.user import PROPOSER as USER
-from agent.proposers.user import Enqueued
-from configs.errors import UsageError
+from agent.proposers.user import Enqueued, check_words_are_read
+from agent.ranking.values import Directive
+from configs.authors import author_words
+from configs.errors import AutoinferError, UsageError
 from configs.questions import JudgedMetric
 from configs.validation import nearest
-from db.models import Campaign
+from db import events
+from db.event_kinds import EventKind
+from db.models import Campaign, Event
 from db.noise import SERIES_NAME
 from db.session import Database
 from db.states import CampaignState
@@ -30,6 +41,9 @@ from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
 from experiments.space.loading import parse_assignments_in
+
+MOST_TOLD = 300
+"""Characters that the log keeps of a refused hypothesis, and of the reason."""
 
 
 def enqueue(
@@ -53,10 +67,34 @@ def enqueue(
     can't be tested: see `user_draft`; a duplicate is refused with a pointer to the earlier one.
     """
     asked = Enqueued(claim, tuple(map(with_whole_path, assignments)), expect, min_effect, why, pin, proposer)
+    check_words_are_read(asked)
     with database.read() as session:
-        facts, judged = _check(session, campaign_id, asked, metric)
+        facts = _campaign(session, campaign_id)
+        judged = facts.objective if metric is None else _metric(metric)
         measured = None if _is_open(facts) else read_measured(session, facts)
         directives = read_directives(session, campaign_id)
+    with _told_where_refused(database, campaign_id, asked):
+        # What is wrong in any state is worth telling before what is wrong in this one.
+        check_judged_here(facts.spec, judged)
+        parse_assignments_in(facts.spec.space, asked.assignments)
+        check_asked(asked, facts, judged)
+    if facts.state == CampaignState.STOPPED:
+        raise UsageError(
+            f"{facts.label} has ended.",
+            f"Continue it first: autoinfer run --resume {facts.label} --budget 30m",
+        )
+    with _told_where_refused(database, campaign_id, asked):
+        return _put(database, facts, asked, judged, measured, directives)
+
+
+def _put(
+    database: Database,
+    facts: Facts,
+    asked: Enqueued,
+    judged: Metric,
+    measured: Baseline | None,
+    directives: tuple[Directive, ...],
+) -> int:
     legal = legal_of(facts)
     if measured is None:
         with database.write() as session:
@@ -69,25 +107,36 @@ def enqueue(
     draft = draft_on(asked, legal, desk.incumbent.configuration, facts, judged, predict)
     drafter_content(draft.control, draft.candidate)  # a large one is read here, and known while we write
     with database.write() as session:
-        return accept(session, campaign_id, draft, judged.value, legal.space).hypothesis_id
+        return accept(session, facts.id, draft, judged.value, legal.space).hypothesis_id
 
 
-def _check(session: Session, campaign_id: int, asked: Enqueued, metric: str | None) -> tuple[Facts, Metric]:
-    """The campaign, and the metric that is meant; raises `UsageError` for what can't be in any case."""
+@contextmanager
+def _told_where_refused(database: Database, campaign_id: int, asked: Enqueued) -> Iterator[None]:
+    """Let the log say who asked for what, and why it was refused, unless it says just that already."""
+    try:
+        yield
+    except UsageError as error:
+        with suppress(AutoinferError), database.write() as session:  # the refusal is the answer all the same
+            _tell_refused(session, campaign_id, asked, error.message)
+        raise
+
+
+def _tell_refused(session: Session, campaign_id: int, asked: Enqueued, reason: str) -> None:
+    what = f"{asked.claim.strip().rstrip('.')} ({', '.join(asked.assignments)})"
+    what, why = (shorten(each, MOST_TOLD, placeholder="…") for each in (what, reason.rstrip(".")))
+    text = f"{what}, by {author_words(asked.proposer)}: {why}."
+    kind, data = EventKind.HYPOTHESIS_REFUSED, {"proposer": asked.proposer}
+    told = select(Event.id).where(events.of_kind(kind, campaign_id), Event.text == text).limit(1)
+    if session.scalar(told) is None:
+        events.append(session, kind, text, campaign_id=campaign_id, data=data)
+
+
+def _campaign(session: Session, campaign_id: int) -> Facts:
+    """What is known of the campaign; raises `UsageError` for an A/A series."""
     facts = read_facts(session, campaign_id)
     if session.get_one(Campaign, campaign_id).name == SERIES_NAME:
         raise UsageError(f"{facts.label} is an A/A series and tests nothing.", "Name another campaign.")
-    judged = facts.objective if metric is None else _metric(metric)
-    check_judged_here(facts.spec, judged)
-    # What is wrong in any state is worth telling before what is wrong in this one.
-    parse_assignments_in(facts.spec.space, asked.assignments)
-    check_asked(asked, facts, judged)
-    if facts.state == CampaignState.STOPPED:
-        raise UsageError(
-            f"{facts.label} has ended.",
-            f"Continue it first: autoinfer run --resume {facts.label} --budget 30m",
-        )
-    return facts, judged
+    return facts
 
 
 def _is_open(facts: Facts) -> bool:

@@ -14,7 +14,7 @@ from configs.errors import UsageError
 from configs.quantities import HIGHER_IS_BETTER, parse_effect, parse_percent
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
-from experiments.space.space import Space
+from experiments.space.space import Space, split_assignment
 
 PROPOSER = "user"
 """The name under which a user's hypothesis is stored."""
@@ -92,16 +92,29 @@ def _who(proposer: str) -> str:
     return f"{found[:1].upper()}{found[1:]}"
 
 
-def check_words(asked: Enqueued, metric: str, min_effect: float) -> tuple[float, Prediction | None]:
-    """The least effect worth having and the expected effect (None for none) of what the user wrote.
-
-    Needs no control. Raises `UsageError` for an empty claim, no assignment, an effect on another metric than
-    `metric`, and one that is smaller than the least effect worth having, which is `min_effect` if not given.
-    """
+def check_words_are_read(asked: Enqueued) -> None:
+    """Raise `UsageError` for what says nothing that could be refused: an empty claim, no assignment or one
+    without its `=`, an effect that is none."""
     if not asked.claim.strip():
         raise UsageError("The claim is empty.", 'Write what you expect, such as "Two threads are enough."')
     if not asked.assignments:
         raise UsageError("The hypothesis changes no knob.", "Give at least one --set KNOB=VALUE.")
+    for each in asked.assignments:
+        split_assignment(each)
+    if asked.min_effect is not None:
+        parse_percent(asked.min_effect)
+    if asked.expect is not None:
+        parse_effect(asked.expect)
+
+
+def check_words(asked: Enqueued, metric: str, min_effect: float) -> tuple[float, Prediction | None]:
+    """The least effect worth having and the expected effect (None for none) of what the user wrote.
+
+    Needs no control. Raises `UsageError` as `check_words_are_read`, for an effect on another metric than
+    `metric`, and for one that is smaller than the least effect worth having, which is `min_effect` if not
+    given.
+    """
+    check_words_are_read(asked)
     least = min_effect if asked.min_effect is None else _least(asked.min_effect)
     return least, None if asked.expect is None else _expected(asked.expect, metric, least)
 

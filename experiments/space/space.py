@@ -176,12 +176,8 @@ class Space:
 
         Raises `UsageError` for a missing `=`, an unknown knob and a value the knob cannot hold.
         """
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip() or not value.strip():
-            raise UsageError(
-                f"{text!r} is not an assignment.", "Write KNOB=VALUE, such as serving.dtype=bfloat16."
-            )
-        knob = self.knob(name.strip())
+        name, value = split_assignment(text)
+        knob = self.knob(name)
         return knob.name, knob.parse(value)
 
     def parse_assignments(self, texts: Iterable[str]) -> dict[str, KnobValue]:
@@ -292,3 +288,13 @@ def _did_you_mean(name: str, names: Iterable[str]) -> str:
     by_last_part = [each for each in known if each.rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1]]
     near = list(dict.fromkeys([*by_last_part, *get_close_matches(name, known, n=3, cutoff=NEAR)]))[:3]
     return f"Did you mean {listed(near)}?" if near else f"The knobs are {', '.join(known)}."
+
+
+def split_assignment(text: str) -> tuple[str, str]:
+    """The two sides of an assignment `KNOB=VALUE`; raises `UsageError` where one is missing."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip() or not value.strip():
+        raise UsageError(
+            f"{text!r} is not an assignment.", "Write KNOB=VALUE, such as serving.dtype=bfloat16."
+        )
+    return name.strip(), value

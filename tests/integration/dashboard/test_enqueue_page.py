@@ -9,9 +9,12 @@ from unittest.mock import patch
 import pytest
 from starlette.testclient import TestClient
 
+from agent.campaign.enqueue import MOST_TOLD
 from agent.ground.legal import Legal
 from configs.settings import Settings
 from dashboard.app import create_app
+from db import events
+from db.event_kinds import EventKind
 from tests.history.campaign_history import SPACE, History
 from tests.new_database import new_database
 
@@ -75,6 +78,31 @@ def test_it_is_sent_into_the_queue_and_a_second_time_refused_with_a_link(client:
     )
     assert client.get("/enqueue.json?set=serving.threads%3D1").json()["preview"]["duplicate"] == "H-001"
     assert "disabled>Enqueue" in client.get("/enqueue?set=serving.threads%3D1").text
+
+
+def test_what_is_refused_is_told_once_in_the_log_and_what_can_t_be_read_is_not(
+    client: TestClient, history: History
+) -> None:
+    given: dict[str, str | list[str]] = {"claim": "One thread is enough.", "set": ["serving.threads=1"]}
+    send(client, **given)
+    for _ in range(3):
+        send(client, **given)
+        send(client, claim="It is faster", set="serving.thread=1")
+        send(client, claim="It is faster", set="serving.threads=1", expect="tpot=-1%")
+        send(client, claim="It is faster", set="serving.threads")
+        send(client, claim="", set="serving.threads=1")
+        send(client, claim="It is faster", set="serving.threads=1", expect="soon")
+    send(client, claim="x" * 2000, set="serving.threads=-7")
+    with history.database.read() as session:
+        told = events.read(session, kinds=[EventKind.HYPOTHESIS_REFUSED], campaign_id=1)
+    assert [each.text.partition(":")[0] for each in told][:3] == [
+        "One thread is enough (serving.threads=1), by user",
+        "It is faster (serving.thread=1), by user",
+        "It is faster (serving.threads=1), by user",
+    ]
+    assert "H-001 claims the same change" in told[0].text
+    assert [each.data for each in told] == [{"proposer": "user"}] * 4
+    assert len(told[3].text) < 2 * MOST_TOLD + 50
 
 
 @pytest.mark.parametrize(

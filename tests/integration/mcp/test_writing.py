@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import select
 
 from agent.proposers.user import was_asked_for
+from configs.authors import author_words
 from configs.errors import UsageError
 from dashboard.mcp.write_tools import WRITES
 from dashboard.mcp.writing import MOST_WAITING, author_named
@@ -109,6 +110,12 @@ def test_the_gates_of_everybody_hold_for_a_proposal(folder: Path) -> None:
     assert refusal(expect="tpot=-1%"), "smaller than what is worth having"
     assert "C-9 does not exist" in refusal(campaign="C-9")
     assert "claim" in refusal(claim="\u200b")
+    told = newest(folder, EventKind.HYPOTHESIS_REFUSED)
+    assert told.text.startswith(f"{PROPOSAL['claim'].rstrip('.')} (")
+    assert told.text.count(author_words(AUTHOR)) == 1
+    assert told.data == {"proposer": AUTHOR}
+    refusal(expect="tpot=-1%")
+    assert newest(folder, EventKind.HYPOTHESIS_REFUSED).id == told.id
 
 
 @pytest.mark.usefixtures("legal")
