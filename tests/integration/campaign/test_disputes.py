@@ -13,13 +13,14 @@ from agent.campaign.desk import Desk
 from agent.campaign.disputing import take_disputes_apart, take_up_disputes
 from agent.campaign.measured import read_measured
 from agent.campaign.reading_facts import read_facts
+from agent.campaign.ruled_out import read_ruled_out
 from agent.ground.legal import legal_here
 from agent.proposers.dispute import PROPOSER
 from agent.proposers.port import Draft
 from db.event_kinds import EventKind
-from db.models import Configuration, Event, Experiment, Hypothesis, Verdict
+from db.models import Campaign, Configuration, Event, Experiment, Finding, Hypothesis, Verdict
 from db.session import Database
-from db.states import Arm, HypothesisState, VerdictOutcome
+from db.states import Arm, FindingStatus, HypothesisState, VerdictOutcome
 from experiments.measurement.plan import Prediction, StoppingPlan
 from knowledge.findings.exchange import read_file
 from knowledge.findings.importing import export_verdicts, import_verdicts
@@ -149,6 +150,27 @@ def test_where_the_same_kernel_ran_there_is_nothing_that_a_knob_could_take_apart
         assert take_disputes_apart(session, experiment_id) == ()
         assert session.get_one(Experiment, experiment_id).campaign_id == campaign_id
         assert len(finding_detail(session, 1).disputes) == 1
+
+
+def test_versions_alone_make_no_dispute_because_the_later_finding_supersedes_the_other(
+    campaign: tuple[Database, int], tmp_path: Path
+) -> None:
+    database, campaign_id = campaign
+    with database.write() as session:
+        refuted_here(session, campaign_id)
+        told = json.loads(export_verdicts(session, "lab").model_dump_json())
+        told["verdicts"][0] |= SUPPORTED_THERE | {"versions": {"vllm": "0.27.0"}}
+        done = import_verdicts(session, read_file(json.dumps(told), "lab.json"))
+        assert done.disputes == ()
+        found = session.get_one(Finding, 1)
+        assert (found.status, found.superseded_by_id) == (FindingStatus.SUPERSEDED, 2)
+        assert found.status_reason == "F-002 says otherwise on newer versions."
+    _, second = start(tmp_path, database, space_text=SPACE, **{"baseline.sweep": []})
+    measure_baseline(database, second)
+    with database.write() as session:
+        assert take_up_disputes(session, desk_of(session, second), 0)[0] == ()
+        row, spec = session.get_one(Campaign, second), read_facts(session, second).spec
+        assert read_ruled_out(session, row, spec) == (), "so the change may be tested again"
 
 
 def desk_of(session: Session, campaign_id: int) -> Desk:
