@@ -112,6 +112,8 @@ class Facts:
     """Why it does not begin from that default, as a clause."""
     carried: tuple[Carried, ...] = ()
     """Trials of other campaigns on the same engine."""
+    worked_before: bool = False
+    """Whether a test of another campaign with its engine was measured and settled on its target."""
     ruled_out: tuple[RuledOut, ...] = ()
     """What findings of other campaigns speak against."""
     gpu_name: str | None = None

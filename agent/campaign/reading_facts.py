@@ -21,6 +21,7 @@ from agent.campaign.profiles import candidate_profiles
 from agent.campaign.ran import resolved_by_experiment, resolved_of
 from agent.campaign.ruled_out import read_ruled_out
 from agent.campaign.settling import settled, stored_digests
+from agent.campaign.worked_before import worked_before
 from agent.ground.stored_spec import AT_ONCE, FOUND, GPU, START, asked_of, terms_now
 from agent.proposers.dispute import PROPOSER as DISPUTE
 from agent.proposers.port import Trial
@@ -197,6 +198,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         start=start,
         start_refused=begun.get("why"),
         carried=carried_trials(session, campaign, spec),
+        worked_before=worked_before(session, campaign, spec.engine),
         ruled_out=read_ruled_out(session, campaign, spec),
     )
     best = facts.incumbent
