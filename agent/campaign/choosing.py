@@ -89,12 +89,14 @@ def _pick(desk: Desk, fitting: list[Place], free_s: float, reserve_s: float) -> 
     cheapest that is worth testing, and no less than `NEARLY_AS_GOOD` of the first.
 
     A campaign's first experiment also shows that everything from launch to verdict works here, and
-    a night is better not spent on finding out that it does not.
+    a night is better not spent on finding out that it does not. Where a test of another campaign with
+    this engine came to its verdict on this target that is known, and the first in order goes at once.
     """
     first = fitting[0]
     least = NEARLY_AS_GOOD * first.score
     worth = [place for place in fitting if place.worth >= WORTH and place.score >= least]
-    if desk.facts.trials or first.is_wanted or not worth:
+    shown = bool(desk.facts.trials) or desk.facts.worked_before
+    if shown or first.is_wanted or not worth:
         return Choice(hypothesis=_queued(desk, first), reason=_why_before(desk, first, free_s, reserve_s))
     soonest = min(worth, key=lambda place: (place.cost_s, place.place))
     if soonest is first:

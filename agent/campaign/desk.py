@@ -185,6 +185,7 @@ class Desk:
             incumbent_runs=facts.incumbent_runs,
             bandwidth_bytes_per_s=self.baseline.bandwidth_bytes_per_s,
             launches_sd_log=self.beliefs.latency.launches_sd_log,
+            carried_bests=facts.carried_bests,
         )
 
     @cached_property

@@ -9,7 +9,7 @@ from pathlib import Path
 from agent.campaign.incumbent import Incumbent, find_incumbent
 from agent.campaign.other_targets import OtherTarget
 from agent.campaign.ruled_out import RuledOut
-from agent.proposers.port import Trial
+from agent.proposers.port import CarriedBest, Trial
 from agent.surrogate.carried import Carried
 from configs.campaign import CampaignSpec
 from configs.questions import Question
@@ -112,6 +112,10 @@ class Facts:
     """Why it does not begin from that default, as a clause."""
     carried: tuple[Carried, ...] = ()
     """Trials of other campaigns on the same engine."""
+    carried_bests: tuple[CarriedBest, ...] = ()
+    """The best that each of these campaigns came to."""
+    worked_before: bool = False
+    """Whether a test of another campaign with its engine was measured and settled on its target."""
     ruled_out: tuple[RuledOut, ...] = ()
     """What findings of other campaigns speak against."""
     gpu_name: str | None = None

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from agent.campaign import store
 from agent.campaign.builds import measured_builds
 from agent.campaign.carried import carried_trials
+from agent.campaign.carried_best import read_carried_bests
 from agent.campaign.facts import Facts, Queued
 from agent.campaign.other_targets import confirmed_before, read_targets
 from agent.campaign.paid import usd_per_s
@@ -21,6 +22,7 @@ from agent.campaign.profiles import candidate_profiles
 from agent.campaign.ran import resolved_by_experiment, resolved_of
 from agent.campaign.ruled_out import read_ruled_out
 from agent.campaign.settling import settled, stored_digests
+from agent.campaign.worked_before import worked_before
 from agent.ground.stored_spec import AT_ONCE, FOUND, GPU, START, asked_of, terms_now
 from agent.proposers.dispute import PROPOSER as DISPUTE
 from agent.proposers.port import Trial
@@ -149,6 +151,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         for experiment in experiments
         if experiment.kind == ExperimentKind.BASELINE and experiment.state == ExperimentState.DONE
     ]
+    carried = carried_trials(session, campaign, spec)
     facts = Facts(
         id=campaign.id,
         spec=spec,
@@ -196,7 +199,9 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         gpu_memory_bytes=(found.get(GPU) or {}).get("memory_bytes"),
         start=start,
         start_refused=begun.get("why"),
-        carried=carried_trials(session, campaign, spec),
+        carried=carried,
+        carried_bests=read_carried_bests(session, campaign, spec, carried),
+        worked_before=worked_before(session, campaign, spec.engine),
         ruled_out=read_ruled_out(session, campaign, spec),
     )
     best = facts.incumbent

@@ -103,6 +103,27 @@ class Draft:
     from_model: FromModel | None = None
 
 
+@dataclass(frozen=True)
+class CarriedBest:
+    """The best configuration that another campaign on the same engine came to, by verdicts of this database
+    that are still believed.
+
+    `campaign` and `experiment` are labels: whose it is, and the last test that led to it, `finding` the label
+    of what that bears on (empty: of nothing). `log_ratio` is the natural log of its latency over that of
+    `baseline`, the trial 0 there, added up over `steps` tests. `differs` is what of the ground is not the
+    same, each as it was there and as it is here.
+    """
+
+    campaign: str
+    experiment: str
+    finding: str
+    baseline: Configuration
+    configuration: Configuration
+    log_ratio: float
+    steps: int
+    differs: tuple[tuple[str, str], ...] = ()
+
+
 def nothing_refused(configuration: Configuration) -> str | None:
     """Refuses no configuration: what holds where there is no parameter budget and no joint condition."""
     return None
@@ -125,7 +146,8 @@ class CampaignView:
     prediction of the objective is between launches of one configuration, and won by none. `pruning_pays`:
     what is refused for its parameters or its memory may be had with fewer layers; not where a fixed list of
     configurations is all there is. `timed` are the engine's kernels for packed weights, timed alone (None:
-    they were not).
+    they were not). `carried_bests` is the best of each other campaign whose outcomes this one begins with,
+    those of the nearest ground first.
     """
 
     space: Space
@@ -151,6 +173,7 @@ class CampaignView:
     launches_sd_log: float = 0.0
     pruning_pays: bool = True
     timed: TimedKernels | None = None
+    carried_bests: tuple[CarriedBest, ...] = ()
 
 
 class Proposer(Protocol):

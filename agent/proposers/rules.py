@@ -1,14 +1,14 @@
-"""The proposer `rules`: `recombination`, `profile`, `roofline` and `neighbours` as one, lever by lever. Pure.
+"""The proposer `rules`: `carried`, `recombination`, `profile`, `roofline` and `neighbours` as one. Pure.
 
 What a campaign's file may name for short, and what an earlier version's files name. A campaign asks the parts
 one by one, each by its share (`agent/proposers/asking.py`); asked itself, it gives their ideas in turns: what
-was supported put together, drafting again on a changed target, then lever by lever in the order of the space.
-Each draft is of the part that it came from.
+another campaign found best, what was supported put together, drafting again on a changed target, then lever
+by lever in the order of the space. Each draft is of the part that it came from.
 """
 
 from __future__ import annotations
 
-from agent.proposers import neighbours, profile, recombination, roofline
+from agent.proposers import carried, neighbours, profile, recombination, roofline
 from agent.proposers.drafting_rule import measured_again
 from agent.proposers.port import CampaignView, Draft
 from agent.proposers.pruning_rule import least_layers_that_fit
@@ -25,6 +25,7 @@ class RulesProposer:
 
     name = NAME
     parts = (
+        carried.CarriedProposer(),
         recombination.RecombinationProposer(),
         profile.ProfileProposer(),
         roofline.RooflineProposer(),
@@ -35,6 +36,7 @@ class RulesProposer:
     def propose(self, view: CampaignView, count: int) -> list[Draft]:
         """At most `count` drafts; rules take turns, the largest expected gain of each first."""
         rules = [
+            Rule(carried.NAME, carried.found_elsewhere(view)),
             Rule(recombination.NAME, recombination.recombined(view)),
             Rule(profile.NAME, measured_again(view)),
             *(_of_lever(view, lever) for lever in _levers(view)),

@@ -101,7 +101,7 @@ def _best_first(view: CampaignView, ideas: Sequence[Idea]) -> list[Idea]:
 
 def _draft(view: CampaignView, idea: Idea, proposer: str) -> Draft:
     rationale = f"{idea.rationale} Surrogate: {predicted(view, idea.candidate, idea.metric)}."
-    return draft_of(
+    draft = draft_of(
         view,
         idea.candidate,
         proposer=proposer,
@@ -109,3 +109,6 @@ def _draft(view: CampaignView, idea: Idea, proposer: str) -> Draft:
         parents=idea.parents,
         metric=idea.metric,
     )
+    if not idea.as_found:
+        return draft
+    return replace(draft, claim=f"{draft.claim.removesuffix('.')}, {idea.as_found}.")

@@ -27,6 +27,7 @@ PROPOSERS = {
     "roofline": "the roofline",
     "neighbours": "the neighbours of the best",
     "recombination": "what was supported apart",
+    "carried": "the best of another campaign",
     "separation": "a confounded test",
 }
 

@@ -1,9 +1,10 @@
 """autoinfer's own planner, fed from a table in place of a worker.
 
-The proposers, the surrogate and the ranking are those of a campaign, unchanged: the parts of `rules`, and
-`optuna`, are asked for as many drafts on the best configuration so far as their hit rates earn them, no draft
-may leave the table, what waits is kept until another configuration is the best, the surrogate learns from
-every trial, and the ranking says which draft comes first, with what must be built shared by all that need it.
+The proposers, the surrogate and the ranking are those of a campaign, unchanged: the parts of `rules` (all but
+`carried`, since no best of another campaign is told here), and `optuna`, are asked for as many drafts on the
+best configuration so far as their hit rates earn them, no draft may leave the table, what waits is kept until
+another configuration is the best, the surrogate learns from every trial, and the ranking says which draft
+comes first, with what must be built shared by all that need it.
 Where the table is so sparse that the proposers can't fill a queue from it, all that is left of it is ranked.
 A trial is judged by its mean: a change counts as supported that is faster by `MIN_EFFECT` and keeps the
 quality. A campaign measures its best in several launches before it says so; here what is nearly as good as
@@ -23,6 +24,7 @@ from statistics import fmean
 from agent.campaign.incumbent import find_incumbent
 from agent.campaign.order import LEAST_DRAFTS, QUEUE_TARGET
 from agent.proposers.asking import ask, parts_of
+from agent.proposers.carried import NAME as CARRIED
 from agent.proposers.optuna_tpe import OptunaProposer
 from agent.proposers.port import CampaignView, Draft, Measured, Proposer, Trial
 from agent.proposers.rules import RulesProposer
@@ -97,7 +99,7 @@ class OwnPlanner:
 
     def __init__(self, problem: Problem, seed: int, carried: Sequence[Carried] = ()) -> None:
         self._problem, self._seed, self._carried = problem, seed, tuple(carried)
-        self._rules = parts_of((RulesProposer(),))
+        self._rules = [each for each in parts_of((RulesProposer(),)) if each.name != CARRIED]
         self._records = {each.name: Record() for each in (*self._rules, OPTUNA)}
         self._waiting: dict[Configuration, Draft] = {}
         self._tested: Draft | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from agent.proposers.port import CampaignView, Trial
+from agent.proposers.port import CampaignView, CarriedBest, Trial
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.physics import Physics
 from experiments.engines.port import PartTime
@@ -86,6 +86,17 @@ def trial(
     )
 
 
+def carried_best(
+    configuration: Configuration,
+    *,
+    baseline: Configuration = BASELINE,
+    campaign: str = "C-1",
+    finding: str = "",
+) -> CarriedBest:
+    """The best of another campaign, which one test found to take half of the time."""
+    return CarriedBest(campaign, "E-0005", finding, baseline, configuration, math.log(0.5), steps=1)
+
+
 def beliefs(trials: Sequence[Trial] = (), built: frozenset[str] = frozenset()) -> Beliefs:
     return Beliefs.learn(SPACE, PHYSICS, trials, Margins(), built)
 
@@ -99,6 +110,7 @@ def view(
     taken: frozenset[str] = frozenset(),
     profile: tuple[PartTime, ...] = PROFILE,
     seed: int = 7,
+    carried_bests: Sequence[CarriedBest] = (),
 ) -> CampaignView:
     return CampaignView(
         space=SPACE,
@@ -115,4 +127,5 @@ def view(
         predict=beliefs(trials).predict,
         min_effect=0.03,
         seed=seed,
+        carried_bests=tuple(carried_bests),
     )

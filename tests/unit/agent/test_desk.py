@@ -84,6 +84,25 @@ def test_before_the_first_verdict_the_cheapest_worthwhile_test_goes_first() -> N
     assert "soonest" in choice.reason
 
 
+def test_where_another_campaign_came_to_a_verdict_before_the_first_in_order_goes_first() -> None:
+    found = desk(queued(1, COMPILED), queued(2, NARROWER))
+    assert choose(found, 400).reason == "taken first because its verdict comes soonest"
+    shown = replace(found, facts=replace(found.facts, worked_before=True))
+    choice = choose(shown, 400)
+    assert choice.hypothesis is not None
+    assert (choice.hypothesis.id, choice.reason) == (1, "")
+
+
+def test_what_does_not_fit_is_passed_over_where_another_campaign_came_to_a_verdict_before_too() -> None:
+    found = desk(queued(1, COMPILED), queued(2, NARROWER))
+    shown = replace(found, facts=replace(found.facts, worked_before=True))
+    first, second = found.ranking.places
+    choice = choose(shown, (first.cost_s + second.cost_s) / 2)
+    assert choice.hypothesis is not None
+    assert choice.hypothesis.id == 2
+    assert choice.reason.startswith("taken before H-001, which does not fit into the ")
+
+
 def test_what_promises_little_does_not_go_first_for_being_cheap() -> None:
     found = desk(queued(1, COMPILED), queued(2, PRUNED))
     first, cheaper = found.ranking.places

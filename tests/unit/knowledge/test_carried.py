@@ -47,10 +47,10 @@ def begun_with(history: History, campaign_id: int) -> tuple[Carried, ...]:
         return read_facts(session, campaign_id).carried
 
 
-def told_of_trial_0(history: History, tpot_ms: float) -> None:
+def told_of_trial_0(history: History, tpot_ms: float, campaign_id: int = 1) -> None:
     with history.database.write() as session:
         data: dict[str, Json] = {"baseline": {"tpot_ms": tpot_ms}}
-        events.append(session, EventKind.CAMPAIGN_BASELINE, "Trial 0.", campaign_id=1, data=data)
+        events.append(session, EventKind.CAMPAIGN_BASELINE, "Trial 0.", campaign_id=campaign_id, data=data)
 
 
 def test_an_outcome_comes_with_the_finding_that_it_bears_on(history: History) -> None:

@@ -16,7 +16,7 @@ import pytest
 from agent.proposers.dedupe import Earlier, refusal
 from agent.proposers.port import CampaignView, Draft, Proposer
 from experiments.measurement.judging import Outcome
-from tests.unit.agent.campaigns import BASELINE, COMPILED, HALF, SPACE, pruned, trial, view
+from tests.unit.agent.campaigns import BASELINE, COMPILED, HALF, SPACE, carried_best, pruned, trial, view
 
 FEWEST_WORDS = 5
 """Words of a claim that may be called a sentence."""
@@ -32,6 +32,7 @@ def campaigns() -> dict[str, CampaignView]:
     broken = trial(HALF, Outcome.INFEASIBLE, None, hypothesis_id=3, failure="crashed")
     apart = trial(pruned(1, "gdn"), Outcome.SUPPORTED, -0.07, hypothesis_id=4, bits=0.001, points=0.0)
     odd = trial(pruned(2), Outcome.CONFOUNDED, -0.3, hypothesis_id=5)
+    elsewhere = [carried_best(pruned(1, control=COMPILED)), carried_best(HALF, campaign="C-2")]
     return {
         "fresh": view(),
         "without a profile": view(profile=()),
@@ -39,6 +40,12 @@ def campaigns() -> dict[str, CampaignView]:
         "after everything": view(
             [supported, lost, broken, apart, odd], incumbent=COMPILED, incumbent_hypothesis_id=1
         ),
+        "after others": view(carried_bests=elsewhere),
+        "after others and a success": view(
+            [supported], incumbent=COMPILED, incumbent_hypothesis_id=1, carried_bests=elsewhere
+        ),
+        "after others with bans": view(banned=frozenset({"pruning"}), carried_bests=elsewhere),
+        "after others with all taken": view(taken=frozenset(DIGESTS), carried_bests=elsewhere),
         "with bans": view(banned=frozenset({"pruning", "compile"})),
         "all banned": view(banned=frozenset(SPACE.levers)),
         "nearly all taken": view(taken=frozenset(DIGESTS[5:])),

@@ -44,7 +44,7 @@ def brought(drafts: list[Draft]) -> Counter[str]:
 
 def test_rules_stand_for_their_parts_and_each_is_asked_once() -> None:
     names = [each.name for each in parts_of((*EVERY, ProfileProposer()))]
-    assert names == ["recombination", "profile", "roofline", "neighbours", "optuna"]
+    assert names == ["carried", "recombination", "profile", "roofline", "neighbours", "optuna"]
 
 
 def test_in_a_fresh_campaign_all_that_have_something_to_say_are_heard() -> None:
