@@ -167,7 +167,7 @@ class Desk:
             model_layers=facts.model_layers,
             cores=facts.cores,
             trials=facts.trials,
-            taken=facts.taken(self.incumbent.configuration),
+            taken=facts.taken(self.incumbent.configuration, self.leaving),
             banned_levers=frozenset(
                 each.lever
                 for each in self.directives

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -147,13 +147,15 @@ class Facts:
         """`C-3`."""
         return format_label(Noun.CAMPAIGN, self.id)
 
-    def taken(self, control: Configuration) -> frozenset[str]:
-        """Digests of candidates that were proposed before; what was withdrawn on another control may come
-        again on this one."""
+    def taken(self, control: Configuration, leaving: Collection[int] = ()) -> frozenset[str]:
+        """Digests of candidates that were proposed before; what was withdrawn on another control, or is
+        `leaving` the queue, may come again on this one."""
+        gone = {(each.control.digest, each.candidate.digest) for each in self.queue if each.id in leaving}
         return frozenset(
             candidate
             for before, candidate, state in self.proposed
-            if state != HypothesisState.WITHDRAWN or before == control.digest
+            if before == control.digest
+            or (state != HypothesisState.WITHDRAWN and (before, candidate) not in gone)
         )
 
     @property

@@ -16,7 +16,7 @@ from agent.proposers.port import Trial
 from agent.proposers.user import PROPOSER as USER
 from agent.ranking.stopping import WORTH
 from configs.campaign import load_campaign
-from db.states import CampaignState
+from db.states import CampaignState, HypothesisState
 from experiments.measurement.evidence import Metric
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
@@ -210,6 +210,23 @@ def test_what_a_verdict_speaks_against_leaves_the_queue_unless_a_person_wants_it
     )
     assert desk(*queue, trials=(lost,)).leaving == {1: "H-005 lost the quality with layers that it takes too"}
     assert desk(*queue, trials=(replace(lost, outcome=Outcome.INCONCLUSIVE),)).leaving == {}
+
+
+def test_what_leaves_the_queue_for_a_new_best_may_be_proposed_on_top_of_it() -> None:
+    waiting = (queued(2, NARROWER), queued(3, PRUNED, pinned=True))
+    supported = trial(1, BASELINE, COMPILED, Outcome.SUPPORTED)
+    refuted = trial(4, BASELINE, SPACE.with_change(BASELINE, {"serving.threads": 2}), Outcome.REFUTED, 0.0)
+    found = desk(*waiting, trials=(supported, refuted))
+    proposed = (
+        (BASELINE.digest, NARROWER.digest, HypothesisState.QUEUED),
+        (BASELINE.digest, PRUNED.digest, HypothesisState.QUEUED),
+        (BASELINE.digest, refuted.candidate.digest, HypothesisState.REFUTED),
+    )
+    after = replace(found, facts=replace(found.facts, proposed=proposed))
+    assert set(after.leaving) == {2}
+    assert after.view.taken == {PRUNED.digest, refuted.candidate.digest}
+    before = replace(after, facts=replace(after.facts, trials=(refuted,)))
+    assert before.view.taken == {NARROWER.digest, PRUNED.digest, refuted.candidate.digest}
 
 
 def test_only_what_is_reached_from_the_baseline_by_supported_changes_can_be_the_best() -> None:
