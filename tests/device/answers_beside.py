@@ -1,0 +1,120 @@
+"""Two pages of answers to the same questions beside each other, such as of one file on two engines.
+
+    python -m tests.device.answers_beside docs/results/levers.md docs/results/h200-levers-answers.md \\
+        --names "reference engine, CPU" "vLLM, H200" --out docs/results/levers-on-both.md
+
+Both are pages that `autoinfer answers` wrote. Read are their tables, and what is told here is their own words.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+DECIDED = ("supported", "refuted")
+"""Verdicts that say something of the claim."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A contrast as a page has it: its metric, its claim (empty where only a draw differs), its verdict (such
+    has none), and what was measured."""
+
+    metric: str
+    claim: str
+    verdict: str
+    effect: str
+    experiment: str
+
+
+def rows_of(page: str) -> dict[str, Row]:
+    """The rows of all tables of contrasts on a page, by their name."""
+    found: dict[str, Row] = {}
+    names: list[str] = []
+    for line in page.splitlines():
+        cells = [each.strip() for each in line.strip().strip("|").split("|")]
+        if line.startswith("| contrast |"):
+            names = cells
+        elif not line.startswith("|"):
+            names = []
+        elif names and line.startswith("| `"):
+            row = dict(zip(names, cells, strict=True))
+            found[row["contrast"].strip("`")] = Row(
+                row["metric"], row.get("claim", ""), row.get("verdict", ""), row["effect"], row["experiment"]
+            )
+    return found
+
+
+def standing(first: Row, second: Row) -> str:
+    """What the two verdicts say of each other."""
+    verdicts = (first.verdict, second.verdict)
+    settled = [each in DECIDED for each in verdicts]
+    if not first.claim:
+        return "a draw, no claim"
+    if all(settled):
+        return "the same" if first.verdict == second.verdict else "**contradicted**"
+    return "settled on one alone" if any(settled) else "settled on neither"
+
+
+def table(first: Mapping[str, Row], second: Mapping[str, Row], names: Sequence[str]) -> list[str]:
+    """A line for each contrast that both pages have, in the order of the first."""
+    lines = [f"| contrast | metric | claim | {names[0]} | {names[1]} | beside each other |", "|---" * 6 + "|"]
+    lines += [
+        f"| `{name}` | {row.metric} | {row.claim or '—'} | {_told(row)} | {_told(second[name])} "
+        f"| {standing(row, second[name])} |"
+        for name, row in first.items()
+        if name in second
+    ]
+    return lines
+
+
+def _told(row: Row) -> str:
+    verdict = f"{row.verdict}: " if row.verdict else ""
+    measured = f"{row.effect} ({row.experiment})" if row.effect != "—" else ""
+    return f"{verdict}{measured}".removesuffix(": ") or "not tested"
+
+
+def page(first: Path, second: Path, names: Sequence[str]) -> str:
+    """The whole page, from the two that are beside it."""
+    one, other = rows_of(first.read_text()), rows_of(second.read_text())
+    both = [name for name in one if name in other]
+    counts: dict[str, int] = {}
+    for name in both:
+        told = standing(one[name], other[name]).strip("*")
+        counts[told] = counts.get(told, 0) + 1
+    summed = ", ".join(
+        f"{number} {told}" for told, number in sorted(counts.items(), key=lambda each: -each[1])
+    )
+    return "\n".join(
+        [
+            f"# The same questions: {names[0]}, and {names[1]}",
+            "",
+            f"From [{first.name}]({first.name}) and [{second.name}]({second.name}), by "
+            f"`python -m tests.device.answers_beside docs/results/{first.name} docs/results/{second.name}`. "
+            "Both were asked by one file, on checkpoints that each made itself. Brackets are 95 % intervals.",
+            "",
+            f"Of {len(both)} contrasts: {summed}.",
+            "",
+            *table(one, other, names),
+            "",
+        ]
+    )
+
+
+def main() -> None:
+    """Write the page."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("first", type=Path)
+    parser.add_argument("second", type=Path)
+    parser.add_argument("--names", nargs=2, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    asked = parser.parse_args()
+    asked.out.write_text(page(asked.first, asked.second, asked.names))
+
+
+if __name__ == "__main__":
+    main()
