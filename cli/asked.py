@@ -16,10 +16,15 @@ STARTS = ("auto", "default")
 
 @dataclass(frozen=True)
 class Asked:
-    """A campaign, and the place that it was read from, as errors name it."""
+    """A campaign, and the place that it was read from, as errors name it.
+
+    `raises_budget`: nobody said how long it may take, for it is a packaged campaign on another model, engine
+    or kind of target than it was written for, so its plan may say so.
+    """
 
     spec: CampaignSpec
     where: str
+    raises_budget: bool = False
 
 
 def campaign_asked(name: str, options: Mapping[str, object], baseline: Sequence[str] = ()) -> Asked:
@@ -36,8 +41,9 @@ def campaign_asked(name: str, options: Mapping[str, object], baseline: Sequence[
     from configs.targets import serving_on
 
     becomes: Mapping[str, object] = {}
-    if name in packaged_names(Kind.CAMPAIGNS):
-        target = options.get("target") or load_campaign(name).target
+    packaged = load_campaign(name) if name in packaged_names(Kind.CAMPAIGNS) else None
+    if packaged is not None:
+        target = options.get("target") or packaged.target
         engine = options.get("engine")
         becomes = serving_on(str(target), None if engine is None else str(engine))
     given = {field: value for field, value in options.items() if value is not None}
@@ -45,7 +51,14 @@ def campaign_asked(name: str, options: Mapping[str, object], baseline: Sequence[
     spec = load_campaign(name, replaced)
     if baseline:
         spec = load_campaign(name, {**replaced, "baseline.start": start_asked(baseline, spec.space)})
-    return Asked(spec, read_document(Kind.CAMPAIGNS, name).where)
+    elsewhere = packaged is not None and _written_for(spec) != _written_for(packaged)
+    raises_budget = elsewhere and options.get("budget") is None and not spec.rented
+    return Asked(spec, read_document(Kind.CAMPAIGNS, name).where, raises_budget)
+
+
+def _written_for(spec: CampaignSpec) -> tuple[object, ...]:
+    """By what the time of a campaign goes: its model, its engine, and the kind of its target."""
+    return spec.model, spec.latency_only, spec.engine, spec.target.partition(":")[0]
 
 
 def start_asked(words: Sequence[str], space: str) -> str | dict[str, KnobValue]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -130,7 +131,10 @@ def plan(
         },
         baseline or (),
     )
-    found = _plans(ctx, asked, hardware, set_ or [], context, dummy=asked.spec.latency_only)
+    found = [
+        replace(each, raises_budget=asked.raises_budget)
+        for each in _plans(ctx, asked, hardware, set_ or [], context, dummy=asked.spec.latency_only)
+    ]
     quoted = None if hardware is not None else quoted_for(ctx, found[0])
     if as_json:
         documents = [as_document(each, quoted) for each in found]

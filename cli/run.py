@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -230,6 +231,9 @@ def run(
         ground = survey(found.spec, found.where, settings.data_dir / SHAPES)
         spec = found.spec.model_copy(update={"target": ",".join(ground.devices)})
         check_leaves(spec, beside)
+        budget_told = None
+        if found.raises_budget:
+            spec, budget_told = _reaching(database, spec, ground, new=new)
         going_on = None if new else _interrupted(database, spec, ground)
         prices = prices_there(database, settings, spec, ground, going_on)
         there = terms_of(database, settings, spec, ground, going_on)
@@ -237,7 +241,8 @@ def run(
         keep(database, campaign_id, there)
         keep_agreed(database, campaign_id, prices, there)
         plan = None if json else _planned(database, spec, ground)
-        begun = Begun(spec, campaign_id, plan, ground.warning, prices=prices, there=there)
+        warning = " ".join(filter(None, (ground.warning, budget_told))) or None
+        begun = Begun(spec, campaign_id, plan, warning, prices=prices, there=there)
         drive(ctx, database, settings, begun, beside, as_json=json)
 
 
@@ -250,6 +255,24 @@ def _one_of(name: str | None, option: str | None) -> str:
             "Name it once: autoinfer run NAME",
         )
     return name or option or "default"
+
+
+def _reaching(
+    database: Database, spec: CampaignSpec, ground: Ground, *, new: bool
+) -> tuple[CampaignSpec, str | None]:
+    """The campaign with a budget that reaches verdicts by its plan, and what to say of it; with the one that
+    it was begun with, and nothing to say, where it goes on."""
+    from agent.campaign.create import budget_of_interrupted
+    from agent.plan.duration import reaching_s
+
+    with database.write() as session:
+        begun_with = None if new else budget_of_interrupted(session, spec, ground)
+    if begun_with is not None:
+        return spec.model_copy(update={"budget": begun_with}), None
+    plan = replace(_planned(database, spec, ground), raises_budget=True)
+    wall_s = reaching_s(plan.first_verdict, spec.budget.wall_s)
+    budget = spec.budget.model_copy(update={"wall_s": wall_s})
+    return spec.model_copy(update={"budget": budget}), plan.advice
 
 
 def _interrupted(database: Database, spec: CampaignSpec, ground: Ground) -> int | None:

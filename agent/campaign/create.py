@@ -10,7 +10,7 @@ from agent.campaign.allowance import asked_above, set_dollars
 from agent.ground.stored_spec import FOUND, asked_of
 from agent.plan.at_once import IN_TURN
 from agent.plan.ground import Ground, found_on, spec_on, target_on
-from configs.campaign import ApprovalSpec, CampaignSpec
+from configs.campaign import ApprovalSpec, BudgetSpec, CampaignSpec
 from configs.quantities import format_duration, format_usd
 from db import events
 from db.campaign_owner import free_from_the_dead
@@ -26,9 +26,11 @@ SHORT_COMMIT = 12
 """Digits of a commit in a sentence."""
 
 
-def interrupted(session: Session, spec: CampaignSpec, ground: Ground) -> int | None:
+def interrupted(
+    session: Session, spec: CampaignSpec, ground: Ground, *, of_any_budget: bool = False
+) -> int | None:
     """The newest campaign of the same spec on the same ground that never came to its end and that nobody
-    drives, if there is one."""
+    drives, if there is one. `of_any_budget`: its budget of time may be another."""
     same_ground = (
         Campaign.name != SERIES_NAME,
         Campaign.state != CampaignState.STOPPED,
@@ -40,7 +42,21 @@ def interrupted(session: Session, spec: CampaignSpec, ground: Ground) -> int | N
     free = or_(Campaign.owner.is_(None), Campaign.owner_lease_expires_at <= now())
     rows = session.scalars(select(Campaign).where(*same_ground, free).order_by(Campaign.id.desc()))
     wanted = spec_on(spec, ground)
-    return next((row.id for row in rows if stored_spec(row) == wanted), None)
+    for row in rows:
+        stored = stored_spec(row)
+        if stored is not None and of_any_budget:
+            stored = stored.model_copy(update={"budget": wanted.budget})
+        if stored == wanted:
+            return row.id
+    return None
+
+
+def budget_of_interrupted(session: Session, spec: CampaignSpec, ground: Ground) -> BudgetSpec | None:
+    """The budget of time that an interrupted campaign of this spec was begun with; None where there is
+    none."""
+    found = interrupted(session, spec, ground, of_any_budget=True)
+    stored = None if found is None else stored_spec(session.get_one(Campaign, found))
+    return None if stored is None else stored.budget
 
 
 def stored_spec(campaign: Campaign) -> CampaignSpec | None:

@@ -17,6 +17,7 @@ from configs.campaign import PlanSpec, WorkloadSpec
 from configs.hardware import HardwareProfile
 from configs.models import ModelProfile
 from configs.quality_tasks import ANSWER_TOKENS, asked_tasks
+from configs.quantities import format_duration
 from configs.weight_formats import BFLOAT16, FLOAT32
 from experiments.job.named import times_kernels
 
@@ -292,13 +293,28 @@ def warm_seconds(workload: WorkloadSpec, request: Request) -> float:
     return _rounds(workload.warmup_requests, workload) * request.seconds(workload.new_tokens)
 
 
-def advice(found: Duration, budget_s: float) -> str | None:
-    """What to say of a budget that may not reach the first verdict; None of one that does."""
+def reaching_s(found: Duration, budget_s: float) -> float:
+    """A budget that reaches the first verdict: this one where it does, else whole hours that pay for
+    `WORTH_TESTS` tests to their end."""
     if budget_s >= found.most_s:
+        return budget_s
+    return S_PER_H * math.ceil((found.baseline_s + WORTH_TESTS * found.most_test_s) / S_PER_H)
+
+
+def advice(found: Duration, budget_s: float, *, raised: bool = False) -> str | None:
+    """What to say of a budget that may not reach the first verdict; None of one that does. `raised`: a
+    campaign that begins without another takes one that does."""
+    wanted_s = reaching_s(found, budget_s)
+    if wanted_s == budget_s:
         return None
-    wanted = math.ceil((found.baseline_s + WORTH_TESTS * found.most_test_s) / S_PER_H)
+    wanted = f"{wanted_s / S_PER_H:.0f}h"
     short = "may not reach" if budget_s >= found.least_s else "does not reach"
-    return f"It {short} a first verdict; --budget {wanted}h pays for {WORTH_TESTS} tests to their end."
+    if raised:
+        return (
+            f"{format_duration(budget_s)} {short} a first verdict here, so a campaign takes {wanted}, which "
+            f"pays for {WORTH_TESTS} tests to their end; --budget TIME says otherwise."
+        )
+    return f"It {short} a first verdict; --budget {wanted} pays for {WORTH_TESTS} tests to their end."
 
 
 def _rounds(requests: int, workload: WorkloadSpec) -> int:

@@ -66,11 +66,13 @@ class Plan:
     levers: tuple[LeverRow, ...]
     first_verdict: Duration
     notes: tuple[str, ...] = ()
+    raises_budget: bool = False
+    """Whether a campaign takes a budget that reaches verdicts where the packaged one may not."""
 
     @property
     def advice(self) -> str | None:
         """What to say of the budget; None where it does."""
-        return advice(self.first_verdict, self.spec.budget.wall_s)
+        return advice(self.first_verdict, self.spec.budget.wall_s, raised=self.raises_budget)
 
     @property
     def floors(self) -> tuple[FloorRow, ...]:

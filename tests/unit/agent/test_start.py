@@ -12,7 +12,7 @@ from sqlalchemy import delete, func, select
 from typer.testing import CliRunner
 
 from agent.campaign.allowance import extend
-from agent.campaign.create import create_campaign, interrupted
+from agent.campaign.create import budget_of_interrupted, create_campaign, interrupted
 from agent.campaign.dispatch import dispatch_baseline
 from agent.campaign.loop import CampaignLoop
 from agent.campaign.reading_facts import read_facts
@@ -271,3 +271,17 @@ def test_only_a_live_worker_for_the_device_is_one(
         session.scalars(select(Worker)).one().state = WorkerState.STOPPED
     with database.read() as session:
         assert nobody_takes(session, campaign_id) == "cpu"
+
+
+def test_what_was_begun_with_a_budget_of_its_plan_is_found_without_it(database: Database) -> None:
+    begun = load_campaign("default", {"budget": "4h"})
+    again = load_campaign("default")
+    ground = survey(again)
+    with database.write() as session:
+        assert budget_of_interrupted(session, again, ground) is None
+        campaign_id = create_campaign(session, begun, ground)
+        assert interrupted(session, again, ground) is None
+        assert interrupted(session, again, ground, of_any_budget=True) == campaign_id
+        assert budget_of_interrupted(session, again, ground) == begun.budget
+        other_seed = load_campaign("default", {"seed": 99})
+        assert budget_of_interrupted(session, other_seed, ground) is None

@@ -259,3 +259,29 @@ def test_a_rented_target_is_of_the_kind_that_it_has_and_no_device_of_this_machin
     assert kind_of("modal:cpu") == "cpu"
     with pytest.raises(UsageError, match="A series measures on this machine, and modal:H100! is a rented"):
         check_one_device("modal:H100!", "A series")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "raised"),
+    [
+        ("default", {}, False),
+        ("default", {"model": "reference", "seed": 3, "target": "cpu"}, False),
+        ("shape", {"target": "cuda:1,cuda:2"}, False),
+        ("default", {"target": "cuda:0"}, True),
+        ("default", {"model": "qwen3.5-4b"}, True),
+        ("default", {"engine": "vllm"}, True),
+        ("shape", {"model": "qwen3.5-27b"}, True),
+        ("default", {"target": "cuda:0", "budget": "10m"}, False),
+        ("default", {"target": "modal:L4", "budget_usd": 5.0}, False),
+    ],
+)
+def test_a_packaged_budget_holds_where_the_campaign_was_written_for(
+    name: str, options: dict[str, object], raised: bool
+) -> None:
+    assert campaign_asked(name, options).raises_budget is raised
+
+
+def test_the_budget_of_a_file_holds_wherever_it_runs(tmp_path: Path) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text("like: default\nname: own\n")
+    assert not campaign_asked(str(file), {"target": "cuda:0"}).raises_budget

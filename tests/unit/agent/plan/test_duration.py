@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from agent.plan.duration import (
     first_load_takes_more_s,
     kernels_seconds,
     pair_seconds_of,
+    reaching_s,
 )
 from agent.surrogate.timed_kernels import TimedKernels
 from configs.campaign import load_campaign
@@ -102,6 +104,17 @@ def test_a_guess_is_called_one() -> None:
 def test_a_budget_that_is_too_small_is_told_with_one_that_is_not(budget_s: float, said: str | None) -> None:
     found = advice(Duration(100.0, 50.0, 200.0, ()), budget_s)
     assert (found is None) if said is None else (said in str(found) and "--budget 1h" in str(found))
+
+
+def test_a_campaign_that_nobody_gave_a_budget_takes_one_that_reaches_verdicts() -> None:
+    found = Duration(3000.0, 50.0, 700.0, ())
+    assert reaching_s(found, 3700.0) == 3700.0
+    assert reaching_s(found, 3699.0) == 2 * 3600.0  # 3,000 s and six tests of 700 s are just two hours
+    assert reaching_s(replace(found, baseline_s=3001.0), 600.0) == 3 * 3600.0
+    told = advice(found, 600.0, raised=True)
+    assert told is not None
+    assert told.startswith("10m does not reach a first verdict here, so a campaign takes 2h")
+    assert advice(found, 3700.0, raised=True) is None
 
 
 def test_launches_that_load_at_once_take_the_time_of_one_load_and_in_turn_a_pair_takes_two() -> None:
