@@ -173,8 +173,15 @@ def verdict_rows(plan: Plan) -> list[tuple[str, str | None]]:
         ("first verdict", f"in {format_duration(found.least_s)} to {format_duration(found.most_s)}"),
         *(("" if place else "which rests on", each) for place, each in enumerate(found.basis)),
         ("cost", _price(plan) + _energy(plan)),
-        ("budget", f"{format_duration(plan.spec.budget.wall_s)}. {plan.advice or ''}".strip()),
+        ("budget", _budget(plan)),
     ]
+
+
+def _budget(plan: Plan) -> str:
+    """The budget, and what to say of it; one that is raised is told in that sentence alone."""
+    if plan.raises_budget and plan.advice:
+        return plan.advice
+    return f"{format_duration(plan.spec.budget.wall_s)}. {plan.advice or ''}".strip()
 
 
 def _price(plan: Plan) -> str:

@@ -3,7 +3,7 @@
     python -m tests.device.answers_beside docs/results/levers.md docs/results/h200-levers-answers.md \\
         --names "reference engine, CPU" "vLLM, H200" --out docs/results/levers-on-both.md
 
-Both are pages that `autoinfer answers` wrote. Read are their tables, and what is told here is their own words.
+Both are pages that `autoinfer answers` wrote; their tables are read, and told in their own words.
 """
 
 from __future__ import annotations

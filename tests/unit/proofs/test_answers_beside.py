@@ -47,7 +47,7 @@ def test_only_verdicts_that_decide_agree_or_contradict(first: str, second: str, 
 
 
 def test_what_one_page_alone_has_is_left_out() -> None:
-    one, other = rows_of(rows(("mtp", "open"), ("dflash", "open"))), rows_of(rows(("dflash", "refuted")))
+    one, other = rows_of(rows(("mtp", "open"), ("dflash", "supported"))), rows_of(rows(("dflash", "refuted")))
     lines = table(one, other, NAMES)
     assert len(lines) == 3
-    assert lines[2].startswith("| `dflash` | TPOT | lowers it by 3 % | open | refuted: −5.0 % (E-0001) |")
+    assert lines[2].startswith("| `dflash` | TPOT | lowers it by 3 % | supported: −5.0 % (E-0001) | refuted")
