@@ -9,6 +9,7 @@ import pytest
 
 from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST
 from experiments.job.device_guard import DeviceGuard, own_processes
+from experiments.job.spec import Knobs
 from experiments.measurement.evidence import Stage
 from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair
 from experiments.telemetry.occupants import DeviceGone, DeviceUse, Occupant
@@ -22,10 +23,12 @@ OTHER = Occupant(7, "train.py", 30 * GB)
 
 
 class Shared:
-    """Answers of a driver that lists the job's own processes, and `also` from the look `after` on."""
+    """Answers of a driver that lists the job's own processes, and `also` from the look `after` on; of what
+    launches held so many bytes (`kept`) never come back."""
 
-    def __init__(self, also: Occupant | None = None, after: int = 0) -> None:
+    def __init__(self, also: Occupant | None = None, after: int = 0, kept: int = 0) -> None:
         self.looks, self.also, self.after, self.seconds, self.lost = 0, also, after, 0.0, False
+        self.kept, self.last_alone = kept, 0
         self.up: list[int] = []
         self.guard = DeviceGuard(
             "cuda:0",
@@ -34,6 +37,12 @@ class Shared:
             wait=self.wait,
             clock=lambda: self.seconds,
         )
+        self.alone = self.guard.alone
+        self.guard.alone = self.look_beside_a_block  # type: ignore[method-assign]
+
+    def look_beside_a_block(self) -> None:
+        self.last_alone = self.looks + 1
+        self.alone()
 
     def look(self, device: str) -> DeviceUse:
         self.looks += 1
@@ -42,7 +51,8 @@ class Shared:
             raise DeviceGone("GPU is lost")
         own = [Occupant(pid, "simulated", GB) for pid in sorted(own_processes())] if self.guard.up else []
         others = [self.also] if self.also is not None and self.looks > self.after else []
-        return DeviceUse(GB * len(own) + 30 * GB * len(others), 150 * GB, (*own, *others))
+        kept = self.kept if max(self.up) and not self.guard.up else 0
+        return DeviceUse(GB * len(own) + 30 * GB * len(others) + kept, 150 * GB, (*own, *others))
 
     def wait(self, seconds: float) -> None:
         self.seconds += seconds
@@ -61,7 +71,7 @@ def test_a_block_beside_somebody_who_came_is_not_kept(run: Run) -> None:
     alone = Shared()
     whole = run(a_test_job(), guard=alone.guard)
     assert whole.failure is None
-    last = Shared(OTHER, after=alone.looks - 1)  # he is there when the last block has ended
+    last = Shared(OTHER, after=alone.last_alone - 1)  # he is there when the last block has ended
     result = run(a_test_job(), guard=last.guard)
     assert result.failure is not None
     assert result.failure.kind == DEVICE_BUSY
@@ -78,6 +88,40 @@ def test_a_job_counts_the_launches_that_it_has_up(run: Run) -> None:
     assert run(a_test_job(), steps, guard=shared.guard).failure is None
     assert max(shared.up) == 2
     assert shared.guard.up == 0
+
+
+@pytest.mark.parametrize(
+    ("knobs", "failure"),
+    [
+        ({}, None),
+        ({"simulated.fails": "load"}, "crashed"),
+        ({"simulated.fails": "generate"}, "crashed"),
+        ({"simulated.hangs": "generate"}, "timed_out"),
+    ],
+)
+def test_however_launches_end_what_they_held_is_recorded_and_given_back(
+    run: Run, knobs: Knobs, failure: str | None
+) -> None:
+    shared = Shared()
+    result = run(a_test_job(FASTER | knobs), guard=shared.guard, limits_s={Stage.QUICK: 3.0})
+    assert (None if result.failure is None else result.failure.kind) == failure
+    assert result.memory is not None
+    assert (result.memory.before_bytes, result.memory.after_bytes, result.memory.left) == (0, 0, None)
+    assert result.memory.most_bytes > 0
+
+
+def test_memory_that_never_comes_back_is_told_and_the_measurement_stands(run: Run) -> None:
+    shared = Shared(kept=5 * GB)
+    result = run(a_test_job(), guard=shared.guard)
+    assert result.failure is None
+    assert len(result.launches) == 2
+    assert result.memory is not None
+    assert result.memory.after_bytes == 5 * GB
+    assert "5.0 GB of cuda:0 that this job's launches held were not given back" in str(result.memory.left)
+
+
+def test_a_job_on_a_cpu_tells_nothing_of_a_gpu_s_memory(run: Run) -> None:
+    assert run(a_test_job()).memory is None
 
 
 @pytest.mark.parametrize("job", [a_test_job, lambda: a_baseline_job((CONTROL, FASTER))])
