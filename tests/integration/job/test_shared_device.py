@@ -3,18 +3,30 @@
 The processes are real, of the simulated engine; the driver's answers are invented, and no GPU is asked.
 """
 
+import threading
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import pytest
 
-from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST
+from experiments.artifacts.store import ArtifactStore
+from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST, Infeasible
 from experiments.job.device_guard import DeviceGuard, own_processes
+from experiments.job.limits import StageLimits
+from experiments.job.records import Records
+from experiments.job.result import HeldMemory
+from experiments.job.run import run_job
 from experiments.job.spec import Knobs
 from experiments.measurement.evidence import Stage
 from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair
 from experiments.telemetry.occupants import DeviceGone, DeviceUse, Occupant
-from tests.integration.job.running import Run, run
+from tests.integration.job.running import Run, a_place, run
+from tests.simulated.engine import SimulatedEngine
+from tests.simulated.judges import StepsJudge
 from tests.simulated.specs import CONTROL, FASTER, a_baseline_job, a_test_job
+from tests.waiting import PATIENCE_S
 
 __all__ = ["run"]
 
@@ -118,6 +130,27 @@ def test_memory_that_never_comes_back_is_told_and_the_measurement_stands(run: Ru
     assert result.memory is not None
     assert result.memory.after_bytes == 5 * GB
     assert "5.0 GB of cuda:0 that this job's launches held were not given back" in str(result.memory.left)
+
+
+def test_a_job_that_is_given_up_tells_what_was_held_before_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("experiments.job.run.StageLimits", partial(StageLimits, stuck_after_s=0.05))
+    told: list[HeldMemory | None] = []
+    given_up = threading.Event()
+
+    class Stuck(SimulatedEngine):
+        def check(self, *_: object) -> None:
+            assert given_up.wait(PATIENCE_S)
+
+    def abandon(reason: Infeasible) -> None:
+        told.append(records.fold.result().memory)
+        given_up.set()
+
+    with ArtifactStore(tmp_path / "artifacts") as store, Records(tmp_path / "records.jsonl") as records:
+        place = replace(a_place(tmp_path, tmp_path, store), limits_s={Stage.STATIC: 0.05})
+        run_job(a_test_job(), place, Stuck(), StepsJudge([]), records, abandon, Shared().guard)
+    assert told == [HeldMemory(0, 0, 0, 0.0)]
 
 
 def test_a_job_on_a_cpu_tells_nothing_of_a_gpu_s_memory(run: Run) -> None:
