@@ -59,6 +59,10 @@ NOISE_STAGES = (Stage.NOISE, Stage.QUICK, Stage.FULL, Stage.VALIDATION)
 """Stages whose control launches tell how much launches vary; a sweep has one launch a configuration."""
 
 
+DEVICE_MEMORY = "device_memory"
+"""Where the detail of a job's last stage has what its launches held of a GPU, as `HeldMemory`."""
+
+
 def record_result(session: Session, experiment_id: int, attempt: int, spec: AnyJob, result: JobResult) -> int:
     """Write everything a job measured under its experiment and return how many noise launches it added.
 
@@ -254,13 +258,16 @@ def _environment(session: Session, data: Mapping[str, Json]) -> str:
 
 
 def _outcome_detail(result: JobResult, number: int) -> JsonObject:
-    """The detail of a stage, with what the job chose or profiled put where it was found."""
+    """The detail of a stage, with what the job chose or profiled put where it was found, and what it held of
+    a GPU, which is known at its end, with the last one."""
     stage = result.stages[number]
     detail: JsonObject = dict(stage.detail)
     if stage.stage is Stage.SWEEP and result.chosen is not None:
         detail["chosen"] = dict(result.chosen)
     if stage.stage is Stage.PROFILE and result.profile:
         detail["parts"] = [asdict(part) for part in result.profile]
+    if result.memory is not None and number == len(result.stages) - 1:
+        detail[DEVICE_MEMORY] = asdict(result.memory)
     return detail
 
 

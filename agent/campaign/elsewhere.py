@@ -91,7 +91,8 @@ def check_arms(facts: Facts, there: Elsewhere, arms: Mapping[str, Configuration]
         ):
             if why is not None and before is None:
                 raise UsageError(f"The {name} can't run on {there.device}: {why}", _OTHER)
-    context = Workload.model_validate(spec.plan.workload.model_dump()).context_tokens
+    workload = Workload.model_validate(spec.plan.workload.model_dump())
+    context = workload.context_tokens
     at_once = facts.at_once
     if there.card is not None:
         _check_memory(facts, there, there.card, model, arms, context)
@@ -99,7 +100,7 @@ def check_arms(facts: Facts, there: Elsewhere, arms: Mapping[str, Configuration]
     if engine is not None and not there.rented:
         for name, arm in arms.items():
             try:
-                engine_for(engine, at_once).check(arm, facts.checkpoint, there.device, context)
+                engine_for(engine, at_once, workload).check(arm, facts.checkpoint, there.device, context)
             except Infeasible as reason:
                 raise UsageError(f"The {name} can't run on {there.device}: {reason.cause}", _OTHER) from None
     return at_once

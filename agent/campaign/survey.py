@@ -174,9 +174,10 @@ def _checked_sweep(
     crosses, of the folder and on the device of `served`; raises `UsageError`, with the first cause, where it
     can serve nothing of it, or not sequences of so many tokens."""
     first: Infeasible | None = None
+    workload = Workload.model_validate(spec.plan.workload.model_dump())
     for each in sweep:
         try:
-            engine_for(engine, at_once).check(each, *served, context_tokens)
+            engine_for(engine, at_once, workload).check(each, *served, context_tokens)
         except Infeasible as reason:
             first = first or reason
         else:

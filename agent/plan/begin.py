@@ -94,14 +94,14 @@ def engine_check(
     where it can't be asked."""
     if folder is None:
         return None, "The engine itself was not asked: it looks at weights, and they are not here."
+    workload = Workload.model_validate(spec.plan.workload.model_dump())
     try:
-        engine = engine_for(cast(Engine, registered(Port.ENGINE, spec.engine)()), at_once)
+        engine = engine_for(cast(Engine, registered(Port.ENGINE, spec.engine)()), at_once, workload)
     except UsageError as missing:
         return None, f"The engine itself was not asked: {missing.message}"
-    context = Workload.model_validate(spec.plan.workload.model_dump()).context_tokens
 
     def check(configuration: Configuration) -> None:
-        engine.check(configuration, folder, device, context)
+        engine.check(configuration, folder, device, workload.context_tokens)
 
     return check, None
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from agent.replay.table import Latency
+from agent.tables.gpu import GPU_COLUMNS
 from configs.errors import UsageError
 
 RESOLVED = "resolved."
@@ -33,7 +34,7 @@ RESULTS = frozenset(
     | {BUILD, BUILD_S, COMPILE_BUILD, COMPILE_S, "evaluate_s", "serve_s"}
     | {"beside_load", "tokens_per_s", "step_bytes", "floor_ms", "above_floor_ms"}
     | {"break_even_tokens_a_step", "load", "kl_nats", "tasks_solved", TOKENS_A_STEP, "tpot_over_control"}
-    | {"checked_tokens", "divergences", "near_ties"}
+    | {"checked_tokens", "divergences", "near_ties", *GPU_COLUMNS}
 )
 """Columns of results; with those of times, all others tell what was measured on, and can be chosen by."""
 

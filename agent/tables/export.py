@@ -17,6 +17,7 @@ from typing import Any
 
 from agent.tables.cell import CellFigures, figures
 from agent.tables.floor import step_bytes
+from agent.tables.gpu import gpu_columns
 from agent.tables.grid import TableWorkload, in_full
 from agent.tables.journal import Line, scope_of
 from agent.tables.prepared import Prepared
@@ -93,6 +94,10 @@ def export(
     rows = _rows(lines)
     knobs = sorted({knob for row in rows for knob in row.line["configuration"]})
     made = [_made(row, knobs, profile, bandwidth_bytes_per_s) for row in rows]
+    if any("gpu" in cell for row in rows for cell in row.cells):
+        for row, found in zip(rows, made, strict=True):
+            made_up = _drafts(row.line) and bool(row.line["latency_only"])
+            found |= gpu_columns(row.cells, of_acceptance=made_up)
     _add_trained(made, rows, lines)
     _break_even(made, rows)
     first = ("model", "weights", "device", "driver", "engine_version", "load", "stored_as", *knobs)

@@ -7,7 +7,7 @@ and everyone skips. Every line tells what it was measured with (`identity`). Kin
 |---|---|
 | `begin` | a call that measures: its command, grid, budget |
 | `load` | an engine that came up: seconds, resolved configuration |
-| `cell` | a workload measured on it: each request's times |
+| `cell` | a workload measured on it: each request's times, and what a GPU did meanwhile (`gpu`) |
 | `profile` | the time of a decode step by part, or why there is none |
 | `failure` | a load or a cell that failed, with kind and cause |
 | `end` | why a call stopped |

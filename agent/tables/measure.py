@@ -7,6 +7,9 @@ for just that.
 
 A load that failed for lack of memory beside another one is tried again when it is alone. Everything is in the
 journal as soon as it is known, and what is there is not measured again.
+
+A GPU is watched while it serves a cell, and a cell in which it throttled is served again, by the rule of a
+campaign's blocks (`experiments.job.watched_block`); the journal has what the GPU did in each attempt.
 """
 
 from __future__ import annotations
@@ -25,10 +28,13 @@ from agent.tables.grid import DUMMY, Grid, PlannedLoad, TableWorkload
 from agent.tables.journal import Journal
 from agent.tables.loading import Loading, Sources, needed_bytes
 from agent.tables.work import Work
-from experiments.engines.port import Infeasible, Launch
+from experiments.engines.port import GenerationTrace, Infeasible, Launch
+from experiments.job.watched_block import throttling_told, watched
 from experiments.measurement.environment import moment
+from experiments.measurement.evidence import Json
 from experiments.space.configuration import KnobValue
 from experiments.space.knob import same_value
+from experiments.telemetry.watching import GpuWatch
 
 ALONE, LOADING, LOADED = "nothing loads", "another loads", "another is loaded"
 """What goes on beside a cell of `same`."""
@@ -62,7 +68,12 @@ class DeviceRun:
         tell: Callable[[str], None],
         *,
         with_profile: bool = False,
+        gpu_watch: Callable[[], GpuWatch] | None = None,
+        wait: Callable[[float], None] = time.sleep,
     ) -> None:
+        """`gpu_watch` makes what reads the device while a cell is served, None for none; `wait` waits for so
+        many seconds."""
+        self._gpu_watch, self._wait = gpu_watch, wait
         self._work, self._device, self._sources, self._journal = work, device, sources, journal
         self._budget, self._loads_ahead = budget, loads_ahead
         self._told, self._with_profile = tell, with_profile
@@ -250,9 +261,21 @@ class DeviceRun:
         which = "" if same is None else f"{same['beside']}/{same['repeat']}"
         requests = requests_of(workload, self._vocabulary, grid.seed, which)
         described = {**asdict(workload), "key": workload.key}
-        before, begun_s, beside = moment(device), time.monotonic(), self._goes_on()
+        before, beside, seconds = moment(device), self._goes_on(), 0.0
+        gpu: dict[str, Json] | None = None
+
+        def serve() -> list[GenerationTrace]:
+            nonlocal beside, seconds
+            begun_s, beside = time.monotonic(), self._goes_on()
+            served = launch.serve(requests, workload.concurrency)
+            seconds = time.monotonic() - begun_s
+            return served
+
         try:
-            traces = launch.serve(requests, workload.concurrency)
+            if self._gpu_watch is None:
+                traces = serve()
+            else:
+                traces, gpu = watched(serve, self._gpu_watch, self._wait)
         except Infeasible as failure:
             if not self._budget.is_stopped:
                 self._failed(loading, failure, {"workload": described, "launch": number})
@@ -265,13 +288,16 @@ class DeviceRun:
                 "launch": number,
                 "workload": described,
                 "seed": grid.seed,
-                "run_s": time.monotonic() - begun_s,
+                "run_s": seconds,
                 "beside": {"at_start": beside, "at_end": self._goes_on()},
                 "same": None if same is None else dict(same),
                 "machine": {"before": before, "after": moment(device)},
+                **({} if gpu is None else {"gpu": gpu}),
                 "requests": kept(traces),
             },
         )
+        if (throttling := throttling_told(gpu)) is not None:
+            self._tell(f"{loading.digest} {workload.key}: {throttling}")
         return True
 
     @property

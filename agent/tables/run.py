@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,12 +21,14 @@ from agent.tables.loading import Sources
 from agent.tables.measure import DeviceRun
 from agent.tables.work import Work
 from configs.errors import UsageError
+from experiments.telemetry.watching import GpuWatch, gpu_watches
 
 
 @dataclass(frozen=True)
 class TableRun:
     """A call that measures: the grid, on which devices, from where, how long, and how many loads ahead;
-    `with_profile` profiles each load when it is measured."""
+    `with_profile` profiles each load when it is measured. `gpu_watches` gives what makes the readers of a
+    device, None where there is none; `wait` waits for so many seconds."""
 
     grid: Grid
     devices: Sequence[TableDevice]
@@ -35,6 +38,8 @@ class TableRun:
     identity: Mapping[str, Any]
     command: str = ""
     with_profile: bool = False
+    gpu_watches: Callable[[str], Callable[[], GpuWatch] | None] = gpu_watches
+    wait: Callable[[float], None] = time.sleep
 
     @property
     def journal_path(self) -> Path:
@@ -85,6 +90,8 @@ def measure(run: TableRun, tell: Callable[[str], None]) -> Ended:
                 run.loads_ahead,
                 tell,
                 with_profile=run.with_profile,
+                gpu_watch=run.gpu_watches(device.device),
+                wait=run.wait,
             ).run()
         except BaseException as failure:
             failures.append(failure)

@@ -189,13 +189,15 @@ class Infeasible(Exception):
 
     `kind` is a stable word for the feasibility model (`illegal`, `out_of_memory`, `unsupported`,
     `build_failed`, `crashed`, `timed_out`, `checkpoint`). Those of `DEVICE_FAULTS` say nothing of the
-    configuration: the experiment is run again.
+    configuration: the experiment is run again. `missing_bytes` is how much memory was missing at least, None
+    where that is not told.
     """
 
-    def __init__(self, kind: str, cause: str) -> None:
+    def __init__(self, kind: str, cause: str, missing_bytes: int | None = None) -> None:
         super().__init__(cause)
         self.kind = kind
         self.cause = cause
+        self.missing_bytes = missing_bytes
 
 
 class Launch(Protocol):
@@ -271,6 +273,8 @@ class Engine(Protocol):
     every candidate is profiled and not the baseline alone.
     One whose `check` looks whether the launches of a test fit side by side may have `up_at_once(launches)`:
     the same engine, for jobs that have no more of them up.
+    One that names what would fit where a configuration does not may have `asked_for(concurrency,
+    context_tokens)`: the same engine, for jobs with such a workload.
     One that can time its kernels for packed weights without loading a model may have
     `time_kernels(configurations, checkpoint, device, rows, log_path, cache_dir, tell, known)`, which gives
     `KernelTimings` (`kernel_timings.py`) of all products in each configuration's format by its kernel, with

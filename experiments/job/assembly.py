@@ -14,7 +14,7 @@ from experiments.engines.port import Engine
 from experiments.job.named import engine_for, load_engine, load_judge
 from experiments.job.process import Workshop
 from experiments.job.sameness import check_sameness
-from experiments.job.spec import AnyJob
+from experiments.job.spec import AnyJob, TestJob
 from experiments.measurement.environment import package_version
 from experiments.measurement.evidence import Json
 from experiments.measurement.material import HeldOutMaterial
@@ -47,7 +47,8 @@ def assemble(spec: AnyJob, cache_dir: Path) -> Workshop:
     """
     checkpoint = checkpoint_path(spec.model)
     at_once = 1 if spec.in_turn else spec.at_once
-    engine, judge = engine_for(load_engine(spec.engine), at_once), load_judge(spec.judge)
+    workload = spec.plan.workload if isinstance(spec, TestJob) else spec.workload
+    engine, judge = engine_for(load_engine(spec.engine), at_once, workload), load_judge(spec.judge)
     check_sameness(checkpoint, spec.model_fingerprint, cache_dir)
     if is_shape(checkpoint):
         return Workshop(

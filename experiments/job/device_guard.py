@@ -7,18 +7,24 @@
   that nothing is silently measured beside it.
 - Where a launch dies and the driver says that the device is lost, or the kernel logged a fault of the device
   since the job began, the device is to blame: `device_lost`.
+- When the last launch has ended, what launches held is waited for, at most `RETURN_LIMIT_S`. What is left
+  then is told and ends nothing: what was measured was measured before.
 
 Neither kind says anything of a configuration. A CPU is not watched.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import psutil
 
 from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST, Infeasible
+from experiments.job.memory_return import IDLE_BYTES, SeenMemory
+from experiments.job.result import HeldMemory
 from experiments.telemetry.free_memory import MemoryUnknown
 from experiments.telemetry.kernel_log import xids_of
 from experiments.telemetry.occupants import GB, DeviceGone, DeviceUse, Occupant, device_use
@@ -27,12 +33,11 @@ MEMORY_RETURN_LIMIT_S = 60.0
 """How long memory of a process that ended may take to come back, seconds: the driver frees it within a few,
 and a vLLM with graphs on an H200 within ten."""
 
-LOOK_EVERY_S = 0.5
+RETURN_LIMIT_S = 20.0
+"""How long a job waits at its end for its launches' memory, seconds: twice the longest seen (above). Whoever
+comes next waits longer, and what was measured is not to wait for a GPU that hangs."""
 
-IDLE_BYTES = 2**30
-"""What may be used of a GPU on which nothing computes: the driver's own, beside what processes that draw
-hold. A guess, larger than any seen; a process that computes takes at least as much as its context, told by
-its number where the driver lists it."""
+LOOK_EVERY_S = 0.5
 
 _MAY_BE_THE_DEVICE = frozenset({"crashed", "timed_out"})
 
@@ -43,12 +48,18 @@ def own_processes() -> frozenset[int]:
     return frozenset({here.pid, *(child.pid for child in here.children(recursive=True))})
 
 
+def end_process(pid: int) -> None:
+    """Kill a process that is there."""
+    with suppress(psutil.Error):
+        psutil.Process(pid).kill()
+
+
 class DeviceGuard:
     """Watches one job's device; `device` is as in a spec (`cpu`, `cuda:0`).
 
     `up` counts the job's launches that hold memory, kept by who opens and closes them. `look` and `xids` ask
-    the driver and the kernel's log, `own` tells the job's processes, `wait` and `clock` take and give
-    seconds; all are passed in for tests. Not for several threads.
+    the driver and the kernel's log, `own` tells the job's processes, `end` kills one of them, `wait` and
+    `clock` take and give seconds; all are passed in for tests. Not for several threads.
     """
 
     def __init__(
@@ -58,13 +69,15 @@ class DeviceGuard:
         look: Callable[[str], DeviceUse] = device_use,
         xids: Callable[[str], tuple[int, ...]] = xids_of,
         own: Callable[[], frozenset[int]] = own_processes,
+        end: Callable[[int], None] = end_process,
         wait: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.up = 0
-        self._device = device
+        self.device = device
         self._watched = device.partition(":")[0] == "cuda"
         self._look, self._xids, self._own, self._wait, self._clock = look, xids, own, wait, clock
+        self._end, self._seen = end, SeenMemory()
         self._xids_before = xids(device) if self._watched else ()
 
     def unwatched(self) -> str | None:
@@ -77,10 +90,10 @@ class DeviceGuard:
         try:
             use = self._used()
         except MemoryUnknown as reason:
-            return f"Whether others use {self._device} can't be told: {reason}"
+            return f"Whether others use {self.device} can't be told: {reason}"
         if use.computing is None:
             return (
-                f"The driver lists no processes of {self._device}, so that others beside a launch can't be "
+                f"The driver lists no processes of {self.device}, so that others beside a launch can't be "
                 "told; before launches its used memory is looked at."
             )
         return None
@@ -104,6 +117,38 @@ class DeviceGuard:
         if others is not None:
             raise self._busy(others, "")
 
+    def seen(self) -> None:
+        """Look at what is used, for `returned` alone: nothing comes of who else is there."""
+        with suppress(Infeasible):
+            self._others()
+
+    def returned(self, limit_s: float = RETURN_LIMIT_S) -> HeldMemory | None:
+        """Wait until what the job's launches held is given back, now that none is up, at most `limit_s`.
+
+        A process of the job's that still holds memory is killed. None where nothing was seen of the device
+        before the first launch, and for a CPU.
+        """
+        before_bytes = self._seen.before_bytes
+        if before_bytes is None:
+            return None
+        began_s = self._clock()
+        while True:
+            waited_s = self._clock() - began_s
+            try:
+                use = self._used()
+            except (Infeasible, MemoryUnknown):
+                return HeldMemory(before_bytes, self._seen.most_bytes, None, waited_s)
+            own = self._own() - {os.getpid()}
+            left = self._seen.not_returned(use, own)
+            if left is None or waited_s >= limit_s:
+                break
+            for pid in own.intersection(each.pid for each in left.holders):
+                self._end(pid)
+            self._wait(LOOK_EVERY_S)
+        told = None if left is None else left.told(self.device, waited_s)
+        after_bytes = use.used_bytes - use.drawn_bytes
+        return HeldMemory(before_bytes, self._seen.most_bytes, after_bytes, waited_s, told)
+
     def explained(self, reason: Infeasible) -> Infeasible:
         """The failure of a launch, or, where the device is why, that."""
         if not self._watched or reason.kind not in _MAY_BE_THE_DEVICE:
@@ -114,13 +159,13 @@ class DeviceGuard:
             return Infeasible(DEVICE_LOST, f"{lost.cause} ({reason.cause.rstrip('.')}.)")
         except MemoryUnknown:
             return reason
-        new = self._xids(self._device)[len(self._xids_before) :]
+        new = self._xids(self.device)[len(self._xids_before) :]
         if not new:
             return reason
         logged = ", ".join(map(str, sorted(set(new))))
         return Infeasible(
             DEVICE_LOST,
-            f"The kernel logged a fault of {self._device} itself (Xid {logged}) while the job ran; see "
+            f"The kernel logged a fault of {self.device} itself (Xid {logged}) while the job ran; see "
             f"`dmesg`, and reset the GPU or restart the machine before it is used again. ({reason.cause})",
         )
 
@@ -132,22 +177,26 @@ class DeviceGuard:
             use = self._used()
         except MemoryUnknown:
             return None  # told once by `unwatched`
-        return others_of(use, self._own(), self.up)
+        own = self._own()
+        others = others_of(use, own, self.up)
+        if others is None:
+            self._seen.add(use, own, self.up)
+        return others
 
     def _used(self) -> DeviceUse:
         try:
-            return self._look(self._device)
+            return self._look(self.device)
         except DeviceGone as gone:
             raise Infeasible(
                 DEVICE_LOST,
-                f"{self._device} is lost (the driver says: {gone}); end what uses it, reset it with "
+                f"{self.device} is lost (the driver says: {gone}); end what uses it, reset it with "
                 "`nvidia-smi --gpu-reset` or restart the machine, then resume the campaign.",
             ) from None
 
     def _busy(self, others: str, when: str) -> Infeasible:
         return Infeasible(
             DEVICE_BUSY,
-            f"{self._device} is used by something else{when}: {others}; nothing is measured beside it. "
+            f"{self.device} is used by something else{when}: {others}; nothing is measured beside it. "
             "Free the GPU; the experiment is run again.",
         )
 

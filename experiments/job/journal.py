@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.engines.port import PartTime
-from experiments.job.result import ArtifactRecord, Failure, JobProgress, JobResult, StageRecord
+from experiments.job.result import ArtifactRecord, Failure, HeldMemory, JobProgress, JobResult, StageRecord
 from experiments.measurement.evidence import Arm, Json, LaunchRecord, Metric, Sample, Stage
 from experiments.space.configuration import KnobValue
 
@@ -38,6 +38,8 @@ class RecordKind(StrEnum):
     """The knobs of a configuration that the spec does not name and a launch ran all the same."""
     LEFT_OUT = "left_out"
     """A launch pair, by its index, that was cut off while it was timed: what it measured counts nowhere."""
+    MEMORY = "memory"
+    """What of a GPU was held before, at most and after the job's launches, in bytes."""
     STOPPED = "stopped"
     FAILURE = "failure"
     ERROR = "error"
@@ -90,6 +92,7 @@ class Fold:
         self._configurations: dict[str, Mapping[str, KnobValue]] = {}
         self._stop_reason: str | None = None
         self._failure: Failure | None = None
+        self._memory: HeldMemory | None = None
         self._wall_s = 0.0
 
     def launches(self) -> tuple[LaunchRecord, ...]:
@@ -107,6 +110,7 @@ class Fold:
             configurations=dict(self._configurations),
             stop_reason=self._stop_reason,
             failure=self._failure,
+            memory=self._memory,
             wall_s=self._wall_s,
         )
 
@@ -159,6 +163,8 @@ class Fold:
                 for launch in self._launches.values():
                     if launch.stage in _PAIRED and launch.index == line["pair"]:
                         launch.samples.clear()
+            case RecordKind.MEMORY:
+                self._memory = HeldMemory(**{name: line[name] for name in HeldMemory.__dataclass_fields__})
             case RecordKind.STOPPED:
                 self._stop_reason = line["reason"]
             case RecordKind.FAILURE:

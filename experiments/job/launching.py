@@ -171,6 +171,7 @@ class OpenLaunch:
         """End the launch's processes; idempotent."""
         if not self._closed:
             self._closed = True
+            self._job.guard.seen()  # a launch holds the most at its end
             self._job.guard.up -= 1
         self.launch.close()
 

@@ -7,6 +7,7 @@ from typing import cast
 from configs.registry import Port, names, registered
 from experiments.engines.port import Engine
 from experiments.measurement.judging import Judge
+from experiments.measurement.plan import Workload
 
 
 def load_engine(name: str) -> Engine:
@@ -14,11 +15,14 @@ def load_engine(name: str) -> Engine:
     return cast(Engine, registered(Port.ENGINE, name)())
 
 
-def engine_for(engine: Engine, at_once: int | None) -> Engine:
-    """The engine as one that is to have room for at most `at_once` launches; itself where that is None, or it
-    does not look at that."""
-    limited = getattr(engine, "up_at_once", None)
-    return engine if at_once is None or limited is None else cast(Engine, limited(at_once))
+def engine_for(engine: Engine, at_once: int | None, workload: Workload | None = None) -> Engine:
+    """The engine as one that is to have room for at most `at_once` launches and is asked for `workload`;
+    itself where these are None, or it does not look at them."""
+    if at_once is not None and (limited := getattr(engine, "up_at_once", None)) is not None:
+        engine = cast(Engine, limited(at_once))
+    if workload is not None and (asked_for := getattr(engine, "asked_for", None)) is not None:
+        engine = cast(Engine, asked_for(workload.concurrency, workload.context_tokens))
+    return engine
 
 
 def serves_packed(name: str) -> bool:

@@ -12,7 +12,7 @@ from types import TracebackType
 
 from experiments.engines.port import PartTime
 from experiments.job.journal import Fold, RecordKind
-from experiments.job.result import ArtifactRecord, StageRecord
+from experiments.job.result import ArtifactRecord, HeldMemory, StageRecord
 from experiments.measurement.evidence import Arm, Json, Metric, Stage
 from experiments.space.configuration import Configuration
 
@@ -130,6 +130,11 @@ class Records:
     def left_out(self, pair: int) -> None:
         """The launch pair of this index was cut off while it was timed: what it measured does not count."""
         self._append(RecordKind.LEFT_OUT, pair=pair)
+
+    def memory(self, held: HeldMemory, device: str) -> None:
+        """What was held of the device; said in the log too."""
+        self._append(RecordKind.MEMORY, **asdict(held))
+        self._say(held.told(device))
 
     def stopped(self, reason: str) -> None:
         """The judge stopped the experiment, or its time was up, in a sentence."""

@@ -9,6 +9,8 @@ from experiments.engines.port import PartTime
 from experiments.measurement.evidence import Arm, Json, LaunchRecord, Stage
 from experiments.space.configuration import KnobValue
 
+GB = 1e9
+
 
 @dataclass(frozen=True)
 class StageRecord:
@@ -56,9 +58,32 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class HeldMemory:
+    """Bytes used of a job's GPU, without what is drawn with: before its first launch, the most seen while it
+    had any, and after its last one had ended and `waited_s` were waited for it (None: the driver did not
+    tell). `left` says what was not given back, in a sentence; None where all was."""
+
+    before_bytes: int
+    most_bytes: int
+    after_bytes: int | None
+    waited_s: float
+    left: str | None = None
+
+    def told(self, device: str) -> str:
+        """The figures in a sentence, and what is left."""
+        after = "not told" if self.after_bytes is None else f"{self.after_bytes / GB:.1f} GB"
+        figures = (
+            f"Memory of {device}: {self.before_bytes / GB:.1f} GB held before, {self.most_bytes / GB:.1f} GB "
+            f"at most, {after} after the last launch."
+        )
+        return figures if self.left is None else f"{figures} {self.left}"
+
+
+@dataclass(frozen=True)
 class JobResult:
     """Everything a job measured. `chosen` is the baseline a sweep chose; `profile` its parts;
-    `configurations` the knobs, by digest, of what ran beside the configurations of the spec."""
+    `configurations` the knobs, by digest, of what ran beside the configurations of the spec; `memory` what
+    it held of a GPU, None on a CPU and where nobody tells."""
 
     launches: tuple[LaunchRecord, ...] = ()
     stages: tuple[StageRecord, ...] = ()
@@ -68,4 +93,5 @@ class JobResult:
     configurations: Mapping[str, Mapping[str, KnobValue]] = field(default_factory=dict)
     stop_reason: str | None = None
     failure: Failure | None = None
+    memory: HeldMemory | None = None
     wall_s: float = 0.0

@@ -11,7 +11,7 @@ from experiments.job.aa import run_aa
 from experiments.job.baseline import run_baseline
 from experiments.job.comparison import run_test
 from experiments.job.context import JobContext, Material
-from experiments.job.device_guard import DeviceGuard
+from experiments.job.device_guard import RETURN_LIMIT_S, DeviceGuard
 from experiments.job.launching import ArmInfeasible, RunningJob
 from experiments.job.limits import StageLimits
 from experiments.job.records import Records
@@ -35,18 +35,15 @@ def run_job(
     A configuration that can't run gives a result with a failure, never an exception; a fault that is no
     configuration's (a full disk, a missing permission, a broken judge) is recorded as an error and raised as
     `AutoinferError`. `on_stuck` is called from another thread when a stage outlives its limit and can't be
-    ended. `guard` watches the spec's device, None for the driver's own answers.
+    ended. `guard` watches the spec's device, None for the driver's own answers. However the job ends, what
+    its launches held of a GPU is waited for and recorded; what is not given back is said and fails nothing.
     """
     started = time.monotonic()
     records.started(spec.version)
-    job = RunningJob(
-        spec,
-        context,
-        engine,
-        records,
-        StageLimits(context.limits_s, on_stuck),
-        guard or DeviceGuard(spec.device),
-    )
+    guard = guard or DeviceGuard(spec.device)
+
+    limits = StageLimits(context.limits_s, on_stuck and _telling_memory(on_stuck, guard, records))
+    job = RunningJob(spec, context, engine, records, limits, guard)
     try:
         if isinstance(spec, BaselineJob):
             run_baseline(job, spec)
@@ -62,8 +59,30 @@ def run_job(
     except AutoinferError as error:
         records.error(str(error))
         raise
+    finally:
+        _tell_memory(guard, records)
     records.end(time.monotonic() - started)
     return records.fold.result()
+
+
+def _tell_memory(guard: DeviceGuard, records: Records, limit_s: float = RETURN_LIMIT_S) -> None:
+    """Record what of a GPU the job's launches held, once it is given back, at most so many seconds later."""
+    held = guard.returned(limit_s)
+    if held is not None:
+        records.memory(held, guard.device)
+
+
+def _telling_memory(
+    on_stuck: Callable[[Infeasible], None], guard: DeviceGuard, records: Records
+) -> Callable[[Infeasible], None]:
+    """The same, with what was held of a GPU recorded before: the stage's processes were killed a while ago,
+    and nothing is waited for where something is stuck."""
+
+    def stuck(reason: Infeasible) -> None:
+        _tell_memory(guard, records, 0.0)
+        on_stuck(reason)
+
+    return stuck
 
 
 def _check_seal(spec: TestJob, judge: Judge, material: Material) -> None:

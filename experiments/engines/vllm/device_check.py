@@ -9,8 +9,9 @@ from pathlib import Path
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.memory import LAUNCHES_AT_ONCE
 from experiments.engines.reference.shape import read_profile
-from experiments.engines.vllm.needed_memory import doubt, parts_needed, refusal
+from experiments.engines.vllm.needed_memory import GB, LEANER, doubt, parts_needed, refusal
 from experiments.engines.vllm.order import chosen_knobs
+from experiments.engines.vllm.would_fit import Place, would_fit
 from experiments.space.configuration import Configuration
 from experiments.space.gpu_rules import KERNEL_PACKAGES, LINEAR_BACKEND, kernel_refused
 from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice, identify
@@ -24,15 +25,17 @@ def check_device(
     identified: Callable[[str], DeviceIdentity] = identify,
     launches: int = LAUNCHES_AT_ONCE,
     has_package: Callable[[str], bool] = lambda _: True,
+    concurrency: int = 1,
 ) -> str | None:
     """Look at `cuda:N` and its free memory; returns what to say where `launches` side by side fit by what is
     certain and not with what is guessed beside it.
 
-    `has_package` tells whether vLLM's Python has a package.
+    `has_package` tells whether vLLM's Python has a package; `concurrency` are the requests at once that what
+    would fit is to serve.
 
     Raises:
         Infeasible: kind `unsupported` for a device that is not there or a kernel that never serves there,
-            `out_of_memory` with the figures where not even what is certain fits.
+            `out_of_memory` with the figures, and what would fit, where not even what is certain fits.
     """
     try:
         gpu = identified(device)
@@ -54,5 +57,10 @@ def check_device(
     parts = parts_needed(configuration, checkpoint, context_tokens, gpu.memory_bytes)
     refused = refusal(parts, launches, gpu.free_bytes, device)
     if refused is not None:
-        raise Infeasible("out_of_memory", refused)
+        place = Place(checkpoint, gpu.memory_bytes, context_tokens, concurrency)
+        told = [refused, would_fit(configuration, place, gpu.free_bytes, launches) or LEANER]
+        if refusal(parts, launches, gpu.memory_bytes, device) is None:
+            held = (gpu.memory_bytes - gpu.free_bytes) / GB
+            told.append(f"Or free the GPU of what else holds {held:.1f} GB of it.")
+        raise Infeasible("out_of_memory", " ".join(told))
     return doubt(parts, launches, gpu.free_bytes, device)

@@ -30,11 +30,12 @@ from experiments.engines.vllm.launch import VllmLaunch
 from experiments.engines.vllm.order import EAGER, VllmOrder, chosen_knobs, order_for, text_only
 from experiments.engines.vllm.serve_command import vllm_serve
 from experiments.engines.vllm.timing_order import Case
+from experiments.engines.vllm.would_fit import Place, with_what_would_fit
 from experiments.other_python import package_versions
 from experiments.shapes.folder import Shape, shape_files, shape_in
 from experiments.shapes.stored_as import StoredAs, quantization_of
 from experiments.space.configuration import Configuration
-from experiments.telemetry.identity import NoSuchDevice, identify
+from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice, identify
 
 REQUEST_LIMIT_S = 300.0
 """Most seconds for one request; a first one may compile kernels."""
@@ -66,16 +67,24 @@ class VllmEngine:
         request_limit_s: float = REQUEST_LIMIT_S,
         launches_at_once: int = LAUNCHES_AT_ONCE,
         tokenizer: Path | None = None,
+        workload: tuple[int, int] = (1, 1),
     ) -> None:
-        """`launches_at_once` are those that must fit into a device's memory side by side."""
+        """`launches_at_once` are those that must fit into a device's memory side by side; `workload` the
+        requests at once, and the tokens of each, that what would fit is to serve."""
         self._request_limit_s, self._launches_at_once = request_limit_s, launches_at_once
-        self._tokenizer = tokenizer
+        self._tokenizer, self._workload = tokenizer, workload
 
     def up_at_once(self, launches: int) -> VllmEngine:
         """The same for jobs that have at most so many launches up: what must fit is the fewer of these and
         the two of a test."""
         least = min(launches, LAUNCHES_AT_ONCE)
-        return VllmEngine(self._request_limit_s, least, self._tokenizer)
+        return VllmEngine(self._request_limit_s, least, self._tokenizer, self._workload)
+
+    def asked_for(self, concurrency: int, context_tokens: int) -> VllmEngine:
+        """The same for jobs that ask for so many requests at once of so many tokens, prompt and answer: what
+        is named as what would fit serves them."""
+        workload = (concurrency, context_tokens)
+        return VllmEngine(self._request_limit_s, self._launches_at_once, self._tokenizer, workload)
 
     def check(
         self, configuration: Configuration, checkpoint: Path, device: str, context_tokens: int = 1
@@ -105,6 +114,7 @@ class VllmEngine:
                 context_tokens,
                 launches=self._launches_at_once,
                 has_package=lambda name: package_versions(found.python, (name,))[name] is not None,
+                concurrency=self._workload[0],
             )
             told.append(doubt)
         return " ".join(filter(None, told)) or None
@@ -137,7 +147,8 @@ class VllmEngine:
     ) -> Launch:
         """Start a fresh process and wait until it has loaded, compiled and captured, and is ready.
 
-        `cache_dir` keeps vLLM's compiled code between launches.
+        `cache_dir` keeps vLLM's compiled code between launches. A GPU whose memory was too small is told
+        with what would fit by the plan, where vLLM tells how much was missing.
         """
         order, files = self._order(configuration, checkpoint, device, str(cache_dir / WRAPPED))
         if self._tokenizer is not None:
@@ -145,17 +156,25 @@ class VllmEngine:
             order = replace(order, arguments=order.arguments | reads)
         found = needed_environment(device)
         one, reserved = one_sequence(configuration, checkpoint), order.arguments["kv_cache_memory_bytes"]
-        return VllmLaunch(
-            configuration,
-            order,
-            files,
-            found,
-            log_path,
-            cache_dir,
-            load_limit_s,
-            self._request_limit_s,
-            lambda tokens: sequences_that_fit(one, tokens, reserved),
-        )
+        gpu = gpu_of(device)
+        try:
+            return VllmLaunch(
+                configuration,
+                order,
+                files,
+                found,
+                log_path,
+                cache_dir,
+                load_limit_s,
+                self._request_limit_s,
+                lambda tokens: sequences_that_fit(one, tokens, reserved),
+            )
+        except Infeasible as failure:
+            if gpu is None:
+                raise
+            concurrency, context_tokens = self._workload
+            place = Place(checkpoint, gpu.memory_bytes, context_tokens, concurrency)
+            raise with_what_would_fit(failure, configuration, place, gpu.free_bytes) from None
 
     def time_kernels(
         self,
@@ -237,10 +256,16 @@ def check_dummy_drafting(drafting: DraftingOrder, shape: Shape) -> None:
 
 def memory_of(device: str) -> int | None:
     """Bytes of a GPU's memory; None for a processor, and where the driver does not tell."""
+    gpu = gpu_of(device)
+    return None if gpu is None else gpu.memory_bytes
+
+
+def gpu_of(device: str) -> DeviceIdentity | None:
+    """A GPU as it is now; None for a processor, and where the driver does not tell."""
     if device == "cpu":
         return None
     try:
-        return identify(device).memory_bytes
+        return identify(device)
     except NoSuchDevice:
         return None
 

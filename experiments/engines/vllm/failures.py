@@ -74,6 +74,8 @@ _DEVICE_TAKEN = re.compile(r"([^\n]*devices?(?:\(s\))? (?:is/are|are|is) busy or
 
 MEBIBYTE_IN_GIB = 1 / 1024
 
+BYTES_IN_GIB = 2**30
+
 
 def failure_of(log: str, told: str) -> Infeasible:
     """The cause of a failure in a sentence, from the log of the process and what its client raised."""
@@ -83,7 +85,7 @@ def failure_of(log: str, told: str) -> Infeasible:
         return device
     memory = _memory_cause(text)
     if memory is not None:
-        return Infeasible("out_of_memory", memory)
+        return Infeasible("out_of_memory", memory, missing_bytes(text))
     broken = _WEIGHTS_BROKEN.search(text)
     if broken is not None:
         return Infeasible("checkpoint", f"vLLM can't read the checkpoint's weights: {_sentence(broken[1])}")
@@ -124,6 +126,17 @@ def death_of(log: str, told: str) -> Infeasible:
         cause = named[-1]
     cause = cause.removeprefix(f"{ENGINE_DIED}: ")
     return Infeasible("crashed", f"vLLM's engine process ended while it served{how}: {_sentence(cause)}")
+
+
+def missing_bytes(text: str) -> int | None:
+    """How much of a GPU's memory was missing for the allocation at which it failed, at least; None where the
+    text does not tell, or tells of something else that comes first."""
+    if any(each.search(text) for each in (_CACHE_TOO_SMALL, _CPU_CACHE_TOO_LARGE)):
+        return None
+    full = _CUDA_FULL.search(text)
+    if full is None:
+        return None
+    return round(BYTES_IN_GIB * max(0.0, _gib(full[1], full[2]) - _gib(full[3], full[4])))
 
 
 def _no_kernel(told: str, text: str) -> Infeasible:

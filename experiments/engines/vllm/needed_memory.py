@@ -6,6 +6,7 @@ refused by the sums alone; where only the guesses say that it does not fit, that
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from configs.models import BFLOAT16_BYTES
@@ -19,9 +20,13 @@ from experiments.engines.reference.stored_weights import bytes_by_part
 from experiments.engines.vllm.order import chosen_knobs
 from experiments.shapes.folder import shape_in
 from experiments.shapes.stored_as import SIXTEEN_BITS
-from experiments.space.configuration import Configuration
+from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.legality import QUANTIZATION, UNQUANTIZED
 
 GB = 1e9
+
+LEANER = "Take quantized weights, a smaller serving.max_model_len or fewer serving.max_sequences."
+"""What to do where it is not known what would fit."""
 
 NOT_SERVED = ("vision", "mtp")
 """Parts of a checkpoint that serving its text without drafting leaves out."""
@@ -35,10 +40,25 @@ def parts_needed(
 
     Raises `Infeasible` for a checkpoint or a drafter that can't be read.
     """
-    drafter = BFLOAT16_BYTES * drafter_parameters(drafting_order(configuration))
-    stored = stored_bytes(checkpoint)
-    asked = Asked(context_tokens, stored_weight_bytes=stored, drafter_bytes=drafter, card_bytes=memory_bytes)
-    return launch_parts(read_profile(checkpoint), {**configuration, **chosen_knobs(configuration)}, asked)
+    return part_counter(checkpoint, context_tokens, memory_bytes, configuration)(configuration)
+
+
+def part_counter(
+    checkpoint: Path, context_tokens: int, memory_bytes: int | None, configuration: Configuration
+) -> Callable[[Configuration], tuple[Part, ...]]:
+    """Counts the parts of a launch, as `parts_needed`, for `configuration` and for others that may stand in
+    its place: of weights that these quantize otherwise nothing is stored yet."""
+    profile, stored = read_profile(checkpoint), stored_bytes(checkpoint)
+
+    def parts(each: Configuration) -> tuple[Part, ...]:
+        drafter = BFLOAT16_BYTES * drafter_parameters(drafting_order(each))
+        as_stored = stored if _quantization(each) == _quantization(configuration) else None
+        asked = Asked(
+            context_tokens, stored_weight_bytes=as_stored, drafter_bytes=drafter, card_bytes=memory_bytes
+        )
+        return launch_parts(profile, {**each, **chosen_knobs(each)}, asked)
+
+    return parts
 
 
 def stored_bytes(checkpoint: Path) -> int | None:
@@ -62,9 +82,7 @@ def refusal(parts: tuple[Part, ...], launches: int, free_bytes: int, device: str
     return (
         f"{_told(launches)} {needed / GB:.1f} GB at least on {device} "
         f"(weights {weights / GB:.1f} GB, caches and what drafts {(least - weights) / GB:.1f} GB each) and "
-        f"{free_bytes / GB:.1f} GB are free, {(needed - free_bytes) / GB:.1f} GB too few; take "
-        "quantized weights, a smaller serving.max_model_len or fewer serving.max_sequences, or free "
-        "the GPU of other processes."
+        f"{free_bytes / GB:.1f} GB are free, {(needed - free_bytes) / GB:.1f} GB too few."
     )
 
 
@@ -79,6 +97,11 @@ def doubt(parts: tuple[Part, ...], launches: int, free_bytes: int, device: str) 
         f"{guessed / GB:.1f} GB of which are upper guesses, and {free_bytes / GB:.1f} GB are free: whether "
         "they fit is known when vLLM loads."
     )
+
+
+def _quantization(configuration: Configuration) -> dict[str, KnobValue]:
+    active = configuration.get(QUANTIZATION, UNQUANTIZED) != UNQUANTIZED
+    return {k: v for k, v in configuration.items() if active and k.startswith("quantization.")}
 
 
 def _least(parts: tuple[Part, ...]) -> int:

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from experiments.engines.port import DEVICE_BUSY, Infeasible
-from experiments.job.device_guard import IDLE_BYTES, DeviceGuard, own_processes
+from experiments.job.device_guard import DeviceGuard, own_processes
+from experiments.job.memory_return import IDLE_BYTES
 from experiments.telemetry.occupants import device_use
 
 DEVICE = "cuda:0"
@@ -72,6 +73,21 @@ def test_a_process_of_somebody_else_s_is_found_with_what_it_holds_and_waited_for
     guard(limit_over=False).before_launches()
     after = device_use(DEVICE)
     assert after.used_bytes - before.used_bytes < IDLE_BYTES
+
+
+def test_what_a_launch_held_is_given_back_after_it_and_told() -> None:
+    watching = DeviceGuard(DEVICE, own=own_processes)
+    watching.before_launches()
+    with holding():
+        watching.up = 1
+        watching.seen()
+    watching.up = 0
+    held = watching.returned()
+    assert held is not None
+    assert held.most_bytes - held.before_bytes >= HELD_BYTES
+    assert held.after_bytes is not None
+    assert held.after_bytes - held.before_bytes < IDLE_BYTES
+    assert held.left is None
 
 
 def test_the_job_s_own_processes_are_not_somebody_else_s() -> None:

@@ -3,17 +3,30 @@
 The processes are real, of the simulated engine; the driver's answers are invented, and no GPU is asked.
 """
 
+import threading
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import pytest
 
-from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST
+from experiments.artifacts.store import ArtifactStore
+from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST, Infeasible
 from experiments.job.device_guard import DeviceGuard, own_processes
+from experiments.job.limits import StageLimits
+from experiments.job.records import Records
+from experiments.job.result import HeldMemory
+from experiments.job.run import run_job
+from experiments.job.spec import Knobs
 from experiments.measurement.evidence import Stage
 from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair
 from experiments.telemetry.occupants import DeviceGone, DeviceUse, Occupant
-from tests.integration.job.running import Run, run
+from tests.integration.job.running import Run, a_place, run
+from tests.simulated.engine import SimulatedEngine
+from tests.simulated.judges import StepsJudge
 from tests.simulated.specs import CONTROL, FASTER, a_baseline_job, a_test_job
+from tests.waiting import PATIENCE_S
 
 __all__ = ["run"]
 
@@ -22,10 +35,12 @@ OTHER = Occupant(7, "train.py", 30 * GB)
 
 
 class Shared:
-    """Answers of a driver that lists the job's own processes, and `also` from the look `after` on."""
+    """Answers of a driver that lists the job's own processes, and `also` from the look `after` on; of what
+    launches held so many bytes (`kept`) never come back."""
 
-    def __init__(self, also: Occupant | None = None, after: int = 0) -> None:
+    def __init__(self, also: Occupant | None = None, after: int = 0, kept: int = 0) -> None:
         self.looks, self.also, self.after, self.seconds, self.lost = 0, also, after, 0.0, False
+        self.kept, self.last_alone = kept, 0
         self.up: list[int] = []
         self.guard = DeviceGuard(
             "cuda:0",
@@ -34,6 +49,12 @@ class Shared:
             wait=self.wait,
             clock=lambda: self.seconds,
         )
+        self.alone = self.guard.alone
+        self.guard.alone = self.look_beside_a_block  # type: ignore[method-assign]
+
+    def look_beside_a_block(self) -> None:
+        self.last_alone = self.looks + 1
+        self.alone()
 
     def look(self, device: str) -> DeviceUse:
         self.looks += 1
@@ -42,7 +63,8 @@ class Shared:
             raise DeviceGone("GPU is lost")
         own = [Occupant(pid, "simulated", GB) for pid in sorted(own_processes())] if self.guard.up else []
         others = [self.also] if self.also is not None and self.looks > self.after else []
-        return DeviceUse(GB * len(own) + 30 * GB * len(others), 150 * GB, (*own, *others))
+        kept = self.kept if max(self.up) and not self.guard.up else 0
+        return DeviceUse(GB * len(own) + 30 * GB * len(others) + kept, 150 * GB, (*own, *others))
 
     def wait(self, seconds: float) -> None:
         self.seconds += seconds
@@ -61,7 +83,7 @@ def test_a_block_beside_somebody_who_came_is_not_kept(run: Run) -> None:
     alone = Shared()
     whole = run(a_test_job(), guard=alone.guard)
     assert whole.failure is None
-    last = Shared(OTHER, after=alone.looks - 1)  # he is there when the last block has ended
+    last = Shared(OTHER, after=alone.last_alone - 1)  # he is there when the last block has ended
     result = run(a_test_job(), guard=last.guard)
     assert result.failure is not None
     assert result.failure.kind == DEVICE_BUSY
@@ -78,6 +100,61 @@ def test_a_job_counts_the_launches_that_it_has_up(run: Run) -> None:
     assert run(a_test_job(), steps, guard=shared.guard).failure is None
     assert max(shared.up) == 2
     assert shared.guard.up == 0
+
+
+@pytest.mark.parametrize(
+    ("knobs", "failure"),
+    [
+        ({}, None),
+        ({"simulated.fails": "load"}, "crashed"),
+        ({"simulated.fails": "generate"}, "crashed"),
+        ({"simulated.hangs": "generate"}, "timed_out"),
+    ],
+)
+def test_however_launches_end_what_they_held_is_recorded_and_given_back(
+    run: Run, knobs: Knobs, failure: str | None
+) -> None:
+    shared = Shared()
+    result = run(a_test_job(FASTER | knobs), guard=shared.guard, limits_s={Stage.QUICK: 3.0})
+    assert (None if result.failure is None else result.failure.kind) == failure
+    assert result.memory is not None
+    assert (result.memory.before_bytes, result.memory.after_bytes, result.memory.left) == (0, 0, None)
+    assert result.memory.most_bytes > 0
+
+
+def test_memory_that_never_comes_back_is_told_and_the_measurement_stands(run: Run) -> None:
+    shared = Shared(kept=5 * GB)
+    result = run(a_test_job(), guard=shared.guard)
+    assert result.failure is None
+    assert len(result.launches) == 2
+    assert result.memory is not None
+    assert result.memory.after_bytes == 5 * GB
+    assert "5.0 GB of cuda:0 that this job's launches held were not given back" in str(result.memory.left)
+
+
+def test_a_job_that_is_given_up_tells_what_was_held_before_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("experiments.job.run.StageLimits", partial(StageLimits, stuck_after_s=0.05))
+    told: list[HeldMemory | None] = []
+    given_up = threading.Event()
+
+    class Stuck(SimulatedEngine):
+        def check(self, *_: object) -> None:
+            assert given_up.wait(PATIENCE_S)
+
+    def abandon(reason: Infeasible) -> None:
+        told.append(records.fold.result().memory)
+        given_up.set()
+
+    with ArtifactStore(tmp_path / "artifacts") as store, Records(tmp_path / "records.jsonl") as records:
+        place = replace(a_place(tmp_path, tmp_path, store), limits_s={Stage.STATIC: 0.05})
+        run_job(a_test_job(), place, Stuck(), StepsJudge([]), records, abandon, Shared().guard)
+    assert told == [HeldMemory(0, 0, 0, 0.0)]
+
+
+def test_a_job_on_a_cpu_tells_nothing_of_a_gpu_s_memory(run: Run) -> None:
+    assert run(a_test_job()).memory is None
 
 
 @pytest.mark.parametrize("job", [a_test_job, lambda: a_baseline_job((CONTROL, FASTER))])

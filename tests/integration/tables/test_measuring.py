@@ -5,7 +5,9 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +23,15 @@ from agent.tables.run import measure
 from agent.tables.same import same_rows
 from configs.errors import AutoinferError, UsageError
 from experiments.engines.port import Infeasible
+from experiments.job.watched_block import COOLING_S, REPEATS_MAX
 from experiments.space.configuration import Configuration
+from experiments.telemetry.watching import GpuReading, GpuWatch
 from tests.integration.tables.tables import DEVICE, grid_in, run_in
 from tests.simulated.engine import SimulatedEngine, SimulatedLaunch
 from tests.waiting import PATIENCE_S
+
+HEAT = 0x40
+"""NVML's bit for heat, by the hardware."""
 
 
 def lines_of(folder: Path) -> list[dict[str, Any]]:
@@ -167,6 +174,54 @@ def test_a_call_without_time_begins_nothing_and_says_so(
     ended = measure(run_in(tmp_path, grid_in(tmp_path), budget=budget), lambda text: None)
     assert (ended.loads_left, ended.reason) == (4, why)
     assert not cells(tmp_path)
+
+
+def watches(bits: Iterator[int]) -> Callable[[], GpuWatch]:
+    """Watches of an invented GPU that throttles in one attempt after the other by these reasons of NVML's."""
+
+    def make() -> GpuWatch:
+        reasons, at_s = next(bits), iter((0.0, 2.0))
+        return GpuWatch(lambda: GpuReading(next(at_s), 1980, 3201, 400.0, 70, None, reasons), 3600)
+
+    return make
+
+
+def test_a_cell_in_which_the_gpu_throttled_is_served_again_and_the_journal_keeps_both(tmp_path: Path) -> None:
+    made, waited, said = watches(chain([0, HEAT], repeat(0))), list[float](), list[str]()
+    grid = replace(grid_in(tmp_path), same=None)
+    run = replace(run_in(tmp_path, grid), gpu_watches=lambda device: made, wait=waited.append)
+    measure(run, said.append)
+    found = [line for line in lines_of(tmp_path) if line["kind"] == "cell"]
+    assert [len(line["gpu"]["repeated"]) for line in found] == [0, 1, 0, 0, 0, 0]
+    assert waited == [COOLING_S]
+    throttled = found[1]["gpu"]["repeated"][0]
+    assert (throttled["throttled"], found[1]["gpu"]["throttled"]) == ("heat, by the hardware", None)
+    assert all(len(line["requests"]) == line["workload"]["requests"] for line in found)
+    tokens = found[0]["workload"]["requests"] * found[0]["workload"]["new_tokens"]
+    assert found[0]["gpu"]["energy_j_per_output_token"] == 2 * 400.0 / tokens
+    rows = export(lines_of(tmp_path), None, None).rows
+    assert [row["gpu_repeated"] for row in rows if row["feasible"] == "yes"] == [0, 1, 0, 0, 0, 0]
+    assert any("repeated once, for the GPU throttled (heat, by the hardware)" in each for each in said)
+
+
+def test_a_gpu_that_goes_on_throttling_keeps_its_last_attempt_and_is_said_to(tmp_path: Path) -> None:
+    waited, said = list[float](), list[str]()
+    grid = grid_in(tmp_path)
+    grid = replace(grid, same=None, loads=grid.loads[:1])
+    made = watches(repeat(HEAT))
+    run = replace(run_in(tmp_path, grid), gpu_watches=lambda device: made, wait=waited.append)
+    measure(run, said.append)
+    assert cells(tmp_path).total() == 2
+    assert waited == [COOLING_S] * REPEATS_MAX * 2
+    rows = export(lines_of(tmp_path), None, None).rows
+    assert [row["gpu_throttled"] for row in rows] == ["heat, by the hardware"] * 2
+    assert sum("in each of 3 attempts; the last one counts" in each for each in said) == 2
+
+
+def test_on_a_processor_no_gpu_is_told_of(tmp_path: Path) -> None:
+    measure(run_in(tmp_path, grid_in(tmp_path)), lambda text: None)
+    assert not any("gpu" in line for line in lines_of(tmp_path))
+    assert not any("gpu_power_w" in row for row in export(lines_of(tmp_path), None, None).rows)
 
 
 def test_two_devices_share_the_loads(tmp_path: Path) -> None:

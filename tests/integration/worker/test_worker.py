@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -14,9 +15,10 @@ from db.models import Artifact, Experiment, ExperimentArtifact, Job, Launch, Sta
 from db.session import Database
 from db.states import ExperimentState, JobState, StageOutcome, WorkerState
 from experiments.job.journal import read_records
+from experiments.job.result import HeldMemory, JobResult, StageRecord
 from experiments.measurement.evidence import Arm, Metric, Stage
 from experiments.measurement.judging import Outcome
-from experiments.recording import load_evidence, load_launches, load_noise, load_stages
+from experiments.recording import load_evidence, load_launches, load_noise, load_stages, record_result
 from experiments.space.configuration import Configuration
 from experiments.worker.cancelling import cancel
 from experiments.worker.settings import WorkerName, WorkerTimes
@@ -102,6 +104,21 @@ def test_a_baseline_feeds_the_noise_profile_and_tells_choice_and_parts(
     assert isinstance(parts, list)
     assert [part["part"] for part in parts if isinstance(part, dict)] == ["layers", "rest"]
     assert "added 3 launches" in events_of(database, "noise.recorded")[0]
+
+
+def test_what_a_job_held_of_a_gpu_is_kept_with_its_last_stage(database: Database, campaign: int):
+    experiment_id, _ = enqueue_job(database, campaign, a_test_job)
+    began = "2026-01-01T00:00:00+00:00"
+    result = JobResult(
+        stages=tuple(StageRecord(each, began, 1.0, "done") for each in (Stage.STATIC, Stage.QUICK)),
+        memory=HeldMemory(1, 30, 2, 0.5),
+    )
+    with database.write() as session:
+        record_result(session, experiment_id, 1, a_test_job(), result)
+    with database.read() as session:
+        static, quick = load_stages(session, experiment_id)
+    assert static.detail == {}
+    assert quick.detail["device_memory"] == asdict(HeldMemory(1, 30, 2, 0.5))
 
 
 def test_each_control_launch_makes_the_noise_profile_grow(database: Database, campaign: int, work: Work):

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from experiments.engines.port import Infeasible
-from experiments.job.device_guard import MEMORY_RETURN_LIMIT_S, DeviceGuard, others_of
+from experiments.job.device_guard import MEMORY_RETURN_LIMIT_S, RETURN_LIMIT_S, DeviceGuard, others_of
+from experiments.telemetry.driver import open_driver
 from experiments.telemetry.free_memory import MemoryUnknown
-from experiments.telemetry.occupants import DeviceGone, DeviceUse, Occupant
+from experiments.telemetry.occupants import DeviceGone, DeviceUse, Occupant, device_use
+from tests.unit.telemetry.fake_nvml import HEALTHY, FakeNvml, memory, process
 
 GB = 10**9
 OWN = frozenset({100, 101})
@@ -24,11 +26,13 @@ class Answers:
 
     def __init__(self, *answers: DeviceUse | Exception, xids: Sequence[tuple[int, ...]] = ((),)) -> None:
         self.answers, self.seconds, self.xids = list(answers), 0.0, list(xids)
+        self.ended: list[int] = []
         self.guard = DeviceGuard(
             "cuda:0",
             look=self.look,
             xids=lambda _: self.next_of(self.xids),
             own=lambda: OWN,
+            end=self.ended.append,
             wait=self.wait,
             clock=lambda: self.seconds,
         )
@@ -139,3 +143,104 @@ def test_a_cpu_is_not_watched() -> None:
     assert guard.unwatched() is None
     guard.before_launches()
     guard.alone()
+    guard.seen()
+    assert guard.returned() is None
+
+
+def after_a_launch(*after: DeviceUse | Exception, during: DeviceUse | None = None) -> Answers:
+    """A guard that saw half a GB before its launch, `during` beside it, and then gets these answers."""
+    answers = Answers(use(used=GB // 2), during or use(MINE, used=GB // 2), *after)
+    answers.guard.before_launches()
+    answers.guard.up = 1
+    answers.guard.seen()
+    answers.guard.up = 0
+    return answers
+
+
+def test_what_a_launch_held_is_waited_for_and_told_before_at_most_and_after() -> None:
+    answers = after_a_launch(use(MINE, used=GB), use(used=4 * GB), use(used=GB // 2))
+    held = answers.guard.returned()
+    assert held is not None
+    assert (held.before_bytes, held.most_bytes, held.after_bytes) == (GB // 2, 20 * GB + GB // 2, GB // 2)
+    assert (held.left, held.waited_s) == (None, answers.seconds)
+    assert 0 < held.waited_s < RETURN_LIMIT_S
+    assert held.told("cuda:0") == (
+        "Memory of cuda:0: 0.5 GB held before, 20.5 GB at most, 0.5 GB after the last launch."
+    )
+
+
+def test_a_launch_s_process_that_stays_is_killed_and_named_where_that_does_not_help() -> None:
+    answers = after_a_launch(use(MINE, used=GB // 2))
+    held = answers.guard.returned()
+    assert held is not None
+    assert set(answers.ended) == {101}
+    assert answers.seconds >= RETURN_LIMIT_S
+    assert str(held.left).startswith("20.0 GB of cuda:0 that this job's launches held were not given back")
+    assert "process 101 (VLLM::EngineCore) holds 20.0 GB and is this job's" in str(held.left)
+    assert "nvidia-smi --gpu-reset" in str(held.left)
+
+
+def test_a_process_that_is_no_longer_the_job_s_is_named_and_left_alone() -> None:
+    """Its number was seen while it was; whose it is by now nobody tells."""
+    dying = Occupant(99, "VLLM::EngineCore", 20 * GB)
+    answers = after_a_launch(use(dying), during=use(dying))
+    held = answers.guard.returned()
+    assert held is not None
+    assert "process 99 (VLLM::EngineCore) holds 20.0 GB" in str(held.left)
+    assert answers.ended == []
+
+
+def test_memory_that_nobody_is_named_for_is_told_with_what_to_do() -> None:
+    held = after_a_launch(use(used=5 * GB)).guard.returned()
+    assert held is not None
+    assert "4.5 GB of cuda:0" in str(held.left)
+    assert "the driver names no process for them; look with `nvidia-smi`" in str(held.left)
+
+
+def test_what_somebody_else_took_meanwhile_is_not_the_job_s() -> None:
+    answers = after_a_launch(use(OTHER))
+    held = answers.guard.returned()
+    assert held is not None
+    assert (held.left, answers.seconds, answers.ended) == (None, 0, [])
+    mute = after_a_launch(use(Occupant(7, "train.py", None), used=9 * GB)).guard.returned()
+    assert mute is not None
+    assert "process 7 (train.py) holds an unknown amount and is not this job's" in str(mute.left)
+
+
+@pytest.mark.parametrize("silence", [DeviceGone("GPU is lost"), MemoryUnknown("mute")])
+def test_a_driver_that_falls_silent_is_not_waited_for(silence: Exception) -> None:
+    answers = after_a_launch(silence)
+    held = answers.guard.returned()
+    assert held is not None
+    assert (held.after_bytes, held.left, answers.seconds) == (None, None, 0)
+    assert "not told after the last launch" in held.told("cuda:0")
+
+
+def test_a_job_that_was_never_alone_on_its_device_tells_nothing_of_its_memory() -> None:
+    answers = Answers(use(OTHER))
+    with pytest.raises(Infeasible):
+        answers.guard.before_launches()
+    assert answers.guard.returned() is None
+
+
+def test_the_driver_s_own_answers_are_followed_from_a_launch_to_its_end() -> None:
+    """Through the library's questions, as invented for tests."""
+    table = dict(HEALTHY)
+    library = FakeNvml(table)
+    guard = DeviceGuard(
+        "cuda:0",
+        look=lambda device: device_use(device, lambda: open_driver(lambda: library), {}, lambda pid: None),
+        xids=lambda device: (),
+        own=lambda: frozenset({41}),
+        end=lambda pid: None,
+        wait=lambda seconds: table.update(MemoryInfo=memory(0, 140 * GB), ComputeRunningProcesses=[]),
+    )
+    table.update(MemoryInfo=memory(0, 140 * GB), ComputeRunningProcesses=[])
+    guard.before_launches()
+    table.update(MemoryInfo=memory(30 * GB, 140 * GB), ComputeRunningProcesses=[process(41, 30 * GB)])
+    guard.up = 1
+    guard.alone()
+    guard.up = 0
+    held = guard.returned()
+    assert held is not None
+    assert (held.before_bytes, held.most_bytes, held.after_bytes, held.left) == (0, 30 * GB, 0, None)

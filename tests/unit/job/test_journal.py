@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from experiments.engines.port import PartTime
 from experiments.job.journal import Journal, read_records
 from experiments.job.records import Records
-from experiments.job.result import ArtifactRecord, Failure, JobProgress, JobResult, StageRecord
+from experiments.job.result import (
+    ArtifactRecord,
+    Failure,
+    HeldMemory,
+    JobProgress,
+    JobResult,
+    StageRecord,
+)
 from experiments.measurement.evidence import Arm, Metric, Stage
 
 
@@ -28,6 +35,7 @@ def write_a_job(records: Records) -> None:
     records.chosen({"knob": 1})
     records.failure("crashed", "It ended.")
     records.stopped("Enough.")
+    records.memory(HeldMemory(1, 30, 2, 0.5, "It stays."), "cuda:0")
     records.end(12.5)
 
 
@@ -44,6 +52,7 @@ def test_what_was_told_is_what_is_read(tmp_path: Path):
     assert result.failure == Failure("crashed", "It ended.")
     assert (result.stop_reason, result.wall_s, result.chosen) == ("Enough.", 12.5, {"knob": 1})
     assert result.profile[0].part == "head"
+    assert result.memory == HeldMemory(1, 30, 2, 0.5, "It stays.")
 
 
 @settings(max_examples=60, deadline=None)
@@ -107,3 +116,13 @@ def test_progress_says_which_arm_is_worked_on_and_prints_a_stage_once(
     journal.update()
     assert journal.fold.progress == JobProgress(Stage.FULL, 0, 2, "time launch pair 1", Arm.CANDIDATE)
     assert capsys.readouterr().out.count("full: time launch pair 1") == 1
+
+
+def test_what_a_gpu_held_is_said_in_the_log_with_what_is_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    with Records(tmp_path / "records", echo=True) as records:
+        records.memory(HeldMemory(500_000_000, 41_200_000_000, 5_000_000_000, 20.0, "It stays."), "cuda:1")
+    assert capsys.readouterr().out == (
+        "Memory of cuda:1: 0.5 GB held before, 41.2 GB at most, 5.0 GB after the last launch. It stays.\n"
+    )

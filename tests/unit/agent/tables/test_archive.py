@@ -26,6 +26,12 @@ def test_all_figures_but_gaps_follow_from_what_is_kept() -> None:
         assert getattr(after, name) == pytest.approx(getattr(before, name)), name
 
 
+def test_what_a_gpu_did_beside_a_cell_is_kept_with_the_attempts_that_were_replaced() -> None:
+    did = {"power_w": 400.0, "throttled": None, "repeated": [{"power_w": 300.0, "throttled": "heat"}]}
+    (kept,) = archived([[cell(16) | {"gpu": did}]], gaps_up_to=4)
+    assert kept["gpu"] == did
+
+
 def test_gaps_at_low_concurrency_and_other_lines_stay_as_they_are() -> None:
     lines = [{"kind": "load", "load": "a"}, cell(4)]
     assert list(archived([lines], gaps_up_to=4)) == lines

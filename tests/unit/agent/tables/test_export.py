@@ -2,12 +2,16 @@
 
 import csv
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent.replay.cells import is_result
+from agent.replay.read import Asked, read_table
 from agent.tables.export import export
 from agent.tables.floor import step_bytes
+from agent.tables.gpu import GPU_COLUMNS
 from agent.tables.grid import TableWorkload
 from agent.tables.measure import ALONE, LOADING
 from agent.tables.same import same_rows
@@ -80,6 +84,83 @@ def test_drafting_on_made_up_weights_tells_steps_and_the_break_even_and_nothing_
     assert drafting["tpot_ms"] == ""
     assert float(drafting["step_ms_median"]) == 6
     assert float(drafting["break_even_tokens_a_step"]) == pytest.approx(1.2)
+
+
+def gpu(power_w: float | None, throttled: str | None = None, **more: Any) -> dict[str, Any]:
+    """What a GPU did beside a cell, as a block's evidence has it."""
+    told = {
+        "sm_mhz": {"min": 1900, "median": 1980, "max": 1980},
+        "power_w": power_w,
+        "temperature_c": 60,
+        "energy_j_per_output_token": 2.5,
+        "throttled": throttled,
+        "repeated": [],
+    }
+    return told | more
+
+
+def test_a_row_tells_what_the_gpu_did_and_one_measured_before_it_was_watched_nothing() -> None:
+    watched = cell("a", PLAIN, [5_000], gpu=gpu(400.0, repeated=[gpu(300.0, "heat")]))
+    before, now = rows([cell("b", PLAIN | {"serving.dtype": "float16"}, [5_000]), watched])
+    assert (
+        now["gpu_power_w"],
+        now["gpu_energy_j_per_token"],
+        now["gpu_temperature_c"],
+        now["gpu_sm_mhz"],
+    ) == (
+        "400.0",
+        "2.5",
+        "60",
+        "1980.0",
+    )
+    assert (now["gpu_throttled"], now["gpu_repeated"]) == ("no", "1")
+    assert {name: before[name] for name in GPU_COLUMNS} == dict.fromkeys(GPU_COLUMNS, "")
+
+
+def test_a_table_of_which_nothing_was_watched_has_the_columns_that_it_had() -> None:
+    (row,) = rows([cell("a", PLAIN, [5_000])])
+    assert not set(GPU_COLUMNS) & set(row)
+
+
+def test_several_cells_of_a_row_give_means_the_highest_temperature_and_every_cause() -> None:
+    lines = [
+        cell("a", PLAIN, [5_000], launch="1", gpu=gpu(400.0, "the power limit: 1980 to 1500 MHz")),
+        cell("a", PLAIN, [5_000], launch="2", gpu=gpu(300.0, "heat", temperature_c=85)),
+        cell("a", PLAIN, [5_000], launch="3", gpu=gpu(None, sm_mhz=None, temperature_c=None)),
+        cell("a", PLAIN, [5_000], launch="4"),
+    ]
+    (row,) = rows(lines)
+    assert (row["gpu_power_w"], row["gpu_temperature_c"], row["launches"]) == ("350.0", "85", "4")
+    assert row["gpu_throttled"] == "heat; the power limit: 1980 to 1500 MHz"
+
+
+def test_energy_a_token_is_not_told_where_acceptance_was_set() -> None:
+    (row,) = rows([cell("b", MTP, [0, 6_000], steps=1, gpu=gpu(400.0))])
+    assert (row["gpu_energy_j_per_token"], row["gpu_power_w"]) == ("", "400.0")
+
+
+def test_a_table_is_replayed_with_and_without_what_the_gpu_did(tmp_path: Path) -> None:
+    """A row that was watched and one that was not are no different grounds."""
+    plain, other = (PLAIN | {"serving.max_sequences": each} for each in (16, 4))
+    old = [
+        line("load", "a", plain, load_s=100.0, resolved={}, launch="a"),
+        cell("a", plain, [5_000, 5_000]),
+        line("load", "b", other, load_s=100.0, resolved={}, launch="b"),
+        cell("b", other, [4_000, 4_000]),
+    ]
+    new = [each | {"gpu": gpu(400.0, "heat")} if each["kind"] == "cell" else each for each in old]
+    mixed = [*old[:2], *new[2:]]
+    tables = []
+    for name, lines in (("old", old), ("new", new), ("mixed", mixed)):
+        path = tmp_path / f"{name}.csv"
+        path.write_text(export(lines, PROFILE, 4.8e12).csv())
+        tables.append(read_table(path, Asked(where={"concurrency": "1"})))
+    first = tables[0]
+    for table in tables[1:]:
+        assert [(row.configuration, row.latency, row.run_s) for row in table.rows] == [
+            (row.configuration, row.latency, row.run_s) for row in first.rows
+        ]
+    assert all(is_result(name) for name in GPU_COLUMNS)
 
 
 def test_a_load_that_failed_has_a_row_for_each_workload_with_its_cause() -> None:

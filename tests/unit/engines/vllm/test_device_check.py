@@ -23,7 +23,9 @@ def check(capability: str | None = "9.0", free_bytes: int | None = 2**40, **knob
     return check_device(configuration, reference_model_path(), "cuda:0", identified=lambda device: gpu)
 
 
-def on_a_4b(folder: Path, card_gb: float, launches: int, **knobs: KnobValue) -> str | None:
+def on_a_4b(
+    folder: Path, card_gb: float, launches: int, concurrency: int = 1, **knobs: KnobValue
+) -> str | None:
     """The check of the 4B's shape, whose folder has 16 bits whatever the configuration asks for."""
     write_shape(load_model_profile("qwen3.5-4b"), Configuration.of({}), folder)
     gpu = DeviceIdentity("a GPU", round(card_gb * 1e9), round(card_gb * 1e9), "8.9")
@@ -31,7 +33,13 @@ def on_a_4b(folder: Path, card_gb: float, launches: int, **knobs: KnobValue) -> 
         {name.replace("__", "."): value for name, value in knobs.items()}
     )
     return check_device(
-        configuration, folder, "cuda:0", 640, identified=lambda device: gpu, launches=launches
+        configuration,
+        folder,
+        "cuda:0",
+        640,
+        identified=lambda device: gpu,
+        launches=launches,
+        concurrency=concurrency,
     )
 
 
@@ -88,6 +96,77 @@ def test_what_only_the_guesses_leave_no_room_for_is_told_and_not_refused(tmp_pat
     assert told is not None
     assert re.search(r"needs 12\.6 GB on cuda:0 .* 2\.4 GB of which are upper guesses, and 12\.0 GB", told)
     assert on_a_4b(tmp_path, 16, launches=1) is None
+
+
+ONE: dict[str, KnobValue] = {"serving__max_sequences": 1}
+MANY: dict[str, KnobValue] = {"serving__max_sequences": 64}
+DRAFTING: dict[str, KnobValue] = MANY | {"drafting__method": "mtp", "drafting__draft_tokens": 3}
+
+
+@pytest.mark.parametrize(
+    ("card_gb", "launches", "knobs", "named"),
+    [
+        (8, 1, ONE, ["quantization.method=awq"]),
+        (16, 2, {}, ["quantization.method=awq in each"]),
+        (12, 1, MANY, ["serving.max_sequences=1"]),
+        (16, 1, DRAFTING, ["serving.max_sequences=16"]),
+        (
+            24,
+            1,
+            DRAFTING,
+            [
+                "serving.max_sequences=16",
+                "quantization.method=awq",
+                "drafting.method=none",
+                "drafting.draft_tokens=1",
+            ],
+        ),
+    ],
+)
+def test_what_would_fit_is_named_with_its_figures(
+    tmp_path: Path, card_gb: float, launches: int, knobs: dict[str, KnobValue], named: list[str]
+) -> None:
+    with pytest.raises(Infeasible) as refused:
+        on_a_4b(tmp_path, card_gb, launches, **knobs)
+    told = refused.value.cause.partition("What would fit by the plan: ")[2].rstrip(".").split("; ")
+    assert [each.partition(" with ")[2] for each in told] == named
+    assert all(float(each.split()[0]) <= card_gb for each in told)
+    assert f" of {card_gb:.1f} GB with " in told[0]
+
+
+def test_where_no_change_is_enough_that_is_said(tmp_path: Path) -> None:
+    with pytest.raises(Infeasible, match=r"By the plan no single change \(of serving\.max_sequences, "):
+        on_a_4b(tmp_path, 8, launches=1, **DRAFTING)
+
+
+@pytest.mark.parametrize(("concurrency", "named"), [(1, True), (16, True), (17, False), (64, False)])
+def test_fewer_sequences_than_the_workload_has_requests_are_not_named(
+    tmp_path: Path, concurrency: int, named: bool
+) -> None:
+    with pytest.raises(Infeasible) as refused:
+        on_a_4b(tmp_path, 24, 1, concurrency, **DRAFTING)
+    assert ("serving.max_sequences=16" in refused.value.cause) == named
+    assert "drafting.method=none" in refused.value.cause
+
+
+def test_a_configuration_that_is_not_of_the_engine_s_space_gets_no_made_up_way_out(tmp_path: Path) -> None:
+    write_shape(load_model_profile("qwen3.5-4b"), Configuration.of({}), tmp_path)
+    gpu = DeviceIdentity("a GPU", 8 * 10**9, 8 * 10**9, "8.9")
+    given = Configuration.of({"serving.max_sequences": 3})
+    with pytest.raises(Infeasible, match="too few") as refused:
+        check_device(given, tmp_path, "cuda:0", 640, identified=lambda device: gpu, launches=1)
+    assert "by the plan" not in refused.value.cause.lower()
+    assert refused.value.cause.endswith("smaller serving.max_model_len or fewer serving.max_sequences.")
+
+
+def test_what_others_hold_is_told_where_freeing_it_would_help(tmp_path: Path) -> None:
+    write_shape(load_model_profile("qwen3.5-4b"), Configuration.of({}), tmp_path)
+    default = load_space("vllm").configuration({})
+    for memory_gb, helps in ((16, True), (9, False)):
+        gpu = DeviceIdentity("a GPU", memory_gb * 10**9, 8 * 10**9, "8.9")
+        with pytest.raises(Infeasible) as refused:
+            check_device(default, tmp_path, "cuda:0", 640, identified=lambda _, gpu=gpu: gpu, launches=1)
+        assert ("free the GPU of what else holds 8.0 GB of it" in refused.value.cause) == helps
 
 
 def test_a_device_that_is_not_there_is_told() -> None:

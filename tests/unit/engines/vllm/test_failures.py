@@ -107,6 +107,21 @@ def test_a_cause_is_one_sentence_with_its_kind(log: str, kind: str, words: tuple
     assert failure.cause.endswith(".")
 
 
+def test_what_was_missing_is_known_where_the_allocation_that_failed_is_told() -> None:
+    told = (
+        f"{ERROR}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB. GPU 0 has a "
+        "total capacity of 79.10 GiB of which 128.00 MiB is free. Process 1 has …"
+    )
+    assert failure_of(told, CLIENT).missing_bytes == 384 * 2**20
+    untold = f"{ERROR}torch.AcceleratorError: CUDA error: out of memory"
+    start = (
+        f"{ERROR}ValueError: Free memory on device cuda:0 (3.1/79.1 GiB) on startup is less than desired GPU "
+    )
+    for log in (untold, f"{start}memory utilization (0.9, 71.2 GiB)."):
+        assert failure_of(log, CLIENT).kind == "out_of_memory"
+        assert failure_of(log, CLIENT).missing_bytes is None
+
+
 def test_a_setting_that_vllm_refuses_is_illegal() -> None:
     told = "ValidationError: 1 validation error for KernelConfig linear_backend Input should be 'auto'"
     assert failure_of("", told).kind == "illegal"

@@ -1,0 +1,102 @@
+"""What would fit of a configuration on a GPU that it does not fit on, before vLLM loads and after it failed.
+
+By the plan, guesses included (`needed_memory`); what is named is legal for the checkpoint in the packaged
+space of this engine and serves the workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from configs.errors import UsageError
+from experiments.engines.hybrid_cache import draft_tokens
+from experiments.engines.launch_memory import Part, needed_bytes
+from experiments.engines.port import Infeasible
+from experiments.engines.reference.shape import read_profile
+from experiments.engines.single_changes import sentence, single_changes
+from experiments.engines.vllm.needed_memory import part_counter, stored_bytes
+from experiments.space.configuration import Configuration
+from experiments.space.legality import QUANTIZATION, UNQUANTIZED, ModelFacts, joint_refusal, legal_levers
+from experiments.space.loading import load_space
+from experiments.space.workload_rules import not_served_at
+
+SPACE = "vllm"
+"""The packaged space of this engine."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where it is to fit: a checkpoint on a card of so many bytes (None: not known), with requests of
+    `context_tokens`, `concurrency` at once."""
+
+    checkpoint: Path
+    memory_bytes: int | None
+    context_tokens: int = 1
+    concurrency: int = 1
+
+
+def would_fit(configuration: Configuration, place: Place, usable_bytes: int, launches: int = 1) -> str | None:
+    """What single changes fit into `usable_bytes`, or that none does, in a sentence; None for a
+    configuration that is not of the engine's packaged space, of which nothing is known.
+
+    Raises `Infeasible` for a checkpoint or a drafter that can't be read.
+    """
+    count = part_counter(place.checkpoint, place.context_tokens, place.memory_bytes, configuration)
+    return _told(configuration, place, _bytes_of(count, launches), usable_bytes, launches)
+
+
+def with_what_would_fit(
+    failure: Infeasible, configuration: Configuration, place: Place, free_bytes: int | None
+) -> Infeasible:
+    """The failure of a load, with what would fit where its figures are known.
+
+    `free_bytes` were free before it. It failed although the plan may have had room (it guesses, and another
+    launch may have been beside): what is named takes less than the plan had for it by what was missing at
+    least, and no more than was free. Pruning and quantization are in the checkpoint by then.
+    """
+    if failure.kind != "out_of_memory" or failure.missing_bytes is None:
+        return failure
+    staged = Configuration.of({k: v for k, v in configuration.items() if not k.startswith("pruning.")})
+    count = _bytes_of(part_counter(place.checkpoint, place.context_tokens, place.memory_bytes, staged), 1)
+    usable = count(staged) - failure.missing_bytes
+    told = _told(staged, place, count, usable if free_bytes is None else min(usable, free_bytes), 1)
+    cause = failure.cause if told is None else f"{failure.cause} {told}"
+    return Infeasible(failure.kind, cause, failure.missing_bytes)
+
+
+def _bytes_of(
+    parts: Callable[[Configuration], tuple[Part, ...]], launches: int
+) -> Callable[[Configuration], int]:
+    """Bytes that so many launches take."""
+    return lambda each: launches * needed_bytes(parts(each))
+
+
+def _told(
+    configuration: Configuration,
+    place: Place,
+    needed: Callable[[Configuration], int],
+    usable_bytes: int,
+    launches: int,
+) -> str | None:
+    space = load_space(SPACE)
+    plain = configuration.get(QUANTIZATION, UNQUANTIZED) == UNQUANTIZED
+    facts = ModelFacts.of(
+        read_profile(place.checkpoint),
+        not_served=not_served_at(
+            space, place.concurrency, place.context_tokens + draft_tokens(configuration)
+        ),
+        stored_quantized=plain and stored_bytes(place.checkpoint) is not None,
+    )
+    before = joint_refusal(configuration, facts)
+
+    def refused(each: Configuration) -> str | None:
+        why = joint_refusal(each, facts)
+        return None if why == before else why  # what is against it anyhow is no matter of the change
+
+    try:
+        tried = single_changes(legal_levers(space, facts)[0], configuration, needed, usable_bytes, refused)
+    except UsageError:
+        return None
+    return sentence(tried, usable_bytes, launches)
