@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from configs.errors import UsageError
+from configs.mixture_of_experts import DENSE_HINT, mixture_of_experts
 from configs.models import ModelProfile
 from configs.validation import validated
 
@@ -33,11 +34,17 @@ def profile_of_checkpoint(
 
     `where` names the file in errors. `mtp_layers` are the layers of the MTP head that the weight files hold;
     without it the field of `config.json` is believed, which a checkpoint keeps when it is saved again without
-    its head. Raises `UsageError` for data that is no mapping, another architecture
+    its head. Raises `UsageError` for data that is no mapping, another architecture, a Mixture of Experts
     and missing fields.
     """
     if not isinstance(config, Mapping):
         raise UsageError(f"{where} does not hold a JSON object.", "Name a folder with a whole checkpoint.")
+    if (experts := mixture_of_experts(config)) is not None:
+        raise UsageError(
+            f"{where} is of a Mixture-of-Experts model ({experts}), which can't be served, pruned or "
+            "quantized here.",
+            DENSE_HINT,
+        )
     wrapper, text = config, config.get("text_config", config)
     if not isinstance(text, Mapping) or config.get("model_type") not in QWEN3_5_TYPES:
         raise UsageError(

@@ -15,6 +15,7 @@ from agent.ground.shape import without_meaning
 from agent.proposers.port import nothing_refused
 from configs.campaign import CampaignSpec
 from configs.models import ModelProfile
+from experiments.drafters.dflash.config import read_shape
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.drafting.order import DraftingOrder, check_drafter, drafter_folder
@@ -108,12 +109,14 @@ def legal_here(
     that is none, `AutoinferError` for a checkpoint that can't be read.
     """
     profile, space = read_profile(checkpoint), space_of(spec)
+    packaged = packaged_for(checkpoint)
     of_gpu = {} if compute_capability is None else not_served_by(space, profile, compute_capability)
     facts = ModelFacts.of(
         profile,
-        packaged_drafters=packaged_for(checkpoint),
+        packaged_drafters=packaged,
         not_served={**not_served_on(spec, space, profile), **of_gpu, **(not_served or {})},
         cores=cores,
+        most_draft_tokens=dict.fromkeys(packaged, _packaged_block_tokens() - 1) if packaged else None,
         drafter=drafter_of(spec),
         stored_quantized=_is_stored_quantized(checkpoint),
     )
@@ -161,6 +164,11 @@ def packaged_for(checkpoint: Path) -> frozenset[str]:
     except CheckpointMissing:
         return frozenset()
     return frozenset({PACKAGED_METHOD}) if ours else frozenset()
+
+
+def _packaged_block_tokens() -> int:
+    """Tokens of a block of the packaged drafter, the last known one included."""
+    return read_shape(packaged_drafter_path(), built_here=False).block_tokens
 
 
 def _no_drafter(configuration: Configuration, checkpoint: Path) -> str | None:

@@ -13,7 +13,7 @@ from agent.surrogate.weight_bytes import step_weight_bytes
 from agent.tables.grid import TableWorkload
 from configs.models import ModelProfile
 from configs.weight_formats import BFLOAT16, FP8
-from experiments.engines.reference.drafting.order import drafting_order
+from experiments.engines.vllm.order import drafting_of
 from experiments.space.configuration import Configuration
 
 MS_PER_S = 1e3
@@ -47,7 +47,7 @@ class StepBytes:
 def step_bytes(profile: ModelProfile, configuration: Configuration, workload: TableWorkload) -> StepBytes:
     """Bytes of a decode step in the middle of the answers; drafters other than MTP are not counted."""
     context = workload.prompt_tokens + workload.new_tokens / 2
-    drafting = drafting_order(configuration)
+    drafting = drafting_of(configuration)
     if configuration.get("serving.weight_dtype") == "fp8":
         weights = profile.weight_bytes_per_step(FP8)
     else:

@@ -64,7 +64,8 @@ class Held:
     `weights` is the format that is served: the dense one where an engine dequantizes. `context` are tokens
     of one sequence, `cached` those that the KV cache has room for (the same, if None). A value of cache and
     window takes `item_bytes`. `prefill` tokens go through a layer at once. `draft_tokens` are those that a
-    step verifies beside the known one; `mtp` loads the model's own head; `drafter` is a model of its own,
+    step verifies beside the known one; an engine whose windows keep tokens that may be taken back has them
+    longer by `window_tokens`. `mtp` loads the model's own head; `drafter` is a model of its own,
     `drafter_bytes` weights of another kind.
     """
 
@@ -75,6 +76,7 @@ class Held:
     item_bytes: int = BFLOAT16_BYTES
     prefill: int = PREFILL_TOKENS
     draft_tokens: int = 0
+    window_tokens: int = 0
     mtp: bool = False
     drafter: Held | None = None
     drafter_bytes: int = 0
@@ -100,7 +102,8 @@ class Held:
     @property
     def state_bytes(self) -> int:
         """Bytes of the states of GatedDeltaNet layers, and of the windows of their convolutions."""
-        window = (self.profile.gdn_conv_kernel - 1) * _gdn_channels(self.profile) * self.item_bytes
+        tokens = self.profile.gdn_conv_kernel - 1 + self.window_tokens
+        window = tokens * _gdn_channels(self.profile) * self.item_bytes
         layers = self.profile.layer_types.count("linear_attention")
         return (self.draft_tokens + 2) * (self.profile.gdn_state_bytes + layers * window)
 

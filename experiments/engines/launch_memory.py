@@ -159,11 +159,13 @@ def _reserved(
     length, sequences = _whole(configuration, MODEL_LENGTH), _whole(configuration, MOST_SEQUENCES)
     if length is None or sequences is None:
         return Part("cache reserved beyond that", 0, "")
+    drafts = draft_tokens(configuration)
     one = Held(
         profile,
         BFLOAT16,
         length,
-        draft_tokens=draft_tokens(configuration),
+        draft_tokens=drafts,
+        window_tokens=drafts,
         mtp=configuration.get("drafting.method") == "mtp",
     )
     reserved = reserved_cache_bytes(one, sequences, asked.card_bytes)

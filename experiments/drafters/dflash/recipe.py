@@ -39,7 +39,7 @@ LAYERS_READ = 5
 """Layers of the target whose streams are read, as arXiv 2602.06036 has it."""
 
 BLOCK_TOKENS = 8
-"""The last known token and seven drafted: as many as `drafting.draft_tokens` may ask for."""
+"""The last known token and seven drafted: as many as the reference engine may be asked for."""
 
 SHARES = {"library": 0.15, "packages": 0.25, "instructions": 0.10, "self": 0.50}
 """Shares of a batch: the standard library, installed packages, instruction items, the target's own text."""

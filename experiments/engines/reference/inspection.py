@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from configs.mixture_of_experts import DENSE_HINT, mixture_of_experts
 from experiments.engines.port import Infeasible
 
 MODEL_TYPES = ("qwen3_5_text", "qwen3_5")
@@ -73,6 +74,12 @@ def inspect_checkpoint(folder: Path) -> CheckpointFiles:
     if not folder.is_dir():
         raise Infeasible("checkpoint", f"There is no checkpoint at {folder}: the folder does not exist.")
     config = json_object(folder / CONFIG_FILE)
+    if (experts := mixture_of_experts(config)) is not None:
+        raise Infeasible(
+            "checkpoint",
+            f"The checkpoint at {folder} is a Mixture-of-Experts model ({experts}), which can't be served, "
+            f"pruned or quantized here. {DENSE_HINT}",
+        )
     model_type = config.get("model_type")
     if model_type not in MODEL_TYPES:
         raise Infeasible(

@@ -13,11 +13,17 @@ from typing import Any
 
 from configs.limits import LOAD_LIMIT_S
 from configs.models import ModelProfile
+from experiments.drafters.dflash.config import read_shape
 from experiments.engines.device_memory import CACHE_BYTES_MIN, Held, reserved_cache_bytes, sequences_that_fit
 from experiments.engines.kernel_timings import KERNEL, KernelTimings, products_of, timed_by
 from experiments.engines.port import Infeasible, Launch
 from experiments.engines.reference.device_fit import held
-from experiments.engines.reference.drafting.order import DraftingOrder, check_drafter, drafting_order
+from experiments.engines.reference.drafting.order import (
+    DraftingOrder,
+    check_block,
+    check_drafter,
+    drafter_folder,
+)
 from experiments.engines.reference.expected_tensors import check_tensors
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
 from experiments.engines.reference.memory import LAUNCHES_AT_ONCE
@@ -27,7 +33,14 @@ from experiments.engines.vllm.device_check import check_device
 from experiments.engines.vllm.environment import PACKAGES, needed_environment, untried
 from experiments.engines.vllm.kernel_timer import KernelTimer, Order
 from experiments.engines.vllm.launch import VllmLaunch
-from experiments.engines.vllm.order import EAGER, VllmOrder, chosen_knobs, order_for, text_only
+from experiments.engines.vllm.order import (
+    EAGER,
+    VllmOrder,
+    chosen_knobs,
+    drafting_of,
+    order_for,
+    text_only,
+)
 from experiments.engines.vllm.serve_command import vllm_serve
 from experiments.engines.vllm.timing_order import Case
 from experiments.engines.vllm.would_fit import Place, with_what_would_fit
@@ -97,7 +110,7 @@ class VllmEngine:
         """
         self._order(configuration, checkpoint, device)
         longest = chosen_knobs(configuration)["serving.max_model_len"]
-        needed = context_tokens + 1 + drafting_order(configuration).draft_tokens
+        needed = context_tokens + 1 + drafting_of(configuration).draft_tokens
         if isinstance(longest, int) and needed > longest:
             raise Infeasible(
                 "illegal",
@@ -216,7 +229,7 @@ class VllmEngine:
             check_tensors(files)
         else:
             files = shape_files(checkpoint)
-        drafting = drafting_order(configuration)
+        drafting = drafting_of(configuration)
         if drafting.active and shape is not None:
             check_dummy_drafting(drafting, shape)
         elif drafting.active:
@@ -243,9 +256,13 @@ def timed_format(profile: ModelProfile, configuration: Configuration) -> dict[st
 
 
 def check_dummy_drafting(drafting: DraftingOrder, shape: Shape) -> None:
-    """Raise `Infeasible`, kind `illegal`, for drafts that no made-up weights can give."""
+    """Raise `Infeasible`, kind `illegal`, for drafts that no made-up weights can give, and for more than a
+    DFlash drafter's block has; kind `checkpoint` for a folder without such a drafter."""
     if drafting.method == "mtp" and not shape.mtp_layers:
         raise Infeasible("illegal", f"The shape {shape.model} has no MTP head; draft with another method.")
+    if drafting.method == "dflash":
+        folder = drafter_folder(drafting)
+        check_block(drafting.draft_tokens, read_shape(folder, built_here=False).block_tokens, folder)
     if drafting.method == "ngram":
         raise Infeasible(
             "illegal",
@@ -282,4 +299,6 @@ def one_sequence(configuration: Configuration, checkpoint: Path) -> Held:
     chosen = chosen_knobs(configuration)
     context = int(chosen["serving.max_model_len"])
     dtype = "float32" if chosen["serving.dtype"] == "float32" else "bfloat16"
-    return replace(held(checkpoint, dtype, drafting_order(configuration), context), cached=context)
+    drafting = drafting_of(configuration)
+    found = held(checkpoint, dtype, drafting, context)
+    return replace(found, cached=context, window_tokens=drafting.draft_tokens)

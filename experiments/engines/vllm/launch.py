@@ -19,13 +19,13 @@ from experiments.engines.port import (
     ScoringTask,
     TaskScore,
 )
-from experiments.engines.reference.drafting.order import drafter_source, drafting_order
+from experiments.engines.reference.drafting.order import drafter_source
 from experiments.engines.reference.inspection import CheckpointFiles
 from experiments.engines.reference.stored_parameters import stored_parameters
 from experiments.engines.reference.stored_weights import stored_weights
 from experiments.engines.vllm.driver_process import DriverProcess
 from experiments.engines.vllm.environment import VllmEnvironment
-from experiments.engines.vllm.order import VllmOrder
+from experiments.engines.vllm.order import VllmOrder, drafting_of
 from experiments.measurement.evidence import Json
 from experiments.shapes.folder import LATENCY_ONLY, NO_QUALITY, shape_in
 from experiments.space.configuration import Configuration
@@ -226,7 +226,7 @@ class VllmLaunch:
 def _drafter(told: Mapping[str, Json], configuration: Configuration) -> dict[str, Json]:
     """What `told` says of the drafter, and, of one with weights of its own, which files it is of: vLLM's own
     process knows a folder alone, in which others may lie by now."""
-    order = drafting_order(configuration)
+    order = drafting_of(configuration)
     if order.method not in EXTERNAL_DRAFTERS:
         return {}
     source, known = drafter_source(order), told.get("drafter")

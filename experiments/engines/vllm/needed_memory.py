@@ -11,13 +11,12 @@ from pathlib import Path
 
 from configs.models import BFLOAT16_BYTES
 from experiments.engines.launch_memory import WEIGHTS, Asked, Part, launch_parts, needed_bytes
-from experiments.engines.reference.drafting.order import drafting_order
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.memory import drafter_parameters
 from experiments.engines.reference.packed_layout import stored_quantized
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.reference.stored_weights import bytes_by_part
-from experiments.engines.vllm.order import chosen_knobs
+from experiments.engines.vllm.order import chosen_knobs, drafting_of
 from experiments.shapes.folder import shape_in
 from experiments.shapes.stored_as import SIXTEEN_BITS
 from experiments.space.configuration import Configuration, KnobValue
@@ -51,7 +50,7 @@ def part_counter(
     profile, stored = read_profile(checkpoint), stored_bytes(checkpoint)
 
     def parts(each: Configuration) -> tuple[Part, ...]:
-        drafter = BFLOAT16_BYTES * drafter_parameters(drafting_order(each))
+        drafter = BFLOAT16_BYTES * drafter_parameters(drafting_of(each))
         as_stored = stored if _quantization(each) == _quantization(configuration) else None
         asked = Asked(
             context_tokens, stored_weight_bytes=as_stored, drafter_bytes=drafter, card_bytes=memory_bytes

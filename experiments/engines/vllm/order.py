@@ -29,6 +29,11 @@ DTYPES = ("bfloat16", "float16", "float32")
 STORED, FP8 = "stored", "fp8"
 """Values of `serving.weight_dtype`: weights as they are stored, or quantized by vLLM as it loads them."""
 
+DRAFT_TOKENS_MAX = 15
+"""Most tokens that are drafted a step: those of a DFlash block of 16, as published drafters have (FACTS §4).
+vLLM itself stops at 128 (`MAX_SPEC_LEN`, 0.32). Above 7 verification leaves a fused kernel for eight states
+of a GatedDeltaNet layer (FACTS §2), and a sequence keeps a state more for each token."""
+
 DUMMY_ACCEPTED_SHARE = 0.5
 """The share of drafts that is accepted where weights are made up. A step's time is what is told of drafting
 then, and all of a step's drafts are computed and verified either way."""
@@ -81,6 +86,11 @@ class VllmOrder:
     dummy: bool = False
 
 
+def drafting_of(configuration: Configuration) -> DraftingOrder:
+    """What is drafted, by the limit of this engine. Raises `Infeasible` as `drafting_order`."""
+    return drafting_order(configuration, draft_tokens_max=DRAFT_TOKENS_MAX)
+
+
 def chosen_knobs(configuration: Configuration) -> dict[str, KnobValue]:
     """Every serving knob with its value.
 
@@ -123,7 +133,7 @@ def order_for(
     """
     if not _DEVICE.fullmatch(device):
         raise Infeasible("unsupported", f"The engine vllm knows no device {device!r}; give cpu or cuda:N.")
-    chosen, drafting = chosen_knobs(configuration), drafting_order(configuration)
+    chosen, drafting = chosen_knobs(configuration), drafting_of(configuration)
     arguments: dict[str, Any] = {
         "model": checkpoint,
         "skip_tokenizer_init": True,  # token ids go in and out

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from experiments.engines.port import Infeasible
 from experiments.stages.pruning.choosing import Choice
+from experiments.stages.pruning.kept_rows import NOTHING_KEPT, KeptRows
 from experiments.stages.pruning.scores import Ranking
 
 if TYPE_CHECKING:
@@ -23,9 +24,17 @@ class Rank(Protocol):
     """Ranks a model's layers on documents (token ids), each read on its own, and chooses."""
 
     def __call__(
-        self, model: Qwen3_5ForCausalLM, documents: Sequence[Sequence[int]], choice: Choice, workers: int = 1
+        self,
+        model: Qwen3_5ForCausalLM,
+        documents: Sequence[Sequence[int]],
+        choice: Choice,
+        workers: int = 1,
+        kept: KeptRows = NOTHING_KEPT,
     ) -> Ranking:
-        """Return the scores of all layers and the layers that go; `workers` documents are read at a time."""
+        """Return the scores of all layers and the layers that go; `workers` documents are read at a time.
+
+        A document's scores that are in `kept` are taken from there, others are kept there.
+        """
         ...
 
 

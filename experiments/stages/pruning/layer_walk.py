@@ -20,40 +20,64 @@ import torch
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
 from experiments.engines.one_answer import progress
+from experiments.stages.pruning.kept_rows import NOTHING_KEPT, KeptRows, Row
 
 ROW_TOKENS = 1024
 """Tokens that go through a layer at once, at least one row: it bounds the memory of activations, and on a CPU
 larger batches are no faster."""
 
-Row = tuple[float, ...]
-"""The scores of one document: one for each layer, or for each candidate."""
-
 
 class LayerWalk:
-    """Walks documents (token ids, each read on its own) through a model's layers, `workers` at a time."""
+    """Walks documents (token ids, each read on its own) through a model's layers, `workers` at a time.
+
+    Scores of documents that `kept` has are not computed again.
+    """
 
     def __init__(
-        self, model: Qwen3_5ForCausalLM, documents: Sequence[Sequence[int]], workers: int = 1
+        self,
+        model: Qwen3_5ForCausalLM,
+        documents: Sequence[Sequence[int]],
+        workers: int = 1,
+        kept: KeptRows = NOTHING_KEPT,
     ) -> None:
         self._model = model
         self._layers = list(model.model.layers)
         self._documents = documents
         self._workers = workers
+        self._kept = kept
         self._arguments = {tokens: self._arguments_for(tokens) for tokens in {*map(len, documents)}}
 
-    def each_document(self, score: Callable[[int], Row]) -> tuple[Row, ...]:
-        """The scores of every document, in order; `score` gets its number and runs without gradients."""
+    @property
+    def all_layers(self) -> Sequence[int]:
+        """The numbers of all layers."""
+        return range(len(self._layers))
+
+    def each_document(
+        self, score: Callable[[int], Row], candidates: Sequence[int], gone: Sequence[int] = ()
+    ) -> tuple[Row, ...]:
+        """The scores of every document, in order; `score` gets its number and runs without gradients.
+
+        It scores `candidates` in their order, without the layers of `gone`. Each document's scores are kept
+        as soon as they are there.
+        """
 
         @torch.inference_mode()  # a thread has a mode of its own
         def scored(number: int) -> Row:
-            return score(number)
+            row = score(number)
+            self._kept.keep(row, number, candidates, gone)
+            return row
 
+        count = len(self._documents)
+        found = {number: self._kept.find(number, candidates, gone) for number in range(count)}
+        rows = {number: row for number, row in found.items() if row is not None}
+        if rows:
+            progress(len(rows), count, "calibration documents were scored before")
+        missing = [number for number in range(count) if number not in rows]
         with ThreadPoolExecutor(self._workers) as pool:
-            rows: list[Row] = []
-            for row in pool.map(scored, range(len(self._documents))):
-                rows.append(row)
-                progress(len(rows), len(self._documents), "scored the layers on a calibration document")
-            return tuple(rows)
+            for number, row in zip(missing, pool.map(scored, missing), strict=True):
+                rows[number] = row
+                progress(len(rows), count, "scored the layers on a calibration document")
+        return tuple(rows[number] for number in range(count))
 
     def steps(self, number: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """What goes into each layer and what comes out, for one document: both `[1, tokens, hidden]`."""
@@ -82,6 +106,15 @@ class LayerWalk:
                 rows = torch.cat([rows, before])
                 without.append(index)
         return rows[0], dict(zip(without, rows[1:], strict=True))
+
+    def whole_states(self, number: int) -> torch.Tensor:
+        """The whole model's hidden states of one document, as `last_states` gives them beside all variants.
+
+        Rounding depends on how many rows go through a layer at once. So that they are the same to the bit,
+        the variants that share a batch with the whole model there are walked beside it.
+        """
+        beside = max(1, ROW_TOKENS // self._tokens(number)) - 1
+        return self.last_states(number, (), self.all_layers[:beside])[0]
 
     def _tokens(self, number: int) -> int:
         return len(self._documents[number])

@@ -31,10 +31,10 @@ def rank_layers(
 ) -> dict[str, Ranking]:
     """The ranking of each checkpoint's layers, one checkpoint after the other, by name.
 
-    What `kept` holds of a criterion that scores once is not computed again, where it holds all of it.
-    Quantized ones are dequantized. `device` (`cpu`, `cuda:0` …) is where it computes, `number_format` (of
-    `room.ITEM_BYTES`) what in. `tell` is called with how
-    many documents are read, of how many. The process ends with this one.
+    What `kept` holds is not computed again: whole rankings of a criterion that scores once, and what of
+    others was scored before, such as by a process that was killed. Quantized checkpoints are dequantized.
+    `device` (`cpu`, `cuda:0` …) is where it computes, `number_format` (of `room.ITEM_BYTES`) what in. `tell`
+    is called with how many documents are read, of how many. The process ends with this one.
 
     Raises:
         Infeasible: kind `checkpoint` for one that can't be loaded, `illegal` for a choice that can't be met,
@@ -42,17 +42,26 @@ def rank_layers(
             when the process ended without an answer.
     """
     names: dict[str, str] = {}
-    if kept is not None and criterion_named(criterion).scores_once:
+    rankings: dict[str, Ranking] = {}
+    scores_once = criterion_named(criterion).scores_once
+    if kept is not None:
+        kept.drop_old_rows()
         names = {
             each: kept.name(path, criterion, documents, device, number_format)
             for each, path in checkpoints.items()
         }
-        found = {each: kept.find(name) for each, name in names.items()}
-        known = {each: ranking for each, ranking in found.items() if ranking is not None}
-        if len(known) == len(checkpoints):
-            return {each: _chosen(known[each], checkpoints[each], choice) for each in checkpoints}
+        found = {each: kept.find(name) for each, name in names.items()} if scores_once else {}
+        rankings = {
+            each: _chosen(ranking, checkpoints[each], choice)
+            for each, ranking in found.items()
+            if ranking is not None
+        }
+    asked = [each for each in checkpoints if each not in rankings]
+    if not asked:
+        return rankings
     request = {
-        "checkpoints": {name: str(path) for name, path in checkpoints.items()},
+        "checkpoints": {each: str(checkpoints[each]) for each in asked},
+        "rows": {each: str(kept.rows(names[each])) for each in asked} if kept is not None else {},
         "criterion": criterion,
         "documents": [list(document) for document in documents],
         "layers_removed": choice.layers_removed,
@@ -62,11 +71,11 @@ def rank_layers(
         "number_format": number_format,
     }
     answer = ask(PROCESS_MODULE, request, doing="scores layers", log_path=log_path, tell=tell)
-    rankings = {name: ranking_from(answer[name]) for name in checkpoints}
-    if kept is not None:
-        for each, name in names.items():
-            kept.keep(name, rankings[each])
-    return rankings
+    for each in asked:
+        rankings[each] = ranking_from(answer[each])
+        if kept is not None and scores_once:
+            kept.keep(names[each], rankings[each])
+    return {each: rankings[each] for each in checkpoints}
 
 
 def _chosen(ranking: Ranking, checkpoint: Path, choice: Choice) -> Ranking:

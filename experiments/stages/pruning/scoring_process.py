@@ -1,8 +1,9 @@
 """The process that scores layers: one request by stdin, one answer on stdout, the log on stderr.
 
 Started as `python -m experiments.stages.pruning.scoring_process` by `scoring.py`. Request: `checkpoints`
-(paths by name), `criterion`, `documents` (lists of token ids), `layers_removed`, `restrict`, `threads`,
-`device`, `number_format`. Answer: by name a ranking as `Ranking.to_json` writes it.
+(paths by name), `rows` (by name a folder in which scores of documents outlive the process; none where they
+need not), `criterion`, `documents` (lists of token ids), `layers_removed`, `restrict`, `threads`, `device`,
+`number_format`. Answer: by name a ranking as `Ranking.to_json` writes it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from experiments.engines.reference.inspection import CheckpointFiles, inspect_ch
 from experiments.measurement.evidence import Json
 from experiments.stages.pruning.choosing import Choice
 from experiments.stages.pruning.criteria import criterion_named
+from experiments.stages.pruning.kept_rows import NOTHING_KEPT, KeptRows
 from experiments.stages.pruning.number_format import profile_of
 from experiments.stages.pruning.room import Room, fits_whole
 
@@ -53,7 +55,10 @@ def answer(request: dict[str, Any]) -> dict[str, Json]:
         workers = 1
         torch.set_num_threads(request["threads"])
     try:
-        return {name: _ranking(each, request, dtype, device, workers, whole) for name, each in files.items()}
+        return {
+            name: _ranking(each, request, device, workers, whole, _rows(request, name, device))
+            for name, each in files.items()
+        }
     except torch.OutOfMemoryError as cause:
         sentence = " ".join(str(cause).split())
         raise Infeasible("out_of_memory", f"Ranking layers on {device}: {sentence}") from None
@@ -68,19 +73,30 @@ def available_bytes(device: torch.device) -> int:
     return available_memory_bytes()
 
 
+def _rows(request: dict[str, Any], name: str, device: torch.device) -> KeptRows:
+    """Where scores of documents are kept; a sum by other threads or on another GPU may have other bits."""
+    import torch
+
+    folder = request.get("rows", {}).get(name)
+    if folder is None:
+        return NOTHING_KEPT
+    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    return KeptRows(Path(folder), {"threads": torch.get_num_threads(), "gpu": gpu})
+
+
 def _ranking(
     files: CheckpointFiles,
     request: dict[str, Any],
-    dtype: str,
     device: torch.device,
     workers: int,
     whole: bool,
+    rows: KeptRows,
 ) -> Json:
     with unsearched():
         from experiments.engines.reference.checkpoint import DTYPES, load_model
         from experiments.stages.pruning.streamed_model import streamed_model
 
-    load = load_model if whole else streamed_model
+    load, dtype = load_model if whole else streamed_model, request["number_format"]
     model = load(files, DTYPES[dtype], device)
     largest = max(max(document) for document in request["documents"])
     if largest >= model.config.vocab_size:
@@ -91,7 +107,7 @@ def _ranking(
         )
     rank = criterion_named(request["criterion"]).load()
     choice = Choice(request["layers_removed"], request["restrict"])
-    ranking = rank(model, request["documents"], choice, workers)
+    ranking = rank(model, request["documents"], choice, workers, rows)
     if not all(map(math.isfinite, ranking.scores.means)):
         raise Infeasible(
             "checkpoint",

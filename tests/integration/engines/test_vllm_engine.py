@@ -3,6 +3,8 @@
 `AUTOINFER_VLLM_PYTHON` names its Python (docs/vllm.md); without one everything here is skipped.
 """
 
+import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,6 +109,32 @@ class TestVllmEngine(EngineConformance):
         assert isinstance(told["drafter"], dict)
         assert told["drafter"]["fingerprint"] == checkpoint_fingerprint(packaged_drafter_path())
         assert told["drafter"]["parameters"] == stored_parameters(packaged_drafter_path()).parameters  # type: ignore[union-attr]
+
+    def test_a_drafter_with_a_block_of_16_drafts_15_tokens_and_states_fit_for_all_at_once(
+        self, setting: EngineSetting, tmp_path: Path
+    ) -> None:
+        """The packaged one was trained to fill 8: that more run is shown here, not that they stand."""
+        drafter = Path(shutil.copytree(packaged_drafter_path(), tmp_path / "drafter"))
+        config = json.loads((drafter / "config.json").read_text())
+        (drafter / "config.json").write_text(json.dumps(config | {"block_size": 16}))
+        drafting = {"drafting.method": "dflash", "drafting.drafter": str(drafter)}
+        knobs: dict[str, KnobValue] = {**KNOBS, **drafting, "drafting.draft_tokens": 15}
+        launch = VllmEngine().launch(
+            Configuration.of(knobs),
+            setting.checkpoint,
+            "cpu",
+            tmp_path / "log",
+            setting.folder / "cache",
+        )
+        try:
+            traces = launch.serve([setting.request(item, new_tokens=32) for item in "abcd"], 4)
+            told = launch.resolved()["drafting"]
+        finally:
+            launch.close()
+        assert isinstance(told, dict)
+        assert told["draft_tokens"] == 15
+        assert [len(trace.token_ids) for trace in traces] == [32] * 4
+        assert 1 < max(tokens for trace in traces for tokens in trace.step_tokens) <= 16
 
     def test_what_runs_is_read_from_the_running_engine(self, launch: Launch) -> None:
         resolved = launch.resolved()

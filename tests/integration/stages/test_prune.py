@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from experiments.stages.pruning import scoring, scoring_process
 from experiments.stages.pruning.block_influence import block_influence
 from experiments.stages.pruning.calibration import calibration_documents
 from experiments.stages.pruning.choosing import Choice, choose_layers
-from experiments.stages.pruning.kept_scores import KeptScores
+from experiments.stages.pruning.kept_scores import ROWS_KEPT_S, KeptScores
 from experiments.stages.pruning.leave_one_out import LeaveOneOut
 from experiments.stages.pruning.prune import RankedOn, prune
 from experiments.stages.pruning.rank_correlation import rank_agreement
@@ -31,6 +32,7 @@ from experiments.stages.pruning.scores import Ranking, ranking_from
 from experiments.stages.pruning.scoring import PROCESS_MODULE, rank_layers
 from experiments.stages.pruning.scoring_process import answer
 from experiments.stages.pruning.stage import DepthPruning
+from experiments.stages.quantize.stage import WeightQuantization
 from tests.integration.engines.checkpoints import LAYERS, tiny_model, write_checkpoint
 from tests.unit.measurement.tiny_tokenizer import tiny_tokenizer
 
@@ -153,6 +155,23 @@ def test_what_cannot_go_is_refused_before_anything_runs(
             documents=DOCUMENTS,
         )
     assert told.value.kind == "illegal"
+    assert not (tmp_path / "after").exists()
+
+
+def test_a_mixture_of_experts_is_neither_pruned_nor_quantized_and_a_sentence_says_so(tmp_path: Path) -> None:
+    source = write_checkpoint(tmp_path / "before", tiny_model(layers=LAYERS), wrapper=True)
+    config = json.loads((source / "config.json").read_text())
+    config["model_type"] = "qwen3_5_moe"
+    config["text_config"] |= {"model_type": "qwen3_5_moe_text", "num_experts": 256}
+    (source / "config.json").write_text(json.dumps(config))
+    tiny_tokenizer().save(str(source / "tokenizer.json"))
+    pruned = Configuration.of({"pruning.method": "depth"})
+    quantized = Configuration.of({"quantization.method": "rtn", "quantization.group_size": 32})
+    for stage, configuration in ((DepthPruning(), pruned), (WeightQuantization(), quantized)):
+        with pytest.raises(Infeasible, match=r"is a Mixture-of-Experts model \(num_experts is 256\)") as told:
+            stage.build(configuration, source, tmp_path / "after")
+        assert told.value.kind == "checkpoint"
+        assert told.value.cause.endswith("Take a dense Qwen3.5 checkpoint, such as Qwen/Qwen3.5-4B.")
     assert not (tmp_path / "after").exists()
 
 
@@ -319,24 +338,39 @@ class TestKeptScores:
         self.ranked(source, kept, "block_influence", Choice(1, "any"))
         assert len(scored) == 2
 
-    def test_what_can_not_be_read_or_kept_is_computed(
-        self, source: Path, tmp_path: Path, scored: list[str]
+    def test_what_can_not_be_read_or_kept_is_computed_and_the_log_says_so(
+        self, source: Path, tmp_path: Path, scored: list[str], caplog: pytest.LogCaptureFixture
     ) -> None:
         kept = KeptScores(tmp_path / "kept")
         fresh = self.ranked(source, kept, "block_influence", Choice(1, "any"))
         [file] = kept.folder.iterdir()
         file.write_text('{"by_document": [')
         assert self.ranked(source, kept, "block_influence", Choice(1, "any")) == fresh
+        assert f"{file} is damaged" in caplog.text
         nowhere = KeptScores(source / "config.json")
         assert self.ranked(source, nowhere, "block_influence", Choice(1, "any")) == fresh
+        assert "Scores can't be kept" in caplog.text
         assert len(scored) == 3
 
-    def test_a_criterion_that_scores_anew_in_each_round_keeps_nothing(
+    def test_a_criterion_that_scores_anew_in_each_round_keeps_rounds_and_no_ranking(
         self, source: Path, tmp_path: Path, scored: list[str]
     ) -> None:
         kept = KeptScores(tmp_path / "kept")
-        self.ranked(source, kept, "greedy_kl", Choice(2, "any"))
-        assert not kept.folder.exists()
+        for layers_removed in (2, 3):
+            choice = Choice(layers_removed, "any")
+            found = self.ranked(source, kept, "greedy_kl", choice)
+            assert found == self.ranked(source, None, "greedy_kl", choice)
+            [rows] = kept.folder.iterdir()
+            assert len(list(rows.iterdir())) == 2 * layers_removed, "a file for each document and round"
+
+    def test_rows_that_nothing_was_added_to_for_a_week_go(self, source: Path, tmp_path: Path) -> None:
+        kept = KeptScores(tmp_path / "kept")
+        old, young = kept.rows("old"), kept.rows("young")
+        for rows, age_s in ((old, ROWS_KEPT_S + 3600), (young, ROWS_KEPT_S - 3600)):
+            rows.mkdir(parents=True)
+            os.utime(rows, (time.time() - age_s, time.time() - age_s))
+        kept.drop_old_rows()
+        assert (old.exists(), young.exists()) == (False, True)
 
 
 def test_the_process_that_scores_ends_with_its_parent() -> None:

@@ -19,6 +19,7 @@ from db.session import Database
 from db.states import HypothesisState
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.reference_model.load import reference_model_path
+from experiments.space.configuration import KnobValue
 from knowledge.queries.answers import campaign_answers
 from tests.unit.agent.test_questions import database, plain_checkpoint, posed
 
@@ -79,6 +80,35 @@ def test_the_parameter_budget_counts_it(model: Path, drafter: Path) -> None:
     assert drafted["drafting.drafter"] == str(drafter)
     assert "and drafter (9" in str(here.refused(drafted))
     assert "must be pruned" in str(here.refused(drafted))
+
+
+@pytest.mark.parametrize(("block", "too_many"), [(8, [8, 15]), (10, [10]), (16, [])])
+def test_on_vllm_it_is_asked_for_what_its_block_fills(
+    model: Path, drafter: Path, block: int, too_many: list[int]
+) -> None:
+    changed(drafter, block_size=block)
+    given: dict[str, object] = {"model": str(model), "drafter": str(drafter), "space": "vllm"}
+    here = legal_here(load_campaign("default", given), model, 2)
+
+    def refused(tokens: int) -> str | None:
+        knobs: dict[str, KnobValue] = {"drafting.method": "dflash", "drafting.draft_tokens": tokens}
+        return here.refused(here.space.configuration(knobs))
+
+    assert refused(block - 1) is None
+    for tokens in too_many:
+        said = f"dflash drafts at most {block - 1} tokens a step here, and {tokens} were asked for."
+        assert refused(tokens) == said
+
+
+def test_on_vllm_the_packaged_one_is_asked_for_no_more_than_its_block_fills() -> None:
+    here = legal_here(load_campaign("default", {"space": "vllm"}), reference_model_path(), 2)
+    knobs: dict[str, KnobValue] = {"drafting.method": "dflash", "drafting.draft_tokens": 8}
+    asked = here.space.configuration(knobs)
+    assert here.refused(asked) == "dflash drafts at most 7 tokens a step here, and 8 were asked for."
+    assert here.refused(here.space.with_change(asked, {"drafting.draft_tokens": 7})) is None
+    assert here.refused(here.space.with_change(asked, {"drafting.method": "ngram"})) is None
+    head = here.space.with_change(asked, {"drafting.method": "mtp", "drafting.draft_tokens": 5})
+    assert here.refused(head) == "mtp drafts at most 4 tokens a step here, and 5 were asked for."
 
 
 def test_a_smaller_checkpoint_is_a_draft_model(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from db.states import HypothesisState
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.reference.engine import ReferenceEngine
 from experiments.reference_model.load import CheckpointMissing
+from experiments.space.knob import Knob
+from experiments.space.legality import DRAFT_TOKENS
 from experiments.space.loading import load_space
 from tests.unit.agent.test_questions import database, plain_checkpoint, posed
 
@@ -163,8 +165,12 @@ def test_on_a_gpu_the_same_file_can_be_asked_unchanged_in_the_space_of_vllm(
     assert infeasible == (set() if drafter_is_packaged() else DRAFTED - {"mtp_over_none", "mtp_on_awq"})
 
 
-def test_every_knob_of_weights_and_drafts_is_the_same_in_both_spaces() -> None:
-    def built(space: str) -> dict[str, object]:
+def test_every_knob_of_weights_and_drafts_is_the_same_in_both_spaces_but_for_how_many_are_drafted() -> None:
+    def built(space: str) -> dict[str, Knob]:
         return {each.name: each for each in load_space(space).knobs if not each.name.startswith("serving.")}
 
-    assert built("vllm") == built("levers")
+    here, there = built("levers"), built("vllm")
+    short, long = here.pop(DRAFT_TOKENS), there.pop(DRAFT_TOKENS)
+    assert there == here
+    assert long.values[: len(short.values)] == short.values
+    assert (long.default, long.when, long.lever) == (short.default, short.when, short.lever)

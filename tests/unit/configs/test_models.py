@@ -192,6 +192,8 @@ def test_a_checkpoints_config_gives_its_profile(name: str) -> None:
         ({"layer_types": None}, "layers and full_attention_interval"),
         ({"linear_num_value_heads": 3}, "gdn_v_heads must be a multiple"),
         ({"head_dim": 0}, "attention_head_dim is 0"),
+        ({"num_experts": 256}, "Mixture-of-Experts model (num_experts is 256)"),
+        ({"model_type": "qwen3_5_moe_text"}, "Mixture-of-Experts model (model_type is 'qwen3_5_moe_text')"),
     ],
 )
 def test_a_checkpoint_that_cannot_be_understood_is_refused(change: dict[str, object], said: str) -> None:

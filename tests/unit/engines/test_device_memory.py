@@ -78,6 +78,11 @@ def test_states_of_drafting_are_as_many_as_a_step_reads_and_writes(
     assert (found.state_bytes - windows) / 1e6 == pytest.approx(megabytes, abs=0.5)
 
 
+def test_windows_that_keep_what_may_be_taken_back_are_longer_by_as_much() -> None:
+    plain, longer = held("9b", draft_tokens=15), held("9b", draft_tokens=15, window_tokens=15)
+    assert longer.state_bytes - plain.state_bytes == 17 * 24 * 15 * 8192 * 2
+
+
 def test_a_drafter_brings_its_weights_cache_and_states() -> None:
     own = held("0.8b")
     parts = bytes_by_part(held("9b", drafter=own))

@@ -28,6 +28,10 @@ def test_an_interval_is_taken_where_kinds_are_not_given(tmp_path: Path) -> None:
     assert kinds == ("linear_attention", "full_attention") * 4
 
 
+def test_a_model_without_experts_is_dense(tmp_path: Path) -> None:
+    assert len(inspect_checkpoint(checkpoint(tmp_path, CONFIG | {"num_experts": 0})).layer_types) == 8
+
+
 def test_explicit_kinds_win(tmp_path: Path) -> None:
     layers = ["full_attention", "linear_attention"]
     config = CONFIG | {"num_hidden_layers": 2, "layer_types": layers, "full_attention_interval": 4}
@@ -47,6 +51,9 @@ def test_the_wrapper_s_text_config_counts(tmp_path: Path) -> None:
         ("{not json", "can't be read"),
         ([1], "does not hold a JSON object"),
         ({"model_type": "llama"}, "is of type 'llama'"),
+        (CONFIG | {"num_experts": 256}, r"Mixture-of-Experts model \(num_experts is 256\), which can't be"),
+        ({"model_type": "qwen3_5_moe", "text_config": {"num_experts": 8}}, r"\(num_experts is 8\)"),
+        ({"model_type": "qwen3_5_moe_text"}, r"pruned or quantized here\. Take a dense Qwen3\.5"),
         ({"model_type": "qwen3_5", "text_config": 3}, "is not an object"),
         ({"model_type": "qwen3_5_text"}, "how many layers"),
         (CONFIG | {"layer_types": ["full_attention"]}, "each of 8 layers"),

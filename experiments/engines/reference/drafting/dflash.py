@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from experiments.drafters.port import HiddenStateDrafter
-from experiments.engines.port import Infeasible
-from experiments.engines.reference.drafting.order import DrafterSource
+from experiments.engines.reference.drafting.order import DrafterSource, check_block
 from experiments.engines.reference.drafting.port import Outcome
 from experiments.measurement.evidence import Json
 
@@ -28,12 +27,7 @@ class DFlashAdapter:
         Raises:
             Infeasible: kind `illegal`, when the drafter's block is shorter than the drafts asked for.
         """
-        if draft_tokens > drafter.block_tokens - 1:
-            raise Infeasible(
-                "illegal",
-                f"drafting.draft_tokens is {draft_tokens}; the drafter at {source.folder} drafts "
-                f"{drafter.block_tokens - 1} tokens at once.",
-            )
+        check_block(draft_tokens, drafter.block_tokens, source.folder)
         self._drafter = drafter
         self._draft_tokens = draft_tokens
         self._source = source

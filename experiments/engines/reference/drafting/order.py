@@ -32,11 +32,12 @@ DEFAULTS: Mapping[str, KnobValue] = {
 """What a configuration that lacks a knob gets; these are all the knobs."""
 
 DRAFT_TOKENS_MAX = 7
-"""Most drafted tokens: fused kernels for verification on a GPU have eight state slots (FACTS §2)."""
+"""Most tokens that the reference engine drafts a step, as many as its packaged drafter fills; another engine
+may have a limit of its own."""
 
 MTP_DRAFT_TOKENS_MAX = 4
-"""Most tokens that an MTP head drafts: it is trained for one, and each further one is drafted from its own
-output."""
+"""Most tokens that an MTP head drafts, whatever the engine would let it: it is trained for one, and each
+further one is drafted from its own output."""
 
 NGRAM_TOKENS = (2, 3, 4)
 """Values of `drafting.ngram_tokens`."""
@@ -73,8 +74,10 @@ class DrafterSource:
         return {"folder": str(self.folder), "fingerprint": self.fingerprint}
 
 
-def drafting_order(configuration: Configuration) -> DraftingOrder:
-    """Read the knobs `drafting.*`.
+def drafting_order(
+    configuration: Configuration, *, draft_tokens_max: int = DRAFT_TOKENS_MAX
+) -> DraftingOrder:
+    """Read the knobs `drafting.*`. `draft_tokens_max` is the most that the engine drafts a step.
 
     Raises:
         Infeasible: kind `unsupported` for an unknown knob or method, kind `illegal` for a value out of range.
@@ -90,7 +93,7 @@ def drafting_order(configuration: Configuration) -> DraftingOrder:
         )
     if method == "none":
         return DraftingOrder()
-    most = MTP_DRAFT_TOKENS_MAX if method == "mtp" else DRAFT_TOKENS_MAX
+    most = min(MTP_DRAFT_TOKENS_MAX, draft_tokens_max) if method == "mtp" else draft_tokens_max
     draft_tokens = _whole(chosen, "drafting.draft_tokens")
     if not 1 <= draft_tokens <= most:
         raise Infeasible(
@@ -140,12 +143,22 @@ def check_drafter(order: DraftingOrder, target: CheckpointFiles, *, built_here: 
         shape = read_shape(folder, built_here=built_here)
         _check_same_vocabulary("drafter", folder, shape.vocabulary, target)
         check_same_model(shape, TargetSizes.of(target.text_config), folder)
-        if order.draft_tokens >= shape.block_tokens:
-            raise Infeasible(
-                "illegal",
-                f"drafting.draft_tokens is {order.draft_tokens}; the drafter at {folder} drafts "
-                f"{shape.block_tokens - 1} tokens at once.",
-            )
+        check_block(order.draft_tokens, shape.block_tokens, folder)
+
+
+def check_block(draft_tokens: int, block_tokens: int, drafter: Path) -> None:
+    """Whether a DFlash drafter fills so many tokens with one block, whose first is the last known one.
+
+    Raises:
+        Infeasible: kind `illegal`, when it does not, with how many it does.
+    """
+    most = block_tokens - 1
+    if draft_tokens > most:
+        raise Infeasible(
+            "illegal",
+            f"drafting.draft_tokens is {draft_tokens}; the drafter at {drafter} drafts {most} tokens at "
+            f"once, so it may be 1 to {most}.",
+        )
 
 
 def drafter_folder(order: DraftingOrder) -> Path:

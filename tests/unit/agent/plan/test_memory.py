@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from agent.plan.memory import usable_bytes
 from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.models import ModelProfile, load_model_profile
+from configs.weight_formats import BFLOAT16
+from experiments.engines.device_memory import Held, reserved_cache_bytes
 from experiments.engines.hybrid_cache import hybrid_cache
 from experiments.engines.launch_memory import Asked, after_pruning, launch_parts, needed_bytes, weight_bytes
 from experiments.space.configuration import KnobValue
@@ -64,6 +66,29 @@ def test_a_state_fits_into_its_page_and_drafting_holds_one_more_a_token(size: st
     # a little more than half, for the window stays
     halved = hybrid_cache(profile, {"serving.gdn_state_dtype": "bfloat16"}, 512).state_bytes
     assert plain / 2 < halved < 0.55 * plain
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_more_drafted_tokens_take_a_page_of_states_each_in_a_plan(size: str) -> None:
+    def states(tokens: int) -> int:
+        drafting: dict[str, KnobValue] = {"drafting.method": "dflash", "drafting.draft_tokens": tokens}
+        return bytes_of(size, drafting)["GDN and conv state"]
+
+    # 16 states for 8, and each window longer by eight tokens
+    assert 2 * states(7) < states(15) < 2.2 * states(7)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("drafts", [0, 1, 7, 15])
+@pytest.mark.parametrize("sequences", [1, 16, 64])
+def test_the_cache_that_is_reserved_on_a_small_card_has_a_page_for_each_state(
+    size: str, drafts: int, sequences: int
+) -> None:
+    one = Held(shape(size), BFLOAT16, 4096, draft_tokens=drafts, window_tokens=drafts)
+    drafting: dict[str, KnobValue] = {"drafting.method": "ngram", "drafting.draft_tokens": drafts}
+    paged = hybrid_cache(shape(size), drafting if drafts else {}, 4096)
+    reserved = reserved_cache_bytes(one, sequences, 8 * 10**9)
+    assert reserved >= sequences * paged.state_bytes + paged.kv_bytes
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -83,6 +83,11 @@ def test_a_published_drafter_with_what_only_vllm_runs_is_refused_by_the_referenc
     check_drafter(order, target, built_here=False)
 
 
+def test_a_drafter_with_a_block_of_16_is_asked_for_all_that_it_fills(tmp_path: Path) -> None:
+    order = DraftingOrder("dflash", 15, str(changed(tmp_path / "drafter", block_size=16)))
+    check_drafter(order, inspect_checkpoint(reference_model_path()), built_here=False)
+
+
 @pytest.mark.parametrize(
     ("fields", "draft_tokens", "sentence"),
     [
@@ -92,7 +97,8 @@ def test_a_published_drafter_with_what_only_vllm_runs_is_refused_by_the_referenc
             "has the hidden size 2560 and the target 128: it was made for another model",
         ),
         ({"vocab_size": 248320}, 1, "has a vocabulary of 248320 tokens"),
-        ({"block_size": 4}, 5, "drafts 3 tokens at once"),
+        ({"block_size": 4}, 5, r"drafts 3 tokens at once, so it may be 1 to 3\."),
+        ({"block_size": 16}, 16, r"drafts 15 tokens at once, so it may be 1 to 15\."),
     ],
 )
 def test_one_of_another_model_or_with_too_short_a_block_is_refused_before_anything_is_loaded(

@@ -4,7 +4,7 @@ import pytest
 
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm.driver_process import visible_device
-from experiments.engines.vllm.order import DEFAULTS, order_for
+from experiments.engines.vllm.order import DEFAULTS, DRAFT_TOKENS_MAX, order_for
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.loading import load_space
 
@@ -88,6 +88,28 @@ def test_what_is_not_understood_is_refused_with_the_value(
 def test_an_unknown_device_is_refused() -> None:
     with pytest.raises(Infeasible, match="tpu"):
         arguments(device="tpu")
+
+
+@pytest.mark.parametrize("method", ["ngram", "draft_model", "dflash"])
+def test_as_many_tokens_as_a_block_of_16_fills_are_drafted_and_no_more(method: str) -> None:
+    asked = {"drafting__method": method, "drafting__drafter": "/drafter"}
+    told = arguments(**asked, drafting__draft_tokens=15)["speculative_config"]
+    assert isinstance(told, dict)
+    assert told["num_speculative_tokens"] == 15
+    with pytest.raises(Infeasible) as refused:
+        arguments(**asked, drafting__draft_tokens=16)
+    said = f"drafting.draft_tokens is 16; with drafting.method={method} it may be 1 to 15."
+    assert (refused.value.kind, refused.value.cause) == ("illegal", said)
+
+
+def test_an_mtp_head_drafts_no_more_here_than_elsewhere() -> None:
+    assert arguments(drafting__method="mtp", drafting__draft_tokens=4)
+    with pytest.raises(Infeasible, match=r"draft_tokens is 5; with drafting\.method=mtp it may be 1 to 4"):
+        arguments(drafting__method="mtp", drafting__draft_tokens=5)
+
+
+def test_the_packaged_space_offers_as_many_tokens_as_are_drafted() -> None:
+    assert load_space("vllm").knob("drafting.draft_tokens").values == tuple(range(1, DRAFT_TOKENS_MAX + 1))
 
 
 def test_every_value_of_the_packaged_space_is_understood() -> None:
