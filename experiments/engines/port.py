@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from configs.limits import LOAD_LIMIT_S
 from experiments.measurement.evidence import Json
@@ -18,6 +18,11 @@ from experiments.space.configuration import Configuration
 
 DECODE_ITEM_PREFIX = "decode:"
 """Begins the name of a document that an engine scored once more, by its timed path instead of a prefill."""
+
+
+Blames: TypeAlias = Mapping[str, str | None]
+"""Knobs that a failure is about by the engine's own words, each with the value that the engine told to run
+behind the one it was asked for (`auto`); None where it told of none."""
 
 
 @dataclass(frozen=True)
@@ -189,13 +194,15 @@ class Infeasible(Exception):
 
     `kind` is a stable word for the feasibility model (`illegal`, `out_of_memory`, `unsupported`,
     `build_failed`, `crashed`, `timed_out`, `checkpoint`). Those of `DEVICE_FAULTS` say nothing of the
-    configuration: the experiment is run again.
+    configuration: the experiment is run again. `blames` are the knobs that the engine's own words put the
+    failure down to; empty where they tell of none.
     """
 
-    def __init__(self, kind: str, cause: str) -> None:
+    def __init__(self, kind: str, cause: str, blames: Blames | None = None) -> None:
         super().__init__(cause)
         self.kind = kind
         self.cause = cause
+        self.blames: Blames = {} if blames is None else blames
 
 
 class Launch(Protocol):
