@@ -33,6 +33,7 @@ from configs.targets import is_rented
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, StageRun, Verdict
 from db.states import ExperimentKind, ExperimentState, HypothesisState
+from experiments.job.blame import blames_of
 from experiments.measurement.evidence import Metric, Stage
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
@@ -278,6 +279,7 @@ def _trial(
         acceptance_length=verdict.judge.get(STEP_LENGTH),
         metric=Metric(hypothesis.metric),
         removed_layers=removed.get(experiment.id),
+        blames=blames_of(verdict.judge),
     )
 
 
