@@ -16,6 +16,7 @@ from agent.campaign.builds import measured_builds
 from agent.campaign.carried import carried_trials
 from agent.campaign.carried_best import read_carried_bests
 from agent.campaign.facts import Facts, Queued
+from agent.campaign.failed_in_sweep import failed_in_sweep
 from agent.campaign.other_targets import confirmed_before, read_targets
 from agent.campaign.paid import usd_per_s
 from agent.campaign.profiles import candidate_profiles
@@ -203,6 +204,9 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         carried=carried,
         carried_bests=read_carried_bests(session, campaign, spec, carried),
         worked_before=worked_before(session, campaign, spec.engine),
+        failed_in_sweep=failed_in_sweep(
+            session, campaign.id, spec.space, _known(known, campaign.naive_configuration_id)
+        ),
         ruled_out=read_ruled_out(session, campaign, spec),
     )
     best = facts.incumbent
