@@ -10,6 +10,8 @@ from cli.options import Json
 
 if TYPE_CHECKING:
     from configs.settings import Settings
+    from experiments.engines.vllm.known_values import KnownValues
+    from experiments.space.space import Space
 
 app = typer.Typer(
     rich_markup_mode=None, add_completion=False, help="List what serves models here, or install it."
@@ -98,6 +100,18 @@ def _install_lm_eval(settings: Settings, *, as_json: bool) -> None:
     say(f"lm-eval {version} is at {python}.")
 
 
+def values_apart(known: KnownValues, space: Space) -> list[str]:
+    """What a version of vLLM does not know of a space, and what it has beyond that, a sentence each; or why
+    that could not be read."""
+    told = [*known.unknown(space).values()]
+    if known.unread is not None:
+        told.append(known.unread)
+    beyond = "; ".join(f"{knob} {', '.join(values)}" for knob, values in known.beyond(space).items())
+    if beyond:
+        told.append(f"Beyond what is asked of it by the space vllm it has {beyond}.")
+    return told
+
+
 def look_at(name: str, settings: Settings) -> dict[str, str]:
     """Tell of one engine: its name, `ok` or `infeasible`, and what was found or is missing."""
     from experiments.engines.port import Infeasible
@@ -106,6 +120,8 @@ def look_at(name: str, settings: Settings) -> dict[str, str]:
     if name == "vllm":
         from cli.gpu_checks import installed_vllm
         from experiments.engines.vllm.environment import HOW_TO_INSTALL, untried
+        from experiments.engines.vllm.known_values import known_values
+        from experiments.space.loading import load_space
 
         try:
             found = installed_vllm(settings)
@@ -114,9 +130,9 @@ def look_at(name: str, settings: Settings) -> dict[str, str]:
         if found is None:
             return {"engine": name, "state": "infeasible", "found": f"not installed: {HOW_TO_INSTALL}."}
         kind = "CPUs" if found.for_cpu else "GPUs"
-        told = f"vLLM {found.version} for {kind} at {found.python}"
-        newer = untried(found)
-        return {"engine": name, "state": "ok", "found": told if newer is None else f"{told}. {newer}"}
+        sentences = [f"vLLM {found.version} for {kind} at {found.python}.", untried(found)]
+        sentences += values_apart(known_values(found), load_space(name))
+        return {"engine": name, "state": "ok", "found": " ".join(filter(None, sentences))}
     if name == "reference":
         version = package_version("torch")
         if version is None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import experiments
 from experiments.engines.port import Infeasible
@@ -27,6 +28,10 @@ print(json.dumps({name: version(name) for name in sys.argv[1:]}))
 _ANSWER_LIMIT_S = 60.0
 """Seconds that a Python may take to start and read the versions of a few packages, less than one as a
 rule."""
+
+
+class NoAnswer(Exception):
+    """Another Python did not answer; the message says why, as a clause."""
 
 
 def python_with(
@@ -57,16 +62,31 @@ def package_versions(python: Path, packages: tuple[str, ...]) -> Mapping[str, st
     answer."""
     found: dict[str, str | None] = dict.fromkeys(packages)
     try:
+        found |= answer_of(python, "-c", _ASK_VERSIONS, *packages)
+    except NoAnswer:
+        return found
+    return found
+
+
+def answer_of(python: Path, *words: str, limit_s: float = _ANSWER_LIMIT_S) -> Any:
+    """What that Python prints as JSON when it is started with these words, by its own packages alone.
+
+    Raises `NoAnswer` where it does not start, ends otherwise, takes longer than `limit_s` or prints no JSON.
+    """
+    try:
         told = subprocess.run(
-            [python, "-P", "-c", _ASK_VERSIONS, *packages],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            [python, "-P", *words],
+            capture_output=True,
             stdin=subprocess.DEVNULL,
-            timeout=_ANSWER_LIMIT_S,
+            timeout=limit_s,
             check=True,
             env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         ).stdout
-        found |= json.loads(told)
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return found
-    return found
+        return json.loads(told)
+    except subprocess.TimeoutExpired:
+        raise NoAnswer(f"it did not answer within {limit_s:g} s") from None
+    except subprocess.CalledProcessError as ended:
+        last = ended.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise NoAnswer(last or f"it ended with code {ended.returncode}") from None
+    except (OSError, ValueError) as broken:
+        raise NoAnswer(str(broken)) from None

@@ -33,6 +33,7 @@ from db.models import (
 )
 from db.states import ExperimentKind, FindingStatus, VerdictOutcome
 from experiments.engines.port import PartTime
+from experiments.job.blame import BLAMES, blames_of
 from experiments.measurement.evidence import Metric, Stage
 from experiments.measurement.judging import Outcome
 from experiments.space.loading import load_space
@@ -105,6 +106,7 @@ def _measured(
             Verdict.quality,
             Verdict.judge["details"]["effect_se_log"].as_float().label("effect_se_log"),
             Verdict.judge[STEP_LENGTH].as_float().label("acceptance_length"),
+            Verdict.judge[BLAMES].label(BLAMES),
         )
         .join_from(Verdict, Experiment, Experiment.id == Verdict.experiment_id)
         .join(Hypothesis, Hypothesis.id == Verdict.hypothesis_id)
@@ -149,6 +151,7 @@ def _measured(
             failure_kind=row.failure_kind,
             acceptance_length=row.acceptance_length,
             metric=Metric(spec.plan.metric),
+            blames=blames_of({BLAMES: row.blames}),
         )
         found.append(
             Carried(

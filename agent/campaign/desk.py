@@ -29,6 +29,7 @@ from agent.ranking.candidates import candidate_of
 from agent.ranking.ranking import rank
 from agent.ranking.values import Directive, Ranking, Used
 from agent.surrogate.beliefs import Beliefs
+from agent.surrogate.feasibility import Tried
 from agent.surrogate.physics import Physics
 from agent.surrogate.timed_kernels import TimedKernels, refused_by
 from configs.language_model import PROPOSER as LANGUAGE_MODEL
@@ -102,6 +103,7 @@ class Desk:
             return self.believed
         baseline = self.baseline_configuration
         crossed = swept(self.space, self.facts.start, self.facts.spec.baseline.sweep)
+        lasted = [each for each in crossed if each.digest in self.baseline.tpot_ms]
         physics = Physics(
             baseline=baseline,
             tpot_ms=self.baseline.tpot_ms[baseline.digest],
@@ -114,11 +116,7 @@ class Desk:
             incumbent_profile=self.incumbent_profile,
             incumbent_packed=self.incumbent.configuration.get("quantization.method", "none") != "none",
             incumbent_graphs=str(self.facts.incumbent_runs.get("graph_mode", "")),
-            measured_tpot_ms={
-                each: self.baseline.tpot_ms[each.digest]
-                for each in crossed
-                if each.digest in self.baseline.tpot_ms
-            },
+            measured_tpot_ms={each: self.baseline.tpot_ms[each.digest] for each in lasted},
         )
         margins = Margins.model_validate(self.facts.spec.plan.margins.model_dump())
         priors = cost_priors(
@@ -139,6 +137,7 @@ class Desk:
             priors=priors,
             judges_quality=not self.facts.spec.latency_only,
             carried=self.facts.carried,
+            swept=(*self.facts.failed_in_sweep, *(Tried(each, ran=True) for each in lasted)),
         )
 
     @property

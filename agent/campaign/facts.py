@@ -11,6 +11,7 @@ from agent.campaign.other_targets import OtherTarget
 from agent.campaign.ruled_out import RuledOut
 from agent.proposers.port import CarriedBest, Trial
 from agent.surrogate.carried import Carried
+from agent.surrogate.feasibility import Tried
 from configs.campaign import CampaignSpec
 from configs.questions import Question
 from db.labels import Noun, format_label
@@ -116,6 +117,8 @@ class Facts:
     """The best that each of these campaigns came to."""
     worked_before: bool = False
     """Whether a test of another campaign with its engine was measured and settled on its target."""
+    failed_in_sweep: tuple[Tried, ...] = ()
+    """What the sweep before trial 0 could not run."""
     ruled_out: tuple[RuledOut, ...] = ()
     """What findings of other campaigns speak against."""
     gpu_name: str | None = None

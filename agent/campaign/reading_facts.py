@@ -16,6 +16,7 @@ from agent.campaign.builds import measured_builds
 from agent.campaign.carried import carried_trials
 from agent.campaign.carried_best import read_carried_bests
 from agent.campaign.facts import Facts, Queued
+from agent.campaign.failed_in_sweep import failed_in_sweep
 from agent.campaign.other_targets import confirmed_before, read_targets
 from agent.campaign.paid import usd_per_s
 from agent.campaign.profiles import candidate_profiles
@@ -33,6 +34,7 @@ from configs.targets import is_rented
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, StageRun, Verdict
 from db.states import ExperimentKind, ExperimentState, HypothesisState
+from experiments.job.blame import blames_of
 from experiments.measurement.evidence import Metric, Stage
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
@@ -202,6 +204,9 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         carried=carried,
         carried_bests=read_carried_bests(session, campaign, spec, carried),
         worked_before=worked_before(session, campaign, spec.engine),
+        failed_in_sweep=failed_in_sweep(
+            session, campaign.id, spec.space, _known(known, campaign.naive_configuration_id)
+        ),
         ruled_out=read_ruled_out(session, campaign, spec),
     )
     best = facts.incumbent
@@ -278,6 +283,7 @@ def _trial(
         acceptance_length=verdict.judge.get(STEP_LENGTH),
         metric=Metric(hypothesis.metric),
         removed_layers=removed.get(experiment.id),
+        blames=blames_of(verdict.judge),
     )
 
 

@@ -18,6 +18,7 @@ from db.labels import Noun, format_label
 from db.models import Experiment, Job, Verdict
 from db.states import ExperimentState, VerdictOutcome
 from experiments.engines.port import DEVICE_FAULTS
+from experiments.job.blame import BLAMES, blames_of
 from experiments.job.comparison import CONTROL_FAILED
 from experiments.job.named import load_judge
 from experiments.job.seal import TAMPERED, other_judge
@@ -104,6 +105,7 @@ def judge_experiment(session: Session, experiment: Experiment) -> tuple[int, Jud
             # acceptance that was set, as made-up weights need it, teaches nothing of drafting
             STEP_LENGTH: None if drafting is None or plan.latency_only else drafting.acceptance,
             CONFOUNDERS: [asdict(each) for each in differing],
+            **({BLAMES: blames} if (blames := blames_of(experiment.progress or {})) else {}),
         },
         preregistration_digest=experiment.preregistration_digest,
     )

@@ -15,6 +15,7 @@ from agent.ground.shape import without_meaning
 from agent.proposers.port import nothing_refused
 from configs.campaign import CampaignSpec
 from configs.models import ModelProfile
+from configs.targets import devices_of, is_rented
 from experiments.drafters.dflash.config import read_shape
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.port import Infeasible
@@ -23,6 +24,7 @@ from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.packed_layout import stored_quantized
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.reference.stored_parameters import stored_parameters
+from experiments.job.named import unknown_values
 from experiments.measurement.plan import Workload
 from experiments.reference_model.load import CheckpointMissing, reference_model_path
 from experiments.space.budget import BASELINE, ParameterBudget, with_pruning_that_pays
@@ -141,10 +143,12 @@ def legal_here(
 def not_served_on(
     spec: CampaignSpec, space: Space, profile: ModelProfile
 ) -> dict[tuple[str, KnobValue], str]:
-    """Why values of the space can't serve the campaign's requests, or mean nothing on made-up weights, by
-    knob and value."""
+    """Why values of the space can't serve the campaign's requests, mean nothing on made-up weights, or are
+    not known to the engine's version on this machine, by knob and value."""
     workload = Workload.model_validate(spec.plan.workload.model_dump())
-    found = not_served_at(space, workload.concurrency, workload.context_tokens)
+    found = dict(not_served_at(space, workload.concurrency, workload.context_tokens))
+    if not is_rented(spec.target):  # which version serves there is not known
+        found |= unknown_values(spec.engine, space, devices_of(spec.target)[0])
     return {**without_meaning(space, profile), **found} if spec.latency_only else found
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from agent.surrogate.timed_kernels import TimedKernels
-from experiments.engines.port import PartTime
+from experiments.engines.port import Blames, PartTime
 from experiments.measurement.evidence import Json, Metric
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
@@ -43,7 +43,8 @@ class Trial:
     that the candidate's pruning took out of the model, by their place in it (None: not told). `runs` is the
     candidate's resolved configuration as its last launch told it, empty where none did. `arms` are the
     measurements of control and candidate where other trials share them; None where both were measured for
-    this trial alone, side by side, as campaigns do.
+    this trial alone, side by side, as campaigns do. `blames` are the knobs that the engine's own words put a
+    failure down to, empty where they name none.
     """
 
     hypothesis_id: int
@@ -64,6 +65,7 @@ class Trial:
     profile: tuple[PartTime, ...] = ()
     runs: Mapping[str, Json] = field(default_factory=dict)
     arms: tuple[Measured, Measured] | None = None
+    blames: Blames = field(default_factory=dict)
 
     @property
     def on_objective(self) -> bool:

@@ -9,7 +9,7 @@ from agent.proposers.port import LATENCY_METRICS, Trial
 from agent.surrogate.carried import Carried
 from agent.surrogate.cost import CostBelief
 from agent.surrogate.cost_priors import REFERENCE_PRIORS, CostPriors
-from agent.surrogate.feasibility import FeasibilityBelief
+from agent.surrogate.feasibility import FeasibilityBelief, Tried
 from agent.surrogate.levers import LeverView
 from agent.surrogate.physics import Physics
 from agent.surrogate.quality import QualityBelief
@@ -57,19 +57,21 @@ class Beliefs:
         *,
         judges_quality: bool = True,
         carried: Sequence[Carried] = (),
+        swept: Sequence[Tried] = (),
     ) -> Beliefs:
         """What is believed after these trials, in the order they were judged.
 
         `built` adds keys of artifacts that exist from elsewhere (`cost.build_keys`); `priors` are the
         costs that are expected before anything was tested; `judges_quality` is False in a campaign of times
         alone; `carried` are trials of other campaigns, which teach everything but weights, the less the more
-        their ground differs and the worse they foretell what comes out here.
+        their ground differs and the worse they foretell what comes out here; `swept` is what the baseline's
+        sweep tried, which teaches what runs.
         """
         view = LeverView.of(space, physics.baseline)
         return cls(
             LatencyBelief.learn(view, physics, trials, carried),
             QualityBelief.learn(view, margins, trials, judged=judges_quality, carried=carried),
-            FeasibilityBelief.learn(view, trials, carried),
+            FeasibilityBelief.learn(view, trials, carried, swept),
             CostBelief.learn(view, trials, built, priors, carried),
             WeightBytesBelief(physics.shape, physics.profile),
         )

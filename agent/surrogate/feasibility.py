@@ -14,15 +14,19 @@ fails beside it is nearly certain. The equations are solved by passing over all 
 (loopy belief propagation, an approximation where failures share settings in a circle), whatever order they
 came in.
 
-The prior of a setting is one in fifty, corrected by what the other settings of its lever came to. A candidate
-that failed itself runs again with `FAILED_BEFORE` only: it is not run again blindly. A failure of the control
-says nothing about the candidate.
+Where the engine's own words put a failure down to knobs, it tells of their settings alone: what holds none of
+them is not in the product, and a pair of which one is named takes part with `ONE_NAMED` of its chance, for
+the words would have had to leave the other out. Words that name nothing that was changed are as none.
+
+The prior of a setting is one in fifty, corrected by what the other settings of its lever came to. What the
+baseline's sweep tried counts as what tests did. A candidate that failed itself runs again with
+`FAILED_BEFORE` only: it is not run again blindly. A failure of the control says nothing about the candidate.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -31,6 +35,7 @@ from typing import TypeAlias
 from agent.proposers.port import Trial
 from agent.surrogate.carried import COUNTS, MOST_COUNTED, Carried, trials_of
 from agent.surrogate.levers import LeverView, Setting
+from experiments.engines.port import Blames
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration
 
@@ -52,6 +57,10 @@ FAILED_BEFORE = 0.05
 """The chance that the very same configuration, having failed, runs the next time, and that what holds
 something broken runs; judgement."""
 
+ONE_NAMED = 0.1
+"""The chance that words name one setting alone where it fails only together with another; judgement: a check
+that knows of both names both."""
+
 CONTROL_FAILED = "control"
 """Failure kind of an experiment whose control did not run."""
 
@@ -63,43 +72,73 @@ CLOSE = 1e-6
 
 
 @dataclass(frozen=True)
+class Tried:
+    """A configuration that was tried: whether it ran, and what its failure was put down to."""
+
+    configuration: Configuration
+    ran: bool
+    blames: Blames = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A failure: each cause that it may have, with the chance that it fails so and is told so where that is
+    broken; and how much it `counts`."""
+
+    causes: tuple[tuple[Cause, float], ...]
+    counts: float
+
+
+@dataclass(frozen=True)
 class FeasibilityBelief:
-    """What ran (how often, by cause) and what failed (its causes, and how much it counts)."""
+    """What ran (how often, by cause) and what failed."""
 
     view: LeverView
     ran: Mapping[Cause, float] = field(default_factory=dict)
-    failures: tuple[tuple[tuple[Cause, ...], float], ...] = ()
+    failures: tuple[Failed, ...] = ()
     failed: frozenset[Configuration] = frozenset()
     others: FeasibilityBelief | None = None
     """What other campaigns told, each outcome counted less."""
 
     @classmethod
     def learn(
-        cls, view: LeverView, trials: Sequence[Trial], carried: Sequence[Carried] = ()
+        cls,
+        view: LeverView,
+        trials: Sequence[Trial],
+        carried: Sequence[Carried] = (),
+        swept: Sequence[Tried] = (),
     ) -> FeasibilityBelief:
-        """What all trials say whose candidate ran or failed; those `carried` over from other campaigns count
-        less, and what failed there may be tried here."""
-        others = cls(view)._with(trials_of(carried), COUNTS) if carried else None
-        return cls(view, others=others)._with(trials)
+        """What all trials say whose candidate ran or failed, and the baseline's sweep; those `carried` over
+        from other campaigns count less, and what failed there may be tried here."""
+        others = cls(view)._with(_tried(trials_of(carried)), COUNTS) if carried else None
+        return cls(view, others=others)._with([*swept, *_tried(trials)])
 
     def after(self, trial: Trial) -> FeasibilityBelief:
         """The belief after one trial more."""
-        return self._with([trial])
+        return self._with(_tried([trial]))
 
-    def _with(self, trials: Sequence[Trial], weight: float = 1.0) -> FeasibilityBelief:
+    def _with(self, tried: Iterable[Tried], weight: float = 1.0) -> FeasibilityBelief:
         ran, failures, failed = dict(self.ran), list(self.failures), set(self.failed)
-        for trial in trials:
-            if trial.failure_kind == CONTROL_FAILED:
-                continue
-            causes = _causes(self.view.settings(trial.candidate))
-            if trial.outcome == Outcome.INFEASIBLE:
-                failed.add(trial.candidate)
-                failures.append((causes, weight))
+        for each in tried:
+            if not each.ran:
+                failed.add(each.configuration)
+                failures += [Failed(causes, weight) for causes in self._failed(each)]
             else:
-                failed.discard(trial.candidate)
-                for cause in causes:
+                failed.discard(each.configuration)
+                for cause in _causes(self.view.settings(each.configuration)):
                     ran[cause] = ran.get(cause, 0.0) + weight
         return FeasibilityBelief(self.view, ran, tuple(failures), frozenset(failed), self.others)
+
+    def _failed(self, tried: Tried) -> Iterator[tuple[tuple[Cause, float], ...]]:
+        """The causes that a failure may have, and those that it may have had with the values that the engine
+        told to run behind those it was asked for."""
+        levers = {self.view.lever(knob) for knob in tried.blames}
+        causes = _causes(self.view.settings(tried.configuration))
+        yield _named(causes, levers) or tuple((cause, 1 - FAILED_BEFORE) for cause in causes)
+        for knob, value in tried.blames.items():
+            if value is not None:
+                behind = Configuration.of({**tried.configuration, knob: value})
+                yield _named(_causes(self.view.settings(behind)), {self.view.lever(knob)})
 
     def probability(self, candidates: Sequence[Configuration]) -> list[float]:
         """For each candidate the probability that it runs."""
@@ -128,22 +167,24 @@ class FeasibilityBelief:
     def _broken(self) -> dict[Cause, float]:
         """The chance to be broken of each cause that was tried."""
         others = self.others or FeasibilityBelief(self.view)
-        failures = [(causes, weight, False) for causes, weight in self.failures]
-        failures += [(causes, weight, True) for causes, weight in others.failures]
+        failures = [(each, False) for each in self.failures] + [(each, True) for each in others.failures]
         tried = sorted(
-            {*self.ran, *others.ran, *(cause for causes, *_ in failures for cause in causes)}, key=repr
+            {*self.ran, *others.ran, *(cause for failure, _ in failures for cause, _ in failure.causes)},
+            key=repr,
         )
         told = dict(others.ran)
-        for causes, weight in others.failures:
-            for cause in causes:
-                told[cause] = told.get(cause, 0.0) + weight
+        for failure in others.failures:
+            for cause, _ in failure.causes:
+                told[cause] = told.get(cause, 0.0) + failure.counts
         least = {cause: min(1.0, MOST_COUNTED / count) if count else 1.0 for cause, count in told.items()}
         runs = {
             cause: self.ran.get(cause, 0.0) + least.get(cause, 1.0) * others.ran.get(cause, 0.0)
             for cause in tried
         }
         said: dict[tuple[int, Cause], float] = {
-            (number, cause): 0.0 for number, (causes, *_) in enumerate(failures) for cause in causes
+            (number, cause): 0.0
+            for number, (failure, _) in enumerate(failures)
+            for cause, _ in failure.causes
         }
         broken = {cause: _share(PRIOR) if len(cause) == 1 else PAIR_BROKEN for cause in tried}
         for _ in range(MOST_PASSES):
@@ -157,14 +198,14 @@ class FeasibilityBelief:
                 for cause in tried
             }
             new: dict[tuple[int, Cause], float] = {}
-            for number, (causes, weight, elsewhere) in enumerate(failures):
-                without = [_chance(odds[cause] - said[number, cause]) for cause in causes]
-                for place, cause in enumerate(causes):
-                    rest = math.prod(
-                        1 - (1 - FAILED_BEFORE) * chance for k, chance in enumerate(without) if k != place
-                    )
-                    ratio = (1 - FAILED_BEFORE) / (1 - (1 - BY_CHANCE) * rest)
-                    counts = weight * least.get(cause, 1.0) if elsewhere else weight
+            for number, (failure, elsewhere) in enumerate(failures):
+                without = [
+                    share * _chance(odds[cause] - said[number, cause]) for cause, share in failure.causes
+                ]
+                for place, (cause, share) in enumerate(failure.causes):
+                    rest = math.prod(1 - chance for k, chance in enumerate(without) if k != place)
+                    ratio = share / (1 - (1 - BY_CHANCE) * rest)
+                    counts = failure.counts * (least.get(cause, 1.0) if elsewhere else 1.0)
                     new[number, cause] = counts * max(0.0, math.log(ratio))
             moved = max((abs(new[key] - said[key]) for key in said), default=0.0)
             before, broken = broken, {cause: _chance(value) for cause, value in odds.items()}
@@ -173,6 +214,24 @@ class FeasibilityBelief:
             if moved < CLOSE:
                 break
         return broken
+
+
+def _tried(trials: Iterable[Trial]) -> Iterator[Tried]:
+    """What trials say of their candidates; nothing where the control did not run."""
+    for trial in trials:
+        if trial.failure_kind != CONTROL_FAILED:
+            yield Tried(trial.candidate, trial.outcome != Outcome.INFEASIBLE, trial.blames)
+
+
+def _named(causes: Sequence[Cause], levers: Collection[str]) -> tuple[tuple[Cause, float], ...]:
+    """Of these causes those that hold a setting of the levers that a failure is put down to, with the chance
+    that it is told so."""
+    found = []
+    for cause in causes:
+        of_them = [lever in levers for lever, _ in cause]
+        if any(of_them):
+            found.append((cause, (1 - FAILED_BEFORE) * (1.0 if all(of_them) else ONE_NAMED)))
+    return tuple(found)
 
 
 def _causes(settings: Mapping[str, Setting]) -> tuple[Cause, ...]:

@@ -55,6 +55,10 @@ class LeverView:
         lever_of = {knob.name: knob.lever for knob in space.knobs}
         return cls(lever_of, baseline, Resemblance.of(space, baseline))
 
+    def lever(self, knob: str) -> str:
+        """The lever of a knob, by its name where the space has it no more."""
+        return self.lever_of.get(knob, knob.partition(".")[0])
+
     def settings(self, configuration: Configuration) -> dict[str, Setting]:
         """For each lever that differs from the baseline, its differing knobs, less those that are noise.
         Empty for the baseline."""
@@ -89,8 +93,7 @@ class LeverView:
     def _differences(self, configuration: Configuration) -> dict[str, Setting]:
         found: dict[str, list[tuple[str, KnobValue | None]]] = {}
         for change in self.baseline.changes_to(configuration):
-            lever = self.lever_of.get(change.knob, change.knob.partition(".")[0])
-            found.setdefault(lever, []).append((change.knob, change.after))
+            found.setdefault(self.lever(change.knob), []).append((change.knob, change.after))
         return {lever: tuple(knobs) for lever, knobs in sorted(found.items())}
 
     def target(self, settings: Mapping[str, Setting]) -> Target:

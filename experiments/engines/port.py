@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from configs.limits import LOAD_LIMIT_S
 from experiments.measurement.evidence import Json
@@ -18,6 +18,11 @@ from experiments.space.configuration import Configuration
 
 DECODE_ITEM_PREFIX = "decode:"
 """Begins the name of a document that an engine scored once more, by its timed path instead of a prefill."""
+
+
+Blames: TypeAlias = Mapping[str, str | None]
+"""Knobs that a failure is about by the engine's own words, each with the value that the engine told to run
+behind the one it was asked for (`auto`); None where it told of none."""
 
 
 @dataclass(frozen=True)
@@ -190,14 +195,18 @@ class Infeasible(Exception):
     `kind` is a stable word for the feasibility model (`illegal`, `out_of_memory`, `unsupported`,
     `build_failed`, `crashed`, `timed_out`, `checkpoint`). Those of `DEVICE_FAULTS` say nothing of the
     configuration: the experiment is run again. `missing_bytes` is how much memory was missing at least, None
-    where that is not told.
+    where that is not told. `blames` are the knobs that the engine's own words put the failure down to; empty
+    where they tell of none.
     """
 
-    def __init__(self, kind: str, cause: str, missing_bytes: int | None = None) -> None:
+    def __init__(
+        self, kind: str, cause: str, missing_bytes: int | None = None, blames: Blames | None = None
+    ) -> None:
         super().__init__(cause)
         self.kind = kind
         self.cause = cause
         self.missing_bytes = missing_bytes
+        self.blames: Blames = {} if blames is None else blames
 
 
 class Launch(Protocol):
@@ -281,6 +290,8 @@ class Engine(Protocol):
     so many rows of input, leaves out formats that the model can't be stored in, and raises `Infeasible` where
     it can't time at all; it keeps to a limit of its own and ends all that it starts. What the limit cut off
     is `left` in what it gives, and of `known`, what it gave before (or None), only that is timed.
+    One whose versions know other values of its knobs may have `unknown_values(space, device)`: why the one
+    that would serve there does not know values of the space, by knob and value.
     An engine whose packages are in another environment may have `tool_versions(device)`, their versions by
     name; they go into the keys of what it evaluates.
     """

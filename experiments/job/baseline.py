@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from experiments.engines.port import DEVICE_FAULTS, Infeasible
+from experiments.job.blame import BLAMES, put_down
 from experiments.job.checkpoints import prepare_checkpoint
 from experiments.job.evaluation import evaluate_reference, record_reference
 from experiments.job.kernel_timing import time_kernels
@@ -28,6 +29,9 @@ from experiments.space.configuration import Configuration
 
 NAIVE_FAILED = "naive_failed"
 """In the detail of the static check or the sweep: why the engine's own default is no choice."""
+
+FAILED = "failed"
+"""In the same: each configuration that could not run (`configuration`, `kind`, `cause`, `blames`)."""
 
 
 def run_baseline(job: RunningJob, spec: BaselineJob) -> None:
@@ -69,7 +73,7 @@ def choose(
 
 def _check(job: RunningJob, spec: BaselineJob, told: StageTold) -> list[tuple[int, Configuration]]:
     feasible: list[tuple[int, Configuration]] = []
-    refused: list[Infeasible] = []
+    refused: list[tuple[Configuration, Infeasible]] = []
     naive_failed: dict[str, Json] = {} if spec.naive_refused is None else {NAIVE_FAILED: spec.naive_refused}
     for index, configuration in enumerate(map(Configuration.of, spec.sweep)):
         try:
@@ -78,27 +82,31 @@ def _check(job: RunningJob, spec: BaselineJob, told: StageTold) -> list[tuple[in
         except Infeasible as reason:
             if reason.kind in DEVICE_FAULTS:
                 raise
-            refused.append(reason)
-            if configuration == Configuration.of(spec.naive):
-                naive_failed = {NAIVE_FAILED: reason.cause}
+            refused.append((configuration, reason))
         told.advance()
-    told.detail = {**told.detail, "refused": [reason.cause for reason in refused], **naive_failed}
+    told.detail = {
+        **told.detail,
+        "refused": [reason.cause for _, reason in refused],
+        **naive_failed,
+        **_told_failures(spec, refused),
+    }
     if not feasible:
-        raise refused[0]
+        raise refused[0][1]
     return feasible
 
 
 def _sweep(job: RunningJob, spec: BaselineJob, wanted: Sequence[Wanted], told: StageTold) -> None:
-    dropped: list[ArmInfeasible] = []
+    dropped: list[tuple[Configuration, ArmInfeasible]] = []
     groups = [wanted] if _all_fit(spec, len(wanted)) else [[each] for each in wanted]
     try:
         for group in groups:
             _sweep_group(job, spec, group, told, dropped)
     finally:
-        causes: list[Json] = [each.reason.cause for each in dropped]
-        told.detail = {**told.detail, "dropped": causes}
+        causes: list[Json] = [each.reason.cause for _, each in dropped]
+        failures = [(configuration, each.reason) for configuration, each in dropped]
+        told.detail = {**told.detail, "dropped": causes, **_told_failures(spec, failures)}
     if len(dropped) == len(wanted):
-        raise dropped[0]
+        raise dropped[0][1]
 
 
 def _sweep_group(
@@ -106,20 +114,21 @@ def _sweep_group(
     spec: BaselineJob,
     wanted: Sequence[Wanted],
     told: StageTold,
-    dropped: list[ArmInfeasible],
+    dropped: list[tuple[Configuration, ArmInfeasible]],
 ) -> None:
     """Time launches that are up at once; what can't run is added to `dropped`."""
-    before = len(dropped)
     opened, failed = job.open(Stage.SWEEP, wanted)
-    dropped += failed
+    dropped += [(wanted[each.place].configuration, each) for each in failed]
     up = {launch.wanted.index: launch for launch in opened}
+    died: list[ArmInfeasible] = []
     try:
         for index in list(up):
-            _or_drop(up, index, dropped, lambda launch: launch.warm_up(spec.workload))
+            _or_drop(up, index, died, lambda launch: launch.warm_up(spec.workload))
         if up:
-            _round_robin(job, spec, up, spec.sweep_blocks, told, dropped)
+            _round_robin(job, spec, up, spec.sweep_blocks, told, died)
     finally:
-        told.detail = {**told.detail, **_naive_failed(spec, wanted, failed, dropped[before:])}
+        of_index = {each.index: each.configuration for each in wanted}
+        dropped += [(of_index[each.place], each) for each in died]
         close(opened)
 
 
@@ -127,20 +136,25 @@ def _all_fit(spec: BaselineJob, launches: int) -> bool:
     return spec.at_once is None or launches <= spec.at_once
 
 
-def _naive_failed(
-    spec: BaselineJob,
-    wanted: Sequence[Wanted],
-    failed: Sequence[ArmInfeasible],
-    dropped: Sequence[ArmInfeasible],
+def _told_failures(
+    spec: BaselineJob, failures: Sequence[tuple[Configuration, Infeasible]]
 ) -> dict[str, Json]:
-    """Why the engine's own default did not last through the sweep; empty where it did."""
+    """What could not run, as the detail of a stage; empty where all did. The engine's own default also by
+    its name."""
+    if not failures:
+        return {}
+    told: list[Json] = [
+        {
+            "configuration": dict(configuration),
+            "kind": reason.kind,
+            "cause": put_down(reason, configuration),
+            BLAMES: dict(reason.blames),
+        }
+        for configuration, reason in failures
+    ]
     naive = Configuration.of(spec.naive)
-    of_index = {each.index: each.configuration for each in wanted}
-    for each in dropped:  # what did not load is told by its place in the order, what died later by its index
-        asked = wanted[each.place].configuration if each in failed else of_index[each.place]
-        if asked == naive:
-            return {NAIVE_FAILED: each.reason.cause}
-    return {}
+    of_naive = [put_down(reason, each) for each, reason in failures if each == naive]
+    return {FAILED: told, **({NAIVE_FAILED: of_naive[0]} if of_naive else {})}
 
 
 def _measure_chosen(job: RunningJob, spec: BaselineJob, chosen: Configuration) -> None:

@@ -168,7 +168,7 @@ class Fold:
             case RecordKind.STOPPED:
                 self._stop_reason = line["reason"]
             case RecordKind.FAILURE:
-                self._failure = Failure(line["kind"], line["cause"])
+                self._failure = Failure(line["kind"], line["cause"], line.get("blames", {}))
             case RecordKind.ERROR:
                 self.error = line["text"]
             case RecordKind.END:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
 from configs.registry import Port, names, registered
 from experiments.engines.port import Engine
 from experiments.measurement.judging import Judge
 from experiments.measurement.plan import Workload
+from experiments.space.configuration import KnobValue
+from experiments.space.space import Space
 
 
 def load_engine(name: str) -> Engine:
@@ -35,6 +38,15 @@ def times_kernels(name: str) -> bool:
     """Whether an engine can time its kernels for packed weights without loading a model; False for one that
     is not registered here."""
     return name in names(Port.ENGINE) and hasattr(load_engine(name), "time_kernels")
+
+
+def unknown_values(name: str, space: Space, device: str) -> Mapping[tuple[str, KnobValue], str]:
+    """Why the version of an engine that would serve on the device does not know values of a space, by knob
+    and value; empty for one that does not say, or is not registered here."""
+    if name not in names(Port.ENGINE):
+        return {}
+    asked = getattr(load_engine(name), "unknown_values", None)
+    return {} if asked is None else cast(Mapping[tuple[str, KnobValue], str], asked(space, device))
 
 
 def load_judge(name: str) -> Judge:

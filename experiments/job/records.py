@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
-from experiments.engines.port import PartTime
+from experiments.engines.port import Blames, PartTime
 from experiments.job.journal import Fold, RecordKind
 from experiments.job.result import ArtifactRecord, HeldMemory, StageRecord
 from experiments.measurement.evidence import Arm, Json, Metric, Stage
@@ -141,9 +141,11 @@ class Records:
         self._append(RecordKind.STOPPED, reason=reason)
         self._say(f"stopped: {reason}")
 
-    def failure(self, kind: str, cause: str) -> None:
-        """A configuration can't run; kinds as in `Infeasible`, and `control` when it was the control."""
-        self._append(RecordKind.FAILURE, kind=kind, cause=cause)
+    def failure(self, kind: str, cause: str, blames: Blames | None = None) -> None:
+        """A configuration can't run; kinds and `blames` as in `Infeasible`, and `control` when it was the
+        control."""
+        told = {"blames": dict(blames)} if blames else {}
+        self._append(RecordKind.FAILURE, kind=kind, cause=cause, **told)
         self._say(f"infeasible ({kind}): {cause}")
 
     def error(self, text: str) -> None:

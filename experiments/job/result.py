@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from experiments.engines.port import PartTime
+from experiments.engines.port import Blames, PartTime
 from experiments.measurement.evidence import Arm, Json, LaunchRecord, Stage
 from experiments.space.configuration import KnobValue
 
@@ -51,10 +51,11 @@ class JobProgress:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a configuration could not run; kinds as in `engines.port.Infeasible`."""
+    """Why a configuration could not run; kinds and `blames` as in `engines.port.Infeasible`."""
 
     kind: str
     cause: str
+    blames: Blames = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from configs.errors import AutoinferError
 from experiments.engines.port import Engine, Infeasible
 from experiments.job.aa import run_aa
 from experiments.job.baseline import run_baseline
+from experiments.job.blame import put_down
 from experiments.job.comparison import run_test
 from experiments.job.context import JobContext, Material
 from experiments.job.device_guard import RETURN_LIMIT_S, DeviceGuard
@@ -19,6 +20,7 @@ from experiments.job.result import JobResult
 from experiments.job.seal import broken_seal, other_judge, other_texts
 from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob
 from experiments.measurement.judging import Judge
+from experiments.space.configuration import Configuration
 
 
 def run_job(
@@ -53,9 +55,9 @@ def run_job(
             _check_seal(spec, judge, context.material)
             run_test(job, spec, judge)
     except ArmInfeasible as failed:
-        records.failure(failed.reason.kind, failed.reason.cause)
+        _record(records, spec, failed.reason)
     except Infeasible as reason:
-        records.failure(reason.kind, reason.cause)
+        _record(records, spec, reason)
     except AutoinferError as error:
         records.error(str(error))
         raise
@@ -83,6 +85,13 @@ def _telling_memory(
         on_stuck(reason)
 
     return stuck
+
+
+def _record(records: Records, spec: AnyJob, reason: Infeasible) -> None:
+    """Record why the job's configuration can't run; of a test that is its candidate, or, told as such, its
+    control."""
+    cause = put_down(reason, Configuration.of(spec.candidate)) if isinstance(spec, TestJob) else reason.cause
+    records.failure(reason.kind, cause, reason.blames)
 
 
 def _check_seal(spec: TestJob, judge: Judge, material: Material) -> None:

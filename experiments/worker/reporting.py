@@ -21,6 +21,7 @@ from db.models.base import JsonObject
 from db.session import Database
 from db.states import ExperimentState, JobState, WorkerState
 from experiments.engines.port import DEVICE_FAULTS, DEVICE_LOST
+from experiments.job.blame import BLAMES
 from experiments.job.comparison import CONTROL_FAILED
 from experiments.job.result import ArtifactRecord, JobProgress, JobResult
 from experiments.job.spec import AnyJob
@@ -168,7 +169,7 @@ class Reporter:
                     .values(
                         state=ExperimentState.FAILED if failed else ExperimentState.DONE,
                         stage=None,
-                        progress={"stop_reason": result.stop_reason},
+                        progress=_ended(result),
                         failure_kind=failure.kind if failure else None,
                         failure=failure.cause if failure else None,
                         finished_at=now(),
@@ -277,6 +278,13 @@ def _stored(progress: JobProgress) -> JsonObject:
     """How an experiment keeps where it is; `arm` only where one alone is worked on."""
     told: JsonObject = {"done": progress.done, "planned": progress.planned, "text": progress.text}
     return told if progress.arm is None else {**told, "arm": progress.arm.value}
+
+
+def _ended(result: JobResult) -> JsonObject:
+    """What an experiment keeps of how it ended; `blames` only where the engine's words put a failure down to
+    something."""
+    blames = {} if result.failure is None else result.failure.blames
+    return {"stop_reason": result.stop_reason, **({BLAMES: dict(blames)} if blames else {})}
 
 
 def _built(artifact: ArtifactRecord) -> str:

@@ -32,6 +32,7 @@ from experiments.engines.serve_command import ServeCommand
 from experiments.engines.vllm.device_check import check_device
 from experiments.engines.vllm.environment import PACKAGES, needed_environment, untried
 from experiments.engines.vllm.kernel_timer import KernelTimer, Order
+from experiments.engines.vllm.known_values import known_values
 from experiments.engines.vllm.launch import VllmLaunch
 from experiments.engines.vllm.order import (
     EAGER,
@@ -47,7 +48,8 @@ from experiments.engines.vllm.would_fit import Place, with_what_would_fit
 from experiments.other_python import package_versions
 from experiments.shapes.folder import Shape, shape_files, shape_in
 from experiments.shapes.stored_as import StoredAs, quantization_of
-from experiments.space.configuration import Configuration
+from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.space import Space
 from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice, identify
 
 REQUEST_LIMIT_S = 300.0
@@ -118,7 +120,12 @@ class VllmEngine:
                 "make it larger.",
             )
         found = needed_environment(device)
-        told = [untried(found)]
+        known = known_values(found)
+        for knob, value in configuration.items():
+            why = known.why_not(knob, value)
+            if why is not None:
+                raise Infeasible("unsupported", why)
+        told = [untried(found), known.unread]
         if device != "cpu":
             doubt = check_device(
                 configuration,
@@ -131,6 +138,14 @@ class VllmEngine:
             )
             told.append(doubt)
         return " ".join(filter(None, told)) or None
+
+    def unknown_values(self, space: Space, device: str) -> Mapping[tuple[str, KnobValue], str]:
+        """Why the vLLM that would serve on the device does not know values of a space, by knob and value;
+        empty where there is none, or it could not be asked."""
+        try:
+            return known_values(needed_environment(device)).unknown(space)
+        except Infeasible:
+            return {}
 
     def plain(self, configuration: Configuration) -> Configuration:
         """The same without compilation and graphs, which take most of a load, and without drafting, which

@@ -2,7 +2,7 @@
 
 vLLM tells the cause of a failed load in its log alone: what its client raises says "see above". So the
 causes that a user can do something about are looked for in the log first, and else the last error that
-it names.
+it names. Which knobs a failure is about, `blame` reads from the same words.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST, Infeasible
+from experiments.engines.vllm.blame import blamed_by
 
 ENGINE_DIED = "vLLM's engine process ended"
 """How the driver begins the sentence that the engine's own process is no more."""
@@ -102,7 +103,7 @@ def failure_of(log: str, told: str) -> Infeasible:
     untelling = any(word in told for word in _UNTELLING)
     cause = _sentence(named[-1] if named and untelling else _VALIDATION_NOISE.sub("", told))
     kind = "illegal" if "alidationError" in cause or "ValueError" in cause else "crashed"
-    return Infeasible(kind, f"vLLM did not load it: {cause}")
+    return Infeasible(kind, f"vLLM did not load it: {cause}", blames=blamed_by(cause, log))
 
 
 def death_of(log: str, told: str) -> Infeasible:
@@ -125,7 +126,11 @@ def death_of(log: str, told: str) -> Infeasible:
     if named and device is None and native is None:
         cause = named[-1]
     cause = cause.removeprefix(f"{ENGINE_DIED}: ")
-    return Infeasible("crashed", f"vLLM's engine process ended while it served{how}: {_sentence(cause)}")
+    return Infeasible(
+        "crashed",
+        f"vLLM's engine process ended while it served{how}: {_sentence(cause)}",
+        blames=blamed_by(cause, log),
+    )
 
 
 def missing_bytes(text: str) -> int | None:
@@ -143,7 +148,8 @@ def _no_kernel(told: str, text: str) -> Infeasible:
     """No kernel serves this; vLLM tells why each of them does not on lines of their own."""
     reasons = dict.fromkeys(_sentence(each) for each in _KERNEL_REASON.findall(text))
     told = f"{told.partition(' Reasons:')[0].rstrip('.')}: {' '.join(reasons)}" if reasons else told
-    return Infeasible("unsupported", f"vLLM has no kernel for this here: {_sentence(told)}")
+    cause = f"vLLM has no kernel for this here: {_sentence(told)}"
+    return Infeasible("unsupported", cause, blames=blamed_by(cause, text))
 
 
 def _telling(text: str) -> list[str]:

@@ -12,16 +12,19 @@ from agent.campaign.measured import read_measured, scaled
 from agent.campaign.outcome import campaign_outcome
 from agent.campaign.reading_facts import read_facts
 from agent.ground.legal import legal_here
+from agent.surrogate.feasibility import FAILED_BEFORE, Tried
 from cli.telling import naive_words
 from db import events
 from db.event_kinds import EventKind
 from db.models import Experiment, Finding
 from db.session import Database
 from db.states import FindingStatus
+from experiments.job.baseline import NAIVE_FAILED
+from experiments.job.result import StageRecord
 from experiments.measurement.evidence import Arm, Metric, Stage
 from experiments.space.configuration import Configuration
 from experiments.space.space import Space
-from tests.simulated.by_hand import launch, measure_sweep
+from tests.simulated.by_hand import BEGAN, launch, measure_sweep
 from tests.simulated.campaign import drive, start
 
 NAIVE_MS, BEST_MS = 5.0, 4.5
@@ -34,6 +37,11 @@ name: simulated
 knobs:
   - {name: simulated.tpot_ms, lever: kernel, values: [10.0], default: 10.0, help: The answer.}
   - {name: simulated.fails, lever: luck, values: [generate, never], default: generate, help: Where it dies.}
+"""
+
+
+BLAMED = """\
+  - {name: simulated.blames, lever: words, values: [simulated.fails], default: simulated.fails, help: Of it.}
 """
 
 
@@ -125,6 +133,42 @@ def test_a_default_that_dies_at_its_first_request_leaves_the_baseline_to_what_ru
     assert "The simulated process ended" in cause
     assert f"the naive default did not last through the sweep: {cause.rstrip('.')}" in told.text
     assert naive_words(outcome["naive"], outcome["baseline"]) == f"did not run: {cause}"
+
+
+def test_what_failed_in_the_sweep_is_known_with_what_it_was_put_down_to(tmp_path: Path) -> None:
+    space_text = FAILING_DEFAULT + BLAMED
+    sweep = {"baseline.sweep": {"simulated.fails": ["generate", "never"]}, "proposers": ["rules"]}
+    database, campaign_id = start(tmp_path, space_text=space_text, **sweep)
+    drive(database, tmp_path, campaign_id)
+    with database.read() as session:
+        outcome = campaign_outcome(session, campaign_id)
+        facts = read_facts(session, campaign_id)
+        legal = legal_here(facts.spec, facts.checkpoint, facts.cores)
+        desk = Desk(facts, legal, read_measured(session, facts), ())
+    database.close()
+    naive = legal.space.configuration({})
+    assert facts.failed_in_sweep == (Tried(naive, ran=False, blames={"simulated.fails": None}),)
+    assert outcome["naive"]["failed"].endswith("; put down to simulated.fails=generate.")
+    assert desk.beliefs.p_feasible(naive) == FAILED_BEFORE
+    assert facts.baseline is not None
+    assert desk.beliefs.p_feasible(facts.baseline) > 0.9
+
+
+def test_a_sweep_from_before_failures_were_told_one_by_one_tells_of_the_naive_default(
+    campaign: tuple[Database, int],
+) -> None:
+    database, campaign_id = campaign
+    measure_sweep(
+        database,
+        campaign_id,
+        best_alone,
+        SLOWER_LATER_MS,
+        [StageRecord(Stage.SWEEP, BEGAN, 1.0, "done", {"dropped": ["It died."], NAIVE_FAILED: "It died."})],
+    )
+    with database.read() as session:
+        facts = read_facts(session, campaign_id)
+    assert facts.naive is not None
+    assert facts.failed_in_sweep == (Tried(facts.naive, ran=False),)
 
 
 def test_a_campaign_that_begins_elsewhere_measures_that_and_says_why_not_the_default(tmp_path: Path) -> None:

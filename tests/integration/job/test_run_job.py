@@ -194,6 +194,34 @@ def test_a_control_that_does_not_run_is_not_the_candidate_s_fault(run: Run):
     )
 
 
+def test_a_candidate_s_failure_is_told_with_the_setting_that_the_engine_puts_it_down_to(run: Run):
+    blamed = {"simulated.fails": "load", "simulated.blames": "simulated.fails"}
+    assert run(a_test_job(FASTER | blamed)).failure == Failure(
+        "crashed",
+        "The simulated process ended: simulated: no memory for the weights; "
+        "put down to simulated.fails=load.",
+        {"simulated.fails": None},
+    )
+    of_control = run(a_test_job(control=CONTROL | blamed)).failure
+    assert of_control is not None
+    assert (of_control.kind, of_control.blames) == ("control", {})
+    assert "put down" not in of_control.cause
+
+
+def test_what_the_sweep_drops_is_kept_with_its_configuration_and_its_cause(run: Run):
+    blamed = {**CONTROL, "simulated.fails": "generate", "simulated.blames": "simulated.fails"}
+    at_load = {**CONTROL, "simulated.fails": "load"}
+    result = run(a_baseline_job((blamed, CONTROL, at_load)))
+    (sweep,) = (each for each in result.stages if each.stage is Stage.SWEEP)
+    told = sweep.detail["failed"]
+    assert isinstance(told, list)
+    found = {
+        each["configuration"]["simulated.fails"]: each["blames"] for each in told if isinstance(each, dict)
+    }
+    assert found == {"generate": {"simulated.fails": None}, "load": {}}
+    assert len(told) == 2
+
+
 @pytest.mark.parametrize("hangs", ["generate", "score"])
 def test_a_stage_that_hangs_is_ended_at_its_limit(run: Run, hangs: str):
     stage = Stage.QUICK if hangs == "generate" else Stage.EVALUATE

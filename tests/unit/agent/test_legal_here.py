@@ -16,6 +16,9 @@ from configs.campaign import load_campaign
 from configs.models import load_model_profile
 from db.events import read
 from db.session import Database
+from experiments.engines.vllm import engine
+from experiments.engines.vllm.environment import VllmEnvironment
+from experiments.engines.vllm.known_values import KnownValues
 from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import Configuration
 from tests.simulated.campaign import CONFIG
@@ -50,6 +53,25 @@ def test_an_mtp_head_that_only_config_json_remembers_is_not_offered(tmp_path: Pa
     assert kept.why_not({"drafting.method": "mtp"}) is None
     assert kept.profile is not None
     assert kept.profile.mtp_layers == 1
+
+
+def test_a_value_that_the_engine_s_version_does_not_know_is_not_offered_and_the_reason_says_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = VllmEnvironment(tmp_path / "python", "9.9.0", for_cpu=True)
+    known = KnownValues("9.9.0", {"serving.kv_cache_dtype": ("auto", "fp8_e4m3")})
+    monkeypatch.setattr(engine, "needed_environment", lambda device: here)
+    monkeypatch.setattr(engine, "known_values", lambda found: known)
+    folder = checkpoint(tmp_path / "model", {"norm.weight": (4,)})
+    asked = {"serving.kv_cache_dtype": "fp8_e5m2"}
+    of_vllm = legal_here(load_campaign("default", {"space": "vllm", "engine": "vllm"}), folder, 2)
+    told = "vLLM 9.9.0 does not know serving.kv_cache_dtype=fp8_e5m2; it has auto, fp8_e4m3."
+    assert of_vllm.why_not(asked) == told
+    assert of_vllm.space.knob("serving.kv_cache_dtype").values == ("auto", "fp8_e4m3")
+    other = legal_here(load_campaign("default", {"space": "vllm", "engine": "reference"}), folder, 2)
+    assert other.why_not(asked) is None
+    rented = {"space": "vllm", "engine": "vllm", "target": "modal:H100!"}
+    assert legal_here(load_campaign("default", rented), folder, 2).why_not(asked) is None
 
 
 def test_a_head_that_is_not_there_is_not_counted_as_paid(tmp_path: Path) -> None:

@@ -1,0 +1,125 @@
+"""Which knobs a failure is about, by vLLM's own words. Each sentence is as vLLM 0.26 said it."""
+
+import pytest
+
+from experiments.engines.port import Blames
+from experiments.engines.vllm.blame import blamed_by
+from experiments.engines.vllm.failures import ENGINE_DIED, death_of, failure_of
+from experiments.space.loading import load_space
+
+CLIENT = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
+DIED = f"{ENGINE_DIED}: EngineCore encountered an issue. See stack trace above."
+ERROR = "(EngineCore pid=7) ERROR 11-22 22:27:14 [core.py:1512] "
+INFO = "(EngineCore pid=7) INFO 11-22 22:27:10 [qwen_gdn_linear_attn.py:150] "
+
+GDN = "serving.gdn_prefill_backend"
+MISSING = f"{ERROR}NotImplementedError: SM90 GDN prefill DSL kernel is unavailable.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "knobs"),
+    [
+        ("NotImplementedError: SM90 GDN prefill DSL kernel is unavailable.", {GDN}),
+        (
+            "ValueError: The dtype of q torch.float8_e4m3fn does not match the q_data_type "
+            "torch.float8_e5m2 specified in plan function.",
+            {"serving.kv_cache_dtype"},
+        ),
+        (
+            "ValueError: fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
+            {"serving.kv_cache_dtype", "serving.weight_dtype"},
+        ),
+        (
+            "RuntimeError: For FP16/BF16 input, output must have the same dtype as inputs. For FP8 input, "
+            "output must have dtype BF16.",
+            {"serving.kv_cache_dtype", "serving.dtype"},
+        ),
+        (
+            "ValidationError: 1 validation error for VllmConfig Assertion failed, Chunked prefill is "
+            "required for mamba cache mode 'align'.",
+            {"serving.chunked_prefill", "serving.prefix_caching"},
+        ),
+        (
+            "ValueError: --linear-backend=conch was requested but no 'conch' kernel exists for this layer "
+            "type.",
+            {"serving.linear_backend"},
+        ),
+        (
+            "ValueError: Currently, async scheduling is only supported with EAGLE/MTP kind of speculative "
+            "decoding",
+            {"serving.async_scheduling", "drafting.method"},
+        ),
+        (
+            "ValueError: CUDAGraphMode.FULL is not supported with FlashInfer backend (support: NEVER)",
+            {"serving.graph_mode"},
+        ),
+        ("KeyError: 'layers.9.mlp'", set()),
+        ("AssertionError: an assertion of something", set()),
+    ],
+)
+def test_a_failure_is_put_down_to_the_knobs_of_the_part_that_is_named(words: str, knobs: set[str]) -> None:
+    loading = failure_of(f"{ERROR}{words}\n", CLIENT)
+    serving = death_of(f"{ERROR}{words}\n", DIED)
+    assert set(loading.blames) == set(serving.blames) == knobs
+    assert set(loading.blames) <= {knob.name for knob in load_space("vllm").knobs}
+
+
+@pytest.mark.parametrize(
+    ("reason", "knobs"),
+    [
+        ("Group size (32) not supported by Conch", {"quantization.group_size"}),
+        ("Quant type (uint4) not supported by it", {"quantization.bits", "quantization.symmetric"}),
+        ("Zero points currently not supported by it", {"quantization.symmetric"}),
+        ("Exllama only supports float16 activations", {"serving.dtype"}),
+        ("Only for other machines", set()),
+    ],
+)
+def test_a_kernel_that_takes_no_such_weights_names_itself_and_what_it_does_not_take(
+    reason: str, knobs: set[str]
+) -> None:
+    told = (
+        f"{ERROR}ValueError: Failed to find a kernel that can implement the WNA16 linear layer. Reasons: \n"
+        f"(EngineCore pid=7)  ConchLinearKernel cannot implement due to: {reason}\n"
+    )
+    assert set(failure_of(told, CLIENT).blames) == {"serving.linear_backend", *knobs}
+
+
+@pytest.mark.parametrize(
+    ("log", "blames"),
+    [
+        (
+            f"{INFO}Using FlashInfer GDN prefill kernel (requested=auto, head_k_dim=128).\n",
+            {GDN: "flashinfer"},
+        ),
+        (f"{INFO}Using FlashInfer GDN prefill kernel (requested=flashinfer, head_k_dim=128).\n", {GDN: None}),
+        (f"{INFO}Using Triton/FLA GDN prefill kernel (requested=auto, head_k_dim=128).\n", {GDN: "triton"}),
+        ("", {GDN: None}),
+    ],
+)
+def test_what_ran_behind_the_engines_own_choice_is_known_where_its_log_tells_it(
+    log: str, blames: Blames
+) -> None:
+    assert death_of(f"{log}{MISSING}", DIED).blames == blames
+    assert failure_of(f"{log}{MISSING}", CLIENT).blames == blames
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB. GPU 0 has a total "
+        "capacity of 79.10 GiB of which 128.00 MiB is free.",
+        "ValueError: No available memory for the cache blocks. Try decreasing `max_model_len`",
+        "torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered",
+    ],
+)
+def test_a_full_memory_and_a_broken_device_are_put_down_to_no_knob(words: str) -> None:
+    assert failure_of(f"{ERROR}{words}\n", CLIENT).blames == {}
+
+
+def test_words_beside_the_error_blame_nothing() -> None:
+    log = (
+        f"{INFO}Using FlashInfer GDN prefill kernel (requested=auto, head_k_dim=128).\n"
+        f"{INFO}kv_cache_dtype=auto\n"
+    )
+    assert death_of(f"{log}{ERROR}KeyError: 'layers.9.mlp'\n", DIED).blames == {}
+    assert blamed_by("") == {}

@@ -1,0 +1,163 @@
+"""Which values a version of vLLM knows, from sources in its manner and from made dictionaries."""
+
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.engines import values_apart
+from experiments.engines.port import Infeasible
+from experiments.engines.vllm import engine as engine_module
+from experiments.engines.vllm.engine import VllmEngine
+from experiments.engines.vllm.environment import VllmEnvironment
+from experiments.engines.vllm.known_values import KnownValues, known_values, named_by_knob
+from experiments.engines.vllm.read_values import read_values
+from experiments.job.named import unknown_values
+from experiments.other_python import NoAnswer, answer_of
+from experiments.space.loading import load_space
+
+SPACE = load_space("vllm")
+KNOWN = KnownValues(
+    "9.9.0",
+    {
+        "serving.linear_backend": ("auto", "marlin", "triton", "newer"),
+        "serving.graph_mode": ("none", "piecewise", "full", "full_decode_only", "full_and_piecewise"),
+        "drafting.method": ("mtp", "ngram", "draft_model", "dflash"),
+        "serving.weight_dtype": ("awq", "fp8"),
+    },
+)
+
+SOURCES = {
+    "config/cache.py": 'import torch\nCacheDType = Literal["auto", "fp8"]\nOther: int = 1\n',
+    "config/speculative.py": (
+        'Heads = Literal["one_mtp", "mtp"]\n'
+        'Readers = Literal["eagle", Heads]\n'
+        'Method = Literal["ngram", Readers, Elsewhere]\n'
+        'Circle = Literal["a", Circle]\n'
+    ),
+    "config/compilation.py": (
+        "class Mode(enum.Enum):\n    NONE = 0\n    FULL_AND_MORE = (2, 1)\n    def of(self):\n        x = 1\n"
+    ),
+    "engine/arg_utils.py": (
+        'class Args:\n    a: int = 1\n    backend: Literal["one"] | Literal["two"] | None = None\n'
+    ),
+}
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    for name, text in SOURCES.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("config/cache.py:CacheDType", ["auto", "fp8"]),
+        ("config/speculative.py:Method", ["ngram", "eagle", "one_mtp", "mtp"]),
+        ("config/speculative.py:Circle", ["a"]),
+        ("config/compilation.py:Mode", ["none", "full_and_more"]),
+        ("engine/arg_utils.py:Args.backend", ["one", "two"]),
+    ],
+)
+def test_literals_their_aliases_enums_and_fields_are_read_from_sources(
+    package: Path, name: str, values: list[str]
+) -> None:
+    assert read_values(package, [name]) == {name: values}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "config/gone.py:CacheDType",
+        "config/cache.py:Gone",
+        "config/cache.py:Other",
+        "engine/arg_utils.py:Args.b",
+    ],
+)
+def test_what_a_version_does_not_have_is_left_out(package: Path, name: str) -> None:
+    assert read_values(package, [name]) == {}
+
+
+def test_a_value_that_this_version_does_not_know_is_told_with_what_it_has() -> None:
+    assert KNOWN.why_not("serving.linear_backend", "machete") == (
+        "vLLM 9.9.0 does not know serving.linear_backend=machete; it has auto, marlin, triton, newer."
+    )
+    unknown = KNOWN.unknown(SPACE)
+    assert {value for knob, value in unknown if knob == "serving.linear_backend"} == {
+        "conch",
+        "exllama",
+        "humming",
+        "machete",
+    }
+    assert {knob for knob, _ in unknown} == {"serving.linear_backend"}
+
+
+def test_what_is_no_name_of_vllm_s_and_what_could_not_be_read_is_held_against_nothing() -> None:
+    for knob, value in (
+        ("serving.linear_backend", "auto"),
+        ("serving.graph_mode", "eager"),
+        ("drafting.method", "none"),
+        ("serving.weight_dtype", "stored"),
+        ("serving.kv_cache_dtype", "anything"),
+        ("serving.max_sequences", 4),
+    ):
+        assert KNOWN.why_not(knob, value) is None
+    assert KnownValues("9.9.0", {}, "It did not answer.").unknown(SPACE) == {}
+
+
+def test_what_vllm_has_and_the_space_lacks_is_named_once() -> None:
+    assert KNOWN.beyond(SPACE) == {"serving.linear_backend": ("newer",)}
+    told = values_apart(KNOWN, SPACE)
+    assert len(told) == 5
+    assert told[-1].endswith("it has serving.linear_backend newer.")
+    assert values_apart(KnownValues("9.9.0", {}, "It did not answer."), SPACE) == ["It did not answer."]
+
+
+def test_names_of_one_model_s_head_are_those_of_mtp() -> None:
+    told = {"config/speculative.py:SpeculativeMethod": ["ngram", "some_model_mtp", "mtp"]}
+    assert named_by_knob(told) == {"drafting.method": ("ngram", "mtp")}
+
+
+def test_a_python_that_has_no_vllm_is_told_and_refuses_nothing() -> None:
+    found = known_values(VllmEnvironment(Path(sys.executable), "9.9.1", for_cpu=True))
+    assert found.values == {}
+    assert found.unread is not None
+    assert "Which values vLLM 9.9.1 knows could not be read" in found.unread
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo no json", "Expecting value"),
+        ("echo it broke >&2; exit 3", "it broke"),
+        ("exit 3", "code 3"),
+        ("sleep 30", "within 0.2 s"),
+    ],
+)
+def test_a_python_that_does_not_answer_is_told_in_a_clause(tmp_path: Path, script: str, words: str) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{script.replace('sleep', 'exec sleep')}\n")
+    python.chmod(python.stat().st_mode | stat.S_IXUSR)
+    with pytest.raises(NoAnswer, match=words):
+        answer_of(python, "anything", limit_s=0.2 if "sleep" in script else 10.0)
+
+
+def test_the_engine_tells_what_its_version_does_not_know_and_nothing_where_there_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = VllmEnvironment(Path(sys.executable), "9.9.0", for_cpu=True)
+    monkeypatch.setattr(engine_module, "needed_environment", lambda device: here)
+    monkeypatch.setattr(engine_module, "known_values", lambda found: KNOWN)
+    assert unknown_values("vllm", SPACE, "cpu") == KNOWN.unknown(SPACE)
+    assert unknown_values("reference", SPACE, "cpu") == {}
+
+    def none(device: str) -> VllmEnvironment:
+        raise Infeasible("unsupported", "vLLM is not installed.")
+
+    monkeypatch.setattr(engine_module, "needed_environment", none)
+    assert VllmEngine().unknown_values(SPACE, "cpu") == {}
