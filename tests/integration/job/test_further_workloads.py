@@ -106,7 +106,7 @@ def judged(run: Run, spec: TestJob, engine: SameLaunches | None = None) -> tuple
 def test_the_seal_the_evidence_and_the_verdict_are_the_same_with_and_without(
     run: Run, candidate: dict[str, float], more: dict[str, int]
 ) -> None:
-    asks = {"candidate": candidate, "judge_version": "10", **more}
+    asks = {"candidate": candidate, "judge_version": LaunchIntervalJudge.version, **more}
     run(a_baseline_job((CONTROL,)), engine=SameLaunches())  # the reference's scores are kept for both
     without, with_them = judged(run, a_test_with(**asks)), judged(run, a_test_with(WIDE, LONG, **asks))
     assert len(without[1]) > 2, "launches were judged"  # type: ignore[arg-type]
