@@ -22,7 +22,7 @@ from dashboard.report.html import as_html
 from dashboard.report.markdown import as_markdown
 from db.models import Campaign, Experiment, NoiseLaunch
 from db.states import Arm as StoredArm
-from db.states import VerdictOutcome
+from db.states import ExperimentKind, VerdictOutcome
 from experiments.job.result import JobResult, StageRecord
 from experiments.measurement.evidence import (
     ALL_REQUESTS,
@@ -40,6 +40,7 @@ from experiments.recording import load_launches, record_result
 from experiments.space.configuration import Configuration
 from knowledge.queries.experiment_detail import experiment_detail
 from knowledge.queries.further import LEAST_PAIRS, NOT_JUDGED, further_workloads, metric_view
+from knowledge.queries.now_run import steps_of
 from knowledge.report.gathering import report
 from tests.history.campaign_history import BASE, History
 from tests.simulated.specs import a_test_job
@@ -206,3 +207,10 @@ def test_whatever_else_is_read_of_an_experiment_is_as_without_them(history: Hist
         engine = str(campaign.spec["engine"])
         stored = stored_times(session, campaign.target, campaign.model_fingerprint, engine)
         assert (stored.test_s, stored.load_s) == (100.0, 1.5)
+
+
+def test_while_they_are_measured_no_step_of_the_test_is_being_done() -> None:
+    steps = {each.name: (each.done, each.now) for each in steps_of(ExperimentKind.TEST, {"quick"}, "further")}
+    assert steps["Check"] == steps["Quick look"] == (True, False)
+    assert not any(now for _, now in steps.values())
+    assert steps["Full"] == (False, False)
