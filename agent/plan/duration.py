@@ -307,7 +307,7 @@ def warm_seconds(workload: WorkloadSpec, request: Request) -> float:
 def further_seconds(further: Iterable[FurtherWorkload], workload: WorkloadSpec, request: Request) -> float:
     """Seconds of further workloads in a launch, by the times of a request of the campaign's own: a first
     token takes as long as its prompt is longer, prefills go one after the other, and requests that are under
-    way at once share every step."""
+    way at once share every step. The campaign's own warm-up comes last, once more."""
     seconds = 0.0
     for each in further:
         ttft_ms = request.ttft_ms * each.prompt_tokens / workload.prompt_tokens
@@ -316,7 +316,7 @@ def further_seconds(further: Iterable[FurtherWorkload], workload: WorkloadSpec, 
             rounds = math.ceil(requests / each.concurrency)
             steps_ms = rounds * request.tpot_ms * (each.new_tokens - 1)
             seconds += times * (requests * ttft_ms + steps_ms) / MS_PER_S
-    return seconds
+    return seconds + warm_seconds(workload, request) if seconds else 0.0
 
 
 def advice(found: Duration, budget_s: float) -> str | None:

@@ -8,7 +8,8 @@ blocks.
 
 A failure is none of the experiment's. It is told in the stage's detail, and its workload is asked of neither
 arm again in this experiment. A launch that does not answer the plan's own requests any more is ended; what
-needs one opens a fresh one, as it would where none was up.
+needs one opens a fresh one, as it would where none was up. One that does was asked for these last, as if for
+nothing else: what is scored in it runs as what was judged.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ class FurtherWorkloads:
                     launch.record(Stage.FURTHER)
                 for first in tuple(self._left):
                     self._measure(told, first, due)
+                for launch in due:
+                    self._keep_as_judged(launch)
         except (ArmInfeasible, Infeasible):
             close(due)
             return False
@@ -82,8 +85,7 @@ class FurtherWorkloads:
                 UNMEASURED: [*_unmeasured(told), _of_failure(launch, workload, cause)],
             }
             self._job.records.note(f"{workload.key} in the {failed.arm.value}, which is not judged: {cause}")
-            if not self._answers(launch):
-                close([launch])
+            self._keep_as_judged(launch)
 
     def _serve(
         self,
@@ -119,13 +121,15 @@ class FurtherWorkloads:
             )
             told.advance()
 
-    def _answers(self, launch: OpenLaunch) -> bool:
-        """Whether a launch still serves what it was judged by."""
+    def _keep_as_judged(self, launch: OpenLaunch) -> None:
+        """Ask a launch for the plan's own requests once more, and end it where it does not answer: what is
+        scored next runs as what was asked for last, such as over buffers of its length."""
+        if launch.closed:
+            return
         try:
             launch.warm_up(self._plan.workload)
         except ArmInfeasible:
-            return False
-        return True
+            close([launch])
 
 
 def _place(launch: OpenLaunch) -> tuple[Arm, int]:
