@@ -67,6 +67,7 @@ class Teller:
         plan, the prices of a rented target, and what is to be known before."""
         if self._quiet:
             return
+        from agent.plan.further import further_of
         from cli.sheets.plan import print_start
         from configs.quantities import format_duration
         from db.labels import Noun, format_label
@@ -91,6 +92,9 @@ class Teller:
             self._out.print(
                 f"quality tasks: {', '.join(spec.plan.workload.evaluation_tasks)}, answered {thinks}"
             )
+        if spec.further_workloads:
+            words = "; ".join(each.words for each in further_of(spec))
+            self._out.print(f"told beside each verdict and not judged: {words}")
         self._out.print(f"everything is kept in {database}", style="dim")
         if dashboard is not None:
             self._out.print(f"the dashboard is at {dashboard}")

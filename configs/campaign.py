@@ -48,6 +48,12 @@ USD_PER_HOUR = 4.0
 """What an hour is worth to the user where they do not say: about what a rented H100 costs for one (the
 packaged price lists), so that a second on a machine of that price counts as two of this one."""
 
+MOST_FURTHER = 8
+"""Further workloads of a campaign: every launch of a test is asked for all of them."""
+
+MOST_FURTHER_BLOCKS = 16
+"""Blocks of a further workload in a launch; each pair of launches adds as many, and they decide nothing."""
+
 CHECKPOINT, DUMMY = "checkpoint", "dummy"
 """Where weights come from: the model's checkpoint, or made up, which gives times alone (docs/shapes.md)."""
 
@@ -81,6 +87,31 @@ class WorkloadSpec(_Spec):
     def _tasks_can_be_read(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
         asked_tasks(value or ())
         return value
+
+
+class FurtherWorkloadSpec(_Spec):
+    """A workload that is measured beside the plan's own, in launches that are up anyway, and told beside the
+    verdict. What it leaves out is as in `plan.workload`; `blocks` are measured of it an arm and launch
+    pair."""
+
+    concurrency: int | None = Field(default=None, ge=1)
+    prompt_tokens: int | None = Field(default=None, ge=1)
+    new_tokens: int | None = Field(default=None, ge=2)
+    prompts_per_block: int | None = Field(default=None, ge=1)
+    warmup_requests: int | None = Field(default=None, ge=1)
+    blocks: int = Field(default=1, ge=1, le=MOST_FURTHER_BLOCKS)
+
+    def beside(self, workload: WorkloadSpec) -> FurtherWorkloadSpec:
+        """The same with nothing left out."""
+        given = self.model_dump(exclude_none=True)
+        return FurtherWorkloadSpec.model_validate(
+            {name: getattr(workload, name) for name in type(self).model_fields if name != "blocks"} | given
+        )
+
+    @property
+    def asks(self) -> tuple[int | None, int | None, int | None]:
+        """What tells it from others: requests at once, tokens in and tokens out."""
+        return self.concurrency, self.prompt_tokens, self.new_tokens
 
 
 class MarginsSpec(_Spec):
@@ -187,8 +218,16 @@ class CampaignSpec(_Spec):
     target's memory has no room for two."""
     baseline: BaselineSpec
     plan: PlanSpec
+    further_workloads: tuple[FurtherWorkloadSpec, ...] = Field(default=(), max_length=MOST_FURTHER)
+    """Workloads that each launch of a test is asked for besides, once what is judged is over. They are told
+    beside the verdict and no part of it."""
     questions: tuple[Question, ...] = ()
     """Contrasts to settle first, in their order."""
+
+    @property
+    def further(self) -> tuple[FurtherWorkloadSpec, ...]:
+        """Its further workloads, each with nothing left out."""
+        return tuple(each.beside(self.plan.workload) for each in self.further_workloads)
 
     @property
     def latency_only(self) -> bool:
@@ -234,6 +273,18 @@ class CampaignSpec(_Spec):
             raise ValueError(
                 f"the question {scored.id} is on {scored.metric}, and made-up weights have times alone"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _further_workloads_differ(self) -> Self:
+        seen = {FurtherWorkloadSpec().beside(self.plan.workload).asks: "plan.workload"}
+        for number, each in enumerate(self.further):
+            same = seen.setdefault(each.asks, f"further_workloads.{number}")
+            if same != f"further_workloads.{number}":
+                raise ValueError(
+                    f"further_workloads.{number} asks for {each.concurrency} at once of "
+                    f"{each.prompt_tokens} + {each.new_tokens} tokens, as {same} does"
+                )
         return self
 
     @field_validator("questions")

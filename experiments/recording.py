@@ -75,9 +75,9 @@ def record_result(session: Session, experiment_id: int, attempt: int, spec: AnyJ
     }
     ids = {
         digest: put_configuration(session, digest, dict(points[digest]))
-        for digest in sorted({launch.configuration_digest for launch in result.launches})
+        for digest in sorted({each.configuration_digest for each in (*result.launches, *result.further)})
     }
-    for launch in result.launches:
+    for launch in (*result.launches, *result.further):
         _record_launch(session, experiment_id, attempt, ids[launch.configuration_digest], launch)
     for number, stage in enumerate(result.stages):
         _record_stage(session, experiment_id, attempt, stage, _outcome_detail(result, number))
@@ -140,12 +140,13 @@ def load_test_spec(session: Session, experiment_id: int) -> TestJob:
 
 
 def load_launches(session: Session, experiment_id: int) -> tuple[LaunchRecord, ...]:
-    """Return the launches of an experiment with their samples, in the order they were opened."""
+    """Return the launches of an experiment with their samples, in the order they were opened; without what
+    was measured in them of further workloads."""
     rows = session.execute(
         select(Launch, Configuration.digest, Environment.data)
         .join(Configuration, Configuration.id == Launch.configuration_id)
         .join(Environment, Environment.digest == Launch.environment_digest)
-        .where(Launch.experiment_id == experiment_id)
+        .where(Launch.experiment_id == experiment_id, Launch.stage != Stage.FURTHER.value)
         .order_by(Launch.id)
     ).all()
     return tuple(

@@ -11,6 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
+from agent.campaign.judged_time import JUDGED_S
 from agent.campaign.settling import settled
 from agent.proposers.port import Trial
 from agent.surrogate.carried import Carried, workload_distance
@@ -99,7 +100,7 @@ def _measured(
             Campaign.baseline_configuration_id.label("baseline"),
             Experiment.id.label("experiment"),
             Experiment.failure_kind,
-            Experiment.wall_s,
+            JUDGED_S,
             Verdict.id.label("verdict"),
             Verdict.outcome,
             Verdict.effect_log,
@@ -147,7 +148,7 @@ def _measured(
             effect_se_log=row.effect_se_log,
             bits_ratio_log=bits,
             task_points=tasks,
-            cost_s=row.wall_s or 0.0,
+            cost_s=row.judged_s or 0.0,
             failure_kind=row.failure_kind,
             acceptance_length=row.acceptance_length,
             metric=Metric(spec.plan.metric),

@@ -18,7 +18,8 @@ from agent.campaign.steered import disputed_next, settling, used_by, used_up
 from agent.ground.legal import Legal
 from agent.ground.shape import refused_on_a_shape
 from agent.ground.sweep import swept
-from agent.plan.duration import Request, test_seconds
+from agent.plan.duration import Request, further_seconds, test_seconds
+from agent.plan.further import further_of
 from agent.proposers.dispute import PROPOSER as DISPUTE
 from agent.proposers.port import CampaignView
 from agent.proposers.pruning_rule import losing
@@ -288,6 +289,7 @@ class Desk:
                 request,
                 in_turn=self.facts.in_turn,
                 compiles_s=each,
+                further_s=further_seconds(further_of(spec), spec.plan.workload, request),
             )[1]
             for each in set(compiled_s)
         }

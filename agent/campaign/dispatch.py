@@ -11,6 +11,7 @@ from agent.campaign.facts import Facts, Queued
 from agent.discovery.stream import next_test
 from agent.ground.sweep import swept
 from agent.ground.timed_kernels import timed_kernels
+from agent.plan.further import further_of
 from agent.plan.length import length_of, length_told
 from configs.targets import device_there
 from db import events, queue
@@ -199,7 +200,8 @@ def enqueue_test(
     within_s: float | None = None,
 ) -> int:
     """Write an experiment that compares two configurations under a frozen plan, and its job, on one device:
-    the campaign's first if none is given. `within_s` ends its measurements after so many seconds.
+    the campaign's first if none is given. `within_s` ends its measurements after so many seconds; then no
+    further workloads are measured, which would take of them.
 
     Quality is compared with the campaign's baseline, so that small losses don't add up over a chain of
     changes. A claim on quality itself is compared with its own control, and so is a question of the campaign
@@ -254,6 +256,7 @@ def enqueue_test(
         reproduces_experiment_id=reproduces_experiment_id,
         target=facts.target_key if elsewhere else None,
         within_s=within_s,
+        further=further_of(facts.spec) if within_s is None else (),
     )
     job = sealed(unsealed)
     experiment.preregistration_digest = job.preregistration_digest

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from agent.ground.sweep import swept
+from agent.plan.further import further_of
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
 from configs.registry import Port, check_registered, registered
@@ -42,11 +43,17 @@ def check_names(spec: CampaignSpec, space: Space, where: str) -> None:
 def engine_of(spec: CampaignSpec, where: str) -> Engine:
     """The campaign's engine; raises `UsageError` when it can't be loaded or serves fewer requests at once."""
     engine = cast(Engine, registered(Port.ENGINE, spec.engine)())
-    asked = spec.plan.workload.concurrency
+    asked_at = [("plan.workload", spec.plan.workload.concurrency)]
+    asked_at += [(f"further_workloads.{at}", each.concurrency) for at, each in enumerate(further_of(spec))]
+    for field, asked in asked_at:
+        _check_concurrency(spec, engine, f"{where}: {field}.concurrency", asked)
+    return engine
+
+
+def _check_concurrency(spec: CampaignSpec, engine: Engine, field: str, asked: int) -> None:
     if asked > engine.max_concurrency:
         raise UsageError(
-            f"{where}: plan.workload.concurrency is {asked}, and the engine {spec.engine} serves at most "
+            f"{field} is {asked}, and the engine {spec.engine} serves at most "
             f"{engine.max_concurrency} at once.",
             f"Set it to {engine.max_concurrency}.",
         )
-    return engine

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from agent.campaign.judged_time import JUDGED_S
 from agent.proposers.port import Trial
 from configs.targets import is_rented
 from db import money
@@ -136,7 +137,7 @@ def _ran(
 ) -> list[tuple[int, Trial]]:
     """The tests that were confirmed on a device, oldest first, each with the first test's experiment."""
     query = (
-        select(Experiment, Verdict)
+        select(Experiment, Verdict, JUDGED_S)
         .join(Verdict, Verdict.experiment_id == Experiment.id)
         .join(Job, Job.experiment_id == Experiment.id)
         .where(
@@ -154,11 +155,11 @@ def _ran(
                 experiment_id=fresh.id,
                 outcome=Outcome(verdict.outcome.value),
                 effect_log=verdict.effect_log,
-                cost_s=fresh.wall_s or 0.0,
+                cost_s=took_s or 0.0,
                 failure_kind=fresh.failure_kind,
             ),
         )
-        for fresh, verdict in session.execute(query)
+        for fresh, verdict, took_s in session.execute(query)
         if (first := known.get(fresh.reproduces_experiment_id or 0)) is not None
     ]
 

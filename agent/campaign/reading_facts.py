@@ -17,6 +17,7 @@ from agent.campaign.carried import carried_trials
 from agent.campaign.carried_best import read_carried_bests
 from agent.campaign.facts import Facts, Queued
 from agent.campaign.failed_in_sweep import failed_in_sweep
+from agent.campaign.judged_time import JUDGED_S
 from agent.campaign.other_targets import confirmed_before, read_targets
 from agent.campaign.paid import usd_per_s
 from agent.campaign.profiles import candidate_profiles
@@ -65,7 +66,7 @@ _OF_EXPERIMENT = (
     Experiment.kind,
     Experiment.state,
     Experiment.hypothesis_id,
-    Experiment.wall_s,
+    JUDGED_S,
     Experiment.failure_kind,
 )
 _OF_VERDICT = (
@@ -278,7 +279,7 @@ def _trial(
         effect_se_log=details.get("effect_se_log"),
         bits_ratio_log=None if bits is None else math.log1p(bits["difference"]),
         task_points=None if tasks is None else -tasks["difference"],
-        cost_s=experiment.wall_s or 0.0,
+        cost_s=experiment.judged_s or 0.0,
         failure_kind=experiment.failure_kind,
         acceptance_length=verdict.judge.get(STEP_LENGTH),
         metric=Metric(hypothesis.metric),

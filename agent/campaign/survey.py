@@ -24,6 +24,7 @@ from agent.ground.target import (
 )
 from agent.plan.at_once import IN_TURN, launches_at_once
 from agent.plan.card import card_of, limited
+from agent.plan.further import further_of, unserved_further
 from agent.plan.ground import Ground
 from agent.plan.legal_planned import planned_legal
 from agent.plan.model import find_model, model_at
@@ -60,11 +61,11 @@ def survey(
 
     A model of the hub is fetched when everything else is there; without weights its shape is written below
     the folder `shapes` (the data's own if not given). `without_missing` leaves out devices that are not there
-    any more, as long as one is. Raises `AutoinferError` with what to do when
-    something is missing, and `UsageError` that names `where`, which is the campaign's file, for a name that
-    nothing is registered under, a swept knob or a question that its space does not have, more requests at
-    once than its engine serves, a parameter budget that can't be met, a drafter that is none or does not
-    fit the model, and a quality task that can't be asked here.
+    any more, as long as one is. Raises `AutoinferError` with what to do when something is missing, and
+    `UsageError` that names `where`, which is the campaign's file, for a name that nothing is registered
+    under, a swept knob or a question that its space does not have, more requests at once than its engine
+    serves, a further workload that what it begins from does not, a parameter budget that can't be met, a
+    drafter that is none or does not fit the model, and a quality task that can't be asked here.
     """
     check_dollars(spec)
     target = find_target(spec.target, without_missing=without_missing)
@@ -110,6 +111,10 @@ def survey(
 
     start = first_served(start, lambda each: _why_not(checked, each))
     at_once = checked(start)
+    for number, _, why in unserved_further(spec, model, card, start.configuration, at_once):
+        raise _refused_further(where, number, why)
+    if target.place is None:
+        _check_further(spec, engine_for(engine, at_once), start.configuration, place, context, where)
     note = " ".join(filter(None, (found.note, of_drafter))) or None
     if target.place is not None:
         note = " ".join(each for each in (note, ENGINE_IS_THERE) if each)
@@ -141,6 +146,42 @@ def _check_before_fetching(spec: CampaignSpec, target: Target) -> None:
     legal = planned_legal(spec, model, card, target.cpu.cores)
     context = Workload.model_validate(spec.plan.workload.model_dump()).context_tokens
     check_start(spec, card, start_on(spec, model, card, legal, context))
+
+
+def _check_further(
+    spec: CampaignSpec,
+    engine: Engine,
+    begun: Configuration,
+    served: tuple[Path, str],
+    context_tokens: int,
+    where: str,
+) -> None:
+    """Raise `UsageError` for a further workload whose sequences the engine itself refuses in what the
+    campaign begins from, where it does not refuse those of `context_tokens`, the plan's own."""
+    further = further_of(spec)
+    if not further or _infeasible(engine, begun, served, context_tokens) is not None:
+        return
+    for number, each in enumerate(further):
+        cause = _infeasible(engine, begun, served, each.context_tokens)
+        if cause is not None:
+            raise _refused_further(where, number, cause)
+
+
+def _infeasible(
+    engine: Engine, begun: Configuration, served: tuple[Path, str], context_tokens: int
+) -> str | None:
+    try:
+        engine.check(begun, *served, context_tokens)
+    except Infeasible as reason:
+        return reason.cause
+    return None
+
+
+def _refused_further(where: str, number: int, why: str) -> UsageError:
+    return UsageError(
+        f"{where}: further_workloads.{number} can't be measured in what the campaign begins from: {why}",
+        "Make it smaller or take it out; or begin from what serves it: --baseline KNOB=VALUE",
+    )
 
 
 def _why_not(checked: Callable[[Start], object], start: Start) -> str | None:

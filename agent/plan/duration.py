@@ -8,7 +8,7 @@ shape and the hardware's listed rates, with what was measured elsewhere. Which i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from agent.plan.length import ARMS, affordable_pairs
@@ -20,6 +20,7 @@ from configs.quality_tasks import ANSWER_TOKENS, asked_tasks
 from configs.quantities import format_duration
 from configs.weight_formats import BFLOAT16, FLOAT32
 from experiments.job.named import times_kernels
+from experiments.measurement.plan import FurtherWorkload
 
 MS_PER_S = 1e3
 S_PER_H = 3600
@@ -178,6 +179,7 @@ def duration(
     first_load_more_s: float = 0.0,
     kernels_s: float = 0.0,
     compiles_s: float = 0.0,
+    further: Iterable[FurtherWorkload] = (),
 ) -> Duration:
     """Time to the first verdict: the baseline of `sweep` configurations and `noise` (launches, blocks), and a
     test under `plan` that ends with its first look, or goes to its end.
@@ -185,14 +187,18 @@ def duration(
     `in_turn`: one launch is up at a time. `together`: as many load at once as are asked for, so that the
     launches of a sweep, or for noise, take the time of one load; else loads are added up, which is the most.
     The first load of all takes `first_load_more_s` more, where no load was measured here; `kernels_s` are
-    those of timing kernels alone before it, at most, `compiles_s` as in `test_seconds`.
+    those of timing kernels alone before it, at most, `compiles_s` as in `test_seconds`. `further` workloads
+    are measured in every launch of the test.
     """
     load_s, load_basis = known_load(load, stored)
     told = known_request(request, stored)
     baseline_s = baseline_seconds(plan.workload, sweep, sweep_blocks, noise, load_s, told, together=together)
     first_s = first_load_more_s if stored.load_s is None else 0.0
     baseline_s += first_s + kernels_s
-    quick_s, most_s = test_seconds(plan, budget_s, load_s, told, in_turn=in_turn, compiles_s=compiles_s)
+    further_s = further_seconds(further, plan.workload, told)
+    quick_s, most_s = test_seconds(
+        plan, budget_s, load_s, told, in_turn=in_turn, compiles_s=compiles_s, further_s=further_s
+    )
     each_s = told.seconds(plan.workload.new_tokens)
     basis = [f"a load of {load_s:.0f} s ({load_basis})", f"a request of {each_s:.1f} s ({told.basis})"]
     if first_s:
@@ -203,12 +209,15 @@ def duration(
         basis.append(
             f"{compiles_s:.0f} s more a pair for what kernels compile, as they did when timed alone here"
         )
+    if further_s:
+        basis.append(f"{further_s:.0f} s more in each launch of a test for further workloads")
     if stored.baseline_s is not None:
         baseline_s = stored.baseline_s + kernels_s
         basis.append(f"a baseline of {stored.baseline_s:.0f} s ({stored.baselines} measured here)")
     if stored.test_s is not None:
-        quick_s = min(quick_s, stored.test_s)
-        most_s = max(most_s, stored.test_s)
+        test_s = stored.test_s + ARMS * further_s  # of one pair at least
+        quick_s = min(quick_s, test_s)
+        most_s = max(most_s, test_s)
         basis.append(f"a test of {stored.test_s:.0f} s ({stored.tests} measured here)")
     return Duration(baseline_s, quick_s, most_s, tuple(basis))
 
@@ -255,22 +264,25 @@ def test_seconds(
     *,
     in_turn: bool,
     compiles_s: float,
+    further_s: float,
 ) -> tuple[float, float]:
     """Seconds of a test that ends with its first look, and of one of which all that is planned is measured,
     without builds; `in_turn`: one launch is up at a time.
 
     `compiles_s` are those by which the loads of a pair take longer than `load_s`, which is the baseline's,
-    because kernels are compiled in them; how many pairs the budget pays for goes by the baseline's loads, as
-    it does when a test is sealed.
+    because kernels are compiled in them, `further_s` those of further workloads in a launch; how many pairs
+    the budget pays for goes by the baseline's loads and the plan's own blocks, as it does when a test is
+    sealed.
     """
     quick_s = pair_seconds_of(plan, plan.quick_blocks, load_s, request, in_turn=in_turn)
     pair_s = pair_seconds_of(plan, plan.full_blocks, load_s, request, in_turn=in_turn)
     each_s = block_seconds(plan.workload, request)
     pairs = affordable_pairs(plan.full_pairs, budget_s, ARMS * (load_s + plan.full_blocks * each_s))
     scoring_s = load_s + _scoring_s(plan.workload, request)
-    further = pairs + plan.validation_pairs
-    quick_s += compiles_s
-    return quick_s, quick_s + further * (pair_s + compiles_s) + scoring_s + compiles_s
+    more = pairs + plan.validation_pairs
+    besides_s = compiles_s + ARMS * further_s
+    quick_s += besides_s
+    return quick_s, quick_s + more * (pair_s + besides_s) + scoring_s + compiles_s
 
 
 def pair_seconds_of(
@@ -291,6 +303,21 @@ def block_seconds(workload: WorkloadSpec, request: Request) -> float:
 def warm_seconds(workload: WorkloadSpec, request: Request) -> float:
     """Seconds of the warm-up of a launch."""
     return _rounds(workload.warmup_requests, workload) * request.seconds(workload.new_tokens)
+
+
+def further_seconds(further: Iterable[FurtherWorkload], workload: WorkloadSpec, request: Request) -> float:
+    """Seconds of further workloads in a launch, by the times of a request of the campaign's own: a first
+    token takes as long as its prompt is longer, prefills go one after the other, and requests that are under
+    way at once share every step. The campaign's own warm-up comes last, once more."""
+    seconds = 0.0
+    for each in further:
+        ttft_ms = request.ttft_ms * each.prompt_tokens / workload.prompt_tokens
+        asked = each.workload
+        for requests, times in ((asked.requests_before, 1), (asked.requests_per_block, each.blocks)):
+            rounds = math.ceil(requests / each.concurrency)
+            steps_ms = rounds * request.tpot_ms * (each.new_tokens - 1)
+            seconds += times * (requests * ttft_ms + steps_ms) / MS_PER_S
+    return seconds + warm_seconds(workload, request) if seconds else 0.0
 
 
 def reaching_s(found: Duration, budget_s: float) -> float:

@@ -18,6 +18,7 @@ from agent.plan.duration import (
     expected_load,
     expected_request,
     first_load_takes_more_s,
+    further_seconds,
     kernels_seconds,
     known_load,
     known_request,
@@ -74,7 +75,13 @@ def job_seconds(spec: AnyJob, target: str, model: ModelFound, stored: Stored) ->
         plan = _plan(spec.plan)
         compiles_s = _compiles_s(stored, spec.control, spec.candidate, in_turn=spec.in_turn)
         _, most_s = test_seconds(
-            plan, _NO_BUDGET_S, load_s, request, in_turn=spec.in_turn, compiles_s=compiles_s
+            plan,
+            _NO_BUDGET_S,
+            load_s,
+            request,
+            in_turn=spec.in_turn,
+            compiles_s=compiles_s,
+            further_s=further_seconds(spec.further_here, workload, request),
         )
         return first_s + most_s
     blocks_s = warm_seconds(workload, request) + spec.blocks * block_seconds(workload, request)

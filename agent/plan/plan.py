@@ -22,6 +22,7 @@ from agent.plan.duration import (
 )
 from agent.plan.fitting import longest_context, sentence, smallest_card, ways_out
 from agent.plan.floor import FloorRow, floors
+from agent.plan.further import further_of, unserved_further
 from agent.plan.legal_planned import planned_legal
 from agent.plan.levers import Check, LeverRow, lever_rows, refusal_of
 from agent.plan.memory import Room
@@ -134,6 +135,10 @@ def make_plan(
         told.append(model.checkpoint.note)
     memory = _memory(spec, model, card, legal, start, configuration, context, in_turn=in_turn)
     turns = memory.at_once == IN_TURN
+    told += [
+        f"No campaign begins with further_workloads.{place}: {why}"
+        for place, _, why in unserved_further(spec, model, card, begun, memory.at_once)
+    ]
     return Plan(
         model,
         card,
@@ -287,6 +292,7 @@ def _duration(
         compiles_s=0.0
         if stored.timed is None
         else stored.timed.pair_compiles_s(begun, configuration, in_turn=in_turn),
+        further=further_of(spec),
     )
     if as_files or spec.latency_only:
         return found

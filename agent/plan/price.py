@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from agent.ground.drafter import space_of
 from agent.plan.footing import Footing
+from agent.plan.further import further_of
 from agent.proposers.claims import unpredicted
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
@@ -216,6 +217,7 @@ def test_job(spec: CampaignSpec, footing: Footing, control: Knobs, candidate: Kn
         plan=StoppingPlan.model_validate(plan),
         preregistration_digest="",
         noise=NoiseState(target_key=footing.target_key),
+        further=further_of(spec),
     )
 
 

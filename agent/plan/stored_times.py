@@ -31,7 +31,7 @@ def stored_times(session: Session, target_key: str, fingerprint: str | None, eng
     same_model = bool(loads)
     loads = loads or _loads(session, ours)
     baselines = _walls(session, exact, ExperimentKind.BASELINE, without=Stage.KERNELS)
-    tests = _walls(session, exact, ExperimentKind.TEST)
+    tests = _walls(session, exact, ExperimentKind.TEST, without=Stage.FURTHER)
     return Stored(
         load_s=median(loads) if loads else None,
         loads=len(loads),
@@ -68,7 +68,7 @@ def _loads(session: Session, of: tuple[ColumnElement[bool], ...]) -> list[float]
         select(Launch.load_s)
         .join(Experiment, Launch.experiment_id == Experiment.id)
         .join(Campaign, Experiment.campaign_id == Campaign.id)
-        .where(*of, Launch.load_s.is_not(None))
+        .where(*of, Launch.load_s.is_not(None), Launch.stage != Stage.FURTHER.value)
         .order_by(Launch.id.desc())
         .limit(MOST_ROWS)
     )
@@ -79,14 +79,12 @@ def _walls(
     session: Session,
     of: tuple[ColumnElement[bool], ...],
     kind: ExperimentKind,
-    without: Stage | None = None,
+    without: Stage,
 ) -> list[float]:
     """Seconds of experiments of a kind, less those of the stage `without`."""
     stage_s = (
         select(func.coalesce(func.sum(StageRun.wall_s), 0.0))
-        .where(
-            StageRun.experiment_id == Experiment.id, StageRun.stage == (without.value if without else None)
-        )
+        .where(StageRun.experiment_id == Experiment.id, StageRun.stage == without.value)
         .correlate(Experiment)
         .scalar_subquery()
     )
@@ -111,7 +109,7 @@ def _timed(session: Session, of: tuple[ColumnElement[bool], ...], metric: Metric
         select(Launch.id)
         .join(Experiment, Launch.experiment_id == Experiment.id)
         .join(Campaign, Experiment.campaign_id == Campaign.id)
-        .where(*of, Launch.arm == Arm.CONTROL)
+        .where(*of, Launch.arm == Arm.CONTROL, Launch.stage != Stage.FURTHER.value)
         .order_by(Launch.id.desc())
         .limit(MOST_ROWS)
     )

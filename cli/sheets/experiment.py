@@ -43,6 +43,7 @@ def print_experiment(detail: ExperimentDetail) -> None:
     _head(out, detail)
     _verdict(out, detail)
     _launches(out, detail)
+    _further(out, detail)
     _gpu(out, detail)
     _resolved(out, detail)
     if detail.profile is not None:
@@ -175,6 +176,24 @@ def _launches(out: Console, detail: ExperimentDetail) -> None:
     told = "median [middle 80 %]; a" if shown else "A"
     out.print(f"{told} launch is a fresh process", style="dim")
     _quality(out, detail)
+
+
+def _further(out: Console, detail: ExperimentDetail) -> None:
+    if not detail.further_workloads:
+        return
+    _title(out, "Further workloads, not part of the verdict")
+    rows = [
+        (each.words, told.name, *told.figures, told.change_words, str(told.pairs))
+        for each in detail.further_workloads
+        for told in each.metrics
+    ]
+    if rows:
+        columns = ("workload", "metric", ">control", ">candidate", ">change", ">pairs")
+        out.print(table(columns, rows))
+    for each in detail.further_workloads:
+        for why in each.failures:
+            out.print(f"{each.words}: {why}")
+    out.print(detail.further_told, style="dim")
 
 
 def _gpu(out: Console, detail: ExperimentDetail) -> None:

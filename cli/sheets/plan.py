@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from agent.plan.further import further_of
 from agent.plan.levers import Standing, count_words
 from cli.output import console, fields, say, state, table
 from cli.sheets.prices import prices_document, print_prices
@@ -223,6 +224,7 @@ def _head(plan: Plan) -> list[tuple[str, str | None]]:
             f"{workload.concurrency} at once, {workload.prompt_tokens} in, {workload.new_tokens} out; "
             f"documents of {workload.evaluation_tokens_per_document} tokens are scored",
         ),
+        ("also measured", "; ".join(each.words for each in further_of(plan.spec)) or None),
         ("configuration", configuration_words(plan.configuration)),
     ]
 
@@ -293,6 +295,7 @@ def as_document(plan: Plan, quoted: Quoted | None = None) -> dict[str, Any]:
         "engine": plan.spec.engine,
         "space": plan.spec.space,
         "workload": plan.spec.plan.workload.model_dump(),
+        "further_workloads": [each.model_dump() for each in further_of(plan.spec)],
         "configuration": dict(plan.configuration),
         "begins_from": {
             "configuration": dict(plan.start.configuration),

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from dashboard.report import learning, opening, record, results
 from dashboard.report.document import Document, numbered
+from dashboard.report.further import further
 from knowledge.report.view import ReportView
 
 
@@ -18,6 +19,7 @@ def document(view: ReportView) -> Document:
         results.waterfall(view),
         results.pareto(view),
         learning.path(view),
+        *further(view),
         learning.findings(view),
         learning.ruled_out(view),
         learning.predictions(view),

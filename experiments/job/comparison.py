@@ -3,10 +3,11 @@
 A pair of launches is loaded side by side, the control first in every second pair, and timed in blocks A B B A
 B A A B …; while one is timed the other waits for its next request. Where memory has room for one launch at a
 time (`spec.in_turn`), a pair's launches are neighbours: one is loaded, timed and ended, then the other; who
-is first alternates from pair to pair, so that over pairs it is A B B A too. Launch pairs are numbered over
-all stages. The control's failure is not the candidate's: it is reported under the kind `control`. So is a
-control whose own drafting does not do its work, for what is claimed against it would be a claim against a
-fault.
+is first alternates from pair to pair, so that over pairs it is A B B A too. Before a launch is ended, or
+scored, further workloads may be measured in it (`further`), of which the judge sees nothing. Launch pairs are
+numbered over all stages. The control's failure is not the candidate's: it is reported under the kind
+`control`. So is a control whose own drafting does not do its work, for what is claimed against it would be a
+claim against a fault.
 
 Where the spec has a limit of its own (`within_s`), it runs from when both checkpoints are there. At it every
 process is ended, a pair that was being timed is left out, and the rest is the result.
@@ -28,6 +29,7 @@ from experiments.job.evaluation import (
     record_reference,
     weigh,
 )
+from experiments.job.further import FurtherWorkloads
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close
 from experiments.job.limits import TIME_IS_UP, time_is_up
 from experiments.job.pairs_ahead import PairsAhead
@@ -111,6 +113,7 @@ class _Comparison:
         self._pairs = 0
         self._up: dict[Arm, OpenLaunch] = {}
         self._ahead = PairsAhead(job, spec.seed, spec.plan.validation_pairs, self._wanted)
+        self._further = FurtherWorkloads(job, spec)
         self._blocks = 0
         self._profiled = False
         self._timed: int | None = None
@@ -185,10 +188,23 @@ class _Comparison:
             self._time(blocks, told)
 
     def _measure_in_turn(self, name: Stage, index: int, blocks: int) -> None:
-        """Time a pair's launches one after the other; the second stays up until its room is needed."""
+        """Time a pair's launches one after the other; the second stays up until its room is needed.
+
+        With further workloads each launch is a stage of its own: the first is asked for those between the
+        two, and that is no time of what is judged.
+        """
         text = f"time launch pair {index + 1}, one launch after the other"
-        with stage(self._job, name, 2 * blocks, text) as told:
-            for place, arm in enumerate(seats(self._spec.seed, index)):
+        order = tuple(enumerate(seats(self._spec.seed, index)))
+        for part in [(each,) for each in order] if self._spec.further_here else [order]:
+            self._retire()
+            self._measure_launches(name, index, blocks, part, text)
+
+    def _measure_launches(
+        self, name: Stage, index: int, blocks: int, launches: Sequence[tuple[int, Arm]], text: str
+    ) -> None:
+        """Time launches of a pair, by their places in it, each ended before the next one."""
+        with stage(self._job, name, len(launches) * blocks, text) as told:
+            for place, arm in launches:
                 told.on(arm)
                 self._retire()
                 opened, failed = self._job.open(name, [self._wanted(arm, index)])
@@ -241,6 +257,7 @@ class _Comparison:
 
         A part after the first is scored by fresh processes.
         """
+        self._measure_further()
         self._ahead.close()  # a launch that scores needs their room
         if part:
             self._retire()
@@ -327,12 +344,20 @@ class _Comparison:
         return Wanted(arm, index, configuration, self._checkpoints[arm])
 
     def _retire(self) -> None:
-        """End what is up; the first time, profile the candidate in its launch before."""
+        """End what is up. Before that further workloads are measured in it, and the first time the candidate
+        is profiled in its launch."""
+        self._measure_further()
         candidate = self._still_up(Arm.CANDIDATE)
         if candidate is not None and not self._profiled and profiles_candidates(self._job):
             self._profiled = True
             profile_candidate(self._job, self._candidate, self._spec.plan.workload, candidate)
         self._close()
+
+    def _measure_further(self) -> None:
+        """Measure further workloads in what is up, once; where they took too long every process was ended."""
+        if not self._further.measure(list(self._up.values())):
+            self._close()
+            self._ahead.close()
 
     def _close(self) -> None:
         up, self._up = list(self._up.values()), {}

@@ -33,6 +33,7 @@ DEFAULT_STAGE_LIMITS_S: Mapping[Stage, float] = {
     Stage.EVALUATE: 3600,
     Stage.FULL: 3600,
     Stage.VALIDATION: 3600,
+    Stage.FURTHER: 3600,
 }
 """Seconds a stage may take, several times what each took with the largest model it is meant for: loads take
 up to 136 s with vLLM (FACTS §2), a whole stage on the reference model under a minute; the static check makes

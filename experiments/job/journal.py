@@ -96,13 +96,24 @@ class Fold:
         self._wall_s = 0.0
 
     def launches(self) -> tuple[LaunchRecord, ...]:
-        """The launches that hold a sample, in the order they were opened."""
-        return tuple(each.record() for each in self._launches.values() if each.samples)
+        """The launches that hold a sample, in the order they were opened; without further workloads."""
+        return tuple(
+            each.record()
+            for each in self._launches.values()
+            if each.samples and each.stage is not Stage.FURTHER
+        )
+
+    def further(self) -> tuple[LaunchRecord, ...]:
+        """What was measured of further workloads, by the launches that it was measured in."""
+        return tuple(
+            each.record() for each in self._launches.values() if each.samples and each.stage is Stage.FURTHER
+        )
 
     def result(self) -> JobResult:
         """Everything told so far, as the result of the job."""
         return JobResult(
             launches=self.launches(),
+            further=self.further(),
             stages=tuple(self._stages),
             artifacts=tuple(self._artifacts.values()),
             profile=self._profile,

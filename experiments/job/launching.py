@@ -79,7 +79,8 @@ class OpenLaunch:
         job.guard.up += 1
 
     def record(self, stage: Stage) -> None:
-        """Write it into the records as a launch of `stage`, before it is asked for anything."""
+        """Write it into the records as a launch of `stage`, before it is asked for anything of that stage;
+        what is measured from then on stands there."""
         self.number = self._job.records.launch(
             self.wanted.arm,
             self.wanted.index,
@@ -92,10 +93,20 @@ class OpenLaunch:
 
     def warm_up(self, workload: Workload) -> None:
         """Send the warm-up requests and drop what they measured."""
-        self._serve(self._job.context.material.warmup(workload, self._job.spec.seed))
+        requests = self._job.context.material.warmup(workload, self._job.spec.seed)
+        self._serve(requests, workload.concurrency)
 
-    def time_block(self, block: int, position: int, requests: Sequence[GenerationRequest]) -> None:
-        """Send the requests, as many at once as the workload asks for, and record every raw sample.
+    def time_block(
+        self,
+        block: int,
+        position: int,
+        requests: Sequence[GenerationRequest],
+        *,
+        concurrency: int | None = None,
+        mark: str = "",
+    ) -> None:
+        """Send the requests, as many at once as the job's workload asks for if nothing else is given, and
+        record every raw sample; `mark` begins the name of its item.
 
         Meanwhile nothing is written and nothing computed, but that a GPU is read; records go out after the
         block. A block beside which something else was on the device is not recorded: it raises. One in which
@@ -104,10 +115,13 @@ class OpenLaunch:
         moment = self._job.context.material.moment
         self._alone()
         before = moment()
-        traces, during = self._watched(requests)
+        traces, during = self._watched(requests, concurrency or self._job.workload.concurrency)
         after = moment()
         self._alone()
-        samples = block_samples(requests, traces, self._seq)
+        samples = [
+            (f"{mark}{item}", seq, metric, value)
+            for item, seq, metric, value in block_samples(requests, traces, self._seq)
+        ]
         self._seq += len(samples)
         self._job.records.block(self.number, block, position, samples, before, after, during)
         reached(KillPoint.AFTER_MEASURE)
@@ -116,15 +130,17 @@ class OpenLaunch:
             self._job.records.note(f"block {block} of {self.wanted.arm.value} {self.wanted.index}: {told}")
 
     def _watched(
-        self, requests: Sequence[GenerationRequest]
+        self, requests: Sequence[GenerationRequest], concurrency: int
     ) -> tuple[list[GenerationTrace], dict[str, Json]]:
         """Traces, and what is told of the block beside its samples: what a GPU did, and every which gap
         between tokens is kept, where not all are."""
         context, during = self._job.context, dict[str, Json]()
         if context.gpu_watch is None:
-            traces = self._serve(requests)
+            traces = self._serve(requests, concurrency)
         else:
-            traces, during["gpu"] = watched(lambda: self._serve(requests), context.gpu_watch, context.wait)
+            traces, during["gpu"] = watched(
+                lambda: self._serve(requests, concurrency), context.gpu_watch, context.wait
+            )
         stride = gap_stride(traces)
         return traces, during if stride == 1 else {**during, "gaps_every": stride}
 
@@ -175,9 +191,9 @@ class OpenLaunch:
             self._job.guard.up -= 1
         self.launch.close()
 
-    def _serve(self, requests: Sequence[GenerationRequest]) -> list[GenerationTrace]:
+    def _serve(self, requests: Sequence[GenerationRequest], concurrency: int) -> list[GenerationTrace]:
         with self._asking():
-            return self.launch.serve(requests, self._job.workload.concurrency)
+            return self.launch.serve(requests, concurrency)
 
     def _most_at_once(self) -> int:
         """What engine and configuration serve at once; one that does not say, what it was timed with."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from configs.quantities import format_duration
-from experiments.job.spec import AaJob, AnyJob, BaselineJob, Knobs
+from experiments.job.spec import AaJob, AnyJob, BaselineJob, Knobs, TestJob
 from experiments.measurement.evidence import Stage
 
 BUILDS = frozenset({Stage.PRUNE, Stage.QUANTIZE, Stage.DRAFT})
@@ -26,13 +26,15 @@ OF_BASELINES = frozenset({Stage.SWEEP, Stage.NOISE})
 
 
 def stages_of(spec: AnyJob) -> frozenset[Stage]:
-    """The stages that a job can come to: a baseline makes no test, a test no sweep, and what changes no
-    weights and drafts nothing builds nothing."""
+    """The stages that a job can come to: a baseline makes no test, a test no sweep, what changes no weights
+    and drafts nothing builds nothing, and what asks for no further workload measures none."""
     left_out: frozenset[Stage] = frozenset()
     if not any(_asks(each) for each in _configurations(spec)):
         left_out |= BUILDS
     if not (isinstance(spec, BaselineJob) and spec.kernels):
         left_out |= {Stage.KERNELS}
+    if not (isinstance(spec, TestJob) and spec.further_here):
+        left_out |= {Stage.FURTHER}
     if isinstance(spec, BaselineJob):
         left_out |= OF_TESTS
     elif not isinstance(spec, AaJob):

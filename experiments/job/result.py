@@ -82,11 +82,13 @@ class HeldMemory:
 
 @dataclass(frozen=True)
 class JobResult:
-    """Everything a job measured. `chosen` is the baseline a sweep chose; `profile` its parts;
-    `configurations` the knobs, by digest, of what ran beside the configurations of the spec; `memory` what
-    it held of a GPU, None on a CPU and where nobody tells."""
+    """Everything a job measured. `further` are launches again, with what was measured in them of further
+    workloads, which nothing that reads `launches` sees; `chosen` is the baseline a sweep chose; `profile` its
+    parts; `configurations` the knobs, by digest, of what ran beside the configurations of the spec; `memory`
+    what it held of a GPU, None on a CPU and where nobody tells."""
 
     launches: tuple[LaunchRecord, ...] = ()
+    further: tuple[LaunchRecord, ...] = ()
     stages: tuple[StageRecord, ...] = ()
     artifacts: tuple[ArtifactRecord, ...] = ()
     profile: tuple[PartTime, ...] = ()

@@ -6,8 +6,8 @@ fingerprint, the device, the seed, the noise profile that the judge is given, th
 claimed change may move, how many launches may be up at once where that is limited, and the fingerprint of the
 texts that prompts, documents and items are cut from, the target where it is another than the campaign's, and
 the seconds that it may take where it has such a limit.
-Not sealed: ids, and what a hypothesis says in words;
-nor what a calibration corpus holds, which the artifacts built from it know.
+Not sealed: ids, and what a hypothesis says in words; workloads that are measured beside and not judged; nor
+what a calibration corpus holds, which the artifacts built from it know.
 
 A job from before judges were sealed with their version carries the hash of plan and arms alone, and is held
 to it; one from before texts were sealed is held to the rest. So is one from before any field: a job is stored

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from experiments.measurement.evidence import Metric
-from experiments.measurement.plan import StoppingPlan, Workload
+from experiments.measurement.plan import FurtherWorkload, StoppingPlan, Workload
 from experiments.space.configuration import KnobValue
 
 SPEC_VERSION: Literal[1] = 1
@@ -107,6 +107,14 @@ class TestJob(_JobSpec):
     within_s: float | None = Field(default=None, gt=0)
     """Seconds after which it ends with what was measured until then, from when its checkpoints are there;
     None for the limits of its stages alone."""
+    further: tuple[FurtherWorkload, ...] = ()
+    """Workloads that are measured beside the plan's, of both arms, in launches whose judged blocks are over.
+    Nothing is judged by them, so that they are not sealed; none where the job has a limit of its own."""
+
+    @property
+    def further_here(self) -> tuple[FurtherWorkload, ...]:
+        """Those that are measured: none where time spent on them would be taken from what is judged."""
+        return self.further if self.within_s is None else ()
 
 
 class AaJob(_JobSpec):

@@ -41,6 +41,8 @@ class Stage(StrEnum):
     EVALUATE = "evaluate"
     FULL = "full"
     VALIDATION = "validation"
+    FURTHER = "further"
+    """Workloads beside the plan's own, in launches of the stages before; no judge sees what it measured."""
 
 
 TEXTS_KEY = "texts"
@@ -48,6 +50,14 @@ TEXTS_KEY = "texts"
 
 UNCHECKED = "unchecked"
 """In the detail of a stage: sentences that say what its check could not look at."""
+
+
+WORKLOADS, UNMEASURED = "workloads", "unmeasured"
+"""In the detail of the stage of further workloads: those that it was asked for, and of each that could not be
+measured `arm`, `workload` (its key), `launch` (its index) and `cause`."""
+
+WORKLOAD_MARK = ": "
+"""Parts the key of a further workload from the rest of an item's name."""
 
 
 class Metric(StrEnum):

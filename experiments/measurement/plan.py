@@ -67,6 +67,45 @@ class Workload(BaseModel):
         return max(self.prompt_tokens + answer, self.evaluation_tokens_per_document)
 
 
+class FurtherWorkload(BaseModel):
+    """A workload that is measured beside the plan's own, in launches that are up anyway. Nothing is judged by
+    it, so that it stands in no plan.
+
+    The fields are those of `Workload`; `blocks` are measured of it an arm and launch pair.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    concurrency: int = Field(ge=1)
+    prompt_tokens: int = Field(ge=1)
+    new_tokens: int = Field(ge=2)
+    prompts_per_block: int = Field(ge=1)
+    warmup_requests: int = Field(ge=1)
+    blocks: int = Field(default=1, ge=1)
+
+    @property
+    def key(self) -> str:
+        """What marks its samples and tells it from others: `16x512+32` is 16 requests at once of 512 tokens
+        in and 32 out."""
+        return f"{self.concurrency}x{self.prompt_tokens}+{self.new_tokens}"
+
+    @property
+    def words(self) -> str:
+        """The same for a reader: `16 requests at once of 512 + 32 tokens`."""
+        requests = "1 request" if self.concurrency == 1 else f"{self.concurrency} requests"
+        return f"{requests} at once of {self.prompt_tokens:,} + {self.new_tokens:,} tokens"
+
+    @property
+    def workload(self) -> Workload:
+        """What is asked of the engine; nothing is evaluated by it."""
+        return Workload(**self.model_dump(exclude={"blocks"}))
+
+    @property
+    def context_tokens(self) -> int:
+        """The most tokens of one sequence."""
+        return self.prompt_tokens + self.new_tokens
+
+
 class Prediction(BaseModel):
     """A predicted effect as a normal: the natural log of candidate over control (negative is faster); for a
     metric that `is_share` the difference of shares, in the same fields."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from experiments.space.configuration import KnobValue
+from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.space import Space
 
 MAX_SEQUENCES = "serving.max_sequences"
@@ -19,6 +19,17 @@ def not_served_at(space: Space, concurrency: int, context_tokens: int) -> dict[t
     be that of fewer requests at once than the campaign is about, and would seem a gain.
     """
     return dict(_refused(space, concurrency, context_tokens))
+
+
+def unserved(configuration: Configuration, concurrency: int, context_tokens: int) -> str | None:
+    """Why a configuration does not serve `concurrency` requests at once of `context_tokens` tokens, in a
+    sentence; None where its knobs say nothing against it."""
+    most, longest = configuration.get(MAX_SEQUENCES), configuration.get(MAX_MODEL_LEN)
+    if isinstance(most, int) and most < concurrency:
+        return f"{MAX_SEQUENCES} is {most}, and {concurrency} requests at once are asked for."
+    if isinstance(longest, int) and longest <= context_tokens:
+        return f"{MAX_MODEL_LEN} is {longest}, and {context_tokens} tokens and one more are asked for."
+    return None
 
 
 def _refused(

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from db.models import Launch, Measurement
 from db.states import Arm
-from experiments.measurement.evidence import Metric
+from experiments.measurement.evidence import Metric, Stage
 from knowledge.queries.view import View
 from knowledge.stored import number
 
@@ -97,6 +97,7 @@ def step_times_ms(session: Session, experiments: Sequence[int]) -> dict[tuple[in
         .join(Launch, Launch.id == Measurement.launch_id)
         .where(
             Launch.experiment_id.in_(experiments),
+            Launch.stage != Stage.FURTHER.value,
             metric.in_([Metric.E2EL_MS.value, Metric.TTFT_MS.value, Metric.STEP_TOKENS.value]),
         )
         .group_by(Launch.id, Launch.experiment_id, Launch.arm, Measurement.block, Measurement.item)

@@ -21,12 +21,14 @@ from db.models import (
 from db.models.base import JsonObject
 from db.samples import IN_ORDER_OF_LAUNCHES
 from db.states import Arm, ExperimentKind
+from experiments.measurement.evidence import Stage
 from experiments.rejudging import by_another_version, judged_again
 from experiments.sealing import tampered
 from knowledge.latency_only import plan_is_latency_only
 from knowledge.queries.devices import devices_of_experiments
 from knowledge.queries.discovery import LevelView, level_of
 from knowledge.queries.experiments import ExperimentRow, experiment_row
+from knowledge.queries.further import NOT_JUDGED, FurtherView, further_workloads
 from knowledge.queries.gpu_blocks import GpuBlocksView, gpu_blocks
 from knowledge.queries.kernel_timings import TITLE, KernelTimingsView, kernel_timings
 from knowledge.queries.paid import PaidJobView, paid_for
@@ -63,7 +65,8 @@ class ExperimentDetail(ExperimentRow):
     since it was preregistered, `judged_again` what its judge says of the stored samples now, `resolved` what
     the first launch of each arm told that it ran, `profile` a decode step by part: the baseline's, or the
     candidate's of a test; `kernel_timings` the engine's kernels timed alone, in a baseline's; `gpu_blocks`
-    what the GPU did while launches were timed, empty on a CPU; `elsewhere` what another target said of it,
+    what the GPU did while launches were timed, empty on a CPU; `further_workloads` what was measured in them
+    beside and is not judged; `elsewhere` what another target said of it,
     or it of what was found on another; `paid` what it cost on rented machines.
     """
 
@@ -79,6 +82,7 @@ class ExperimentDetail(ExperimentRow):
     verdict: VerdictView | None
     judged_again: str | None
     launches: tuple[LaunchView, ...]
+    further_workloads: tuple[FurtherView, ...]
     gpu_blocks: tuple[GpuBlocksView, ...]
     resolved_differences: tuple[DifferenceView, ...]
     resolved: dict[Arm, JsonObject]
@@ -100,6 +104,11 @@ class ExperimentDetail(ExperimentRow):
         """What the profile is of."""
         whose = "baseline" if self.candidate is None else "candidate"
         return f"A decode step of the {whose} by part"
+
+    @property
+    def further_told(self) -> str:
+        """What is said of the further workloads."""
+        return NOT_JUDGED
 
     @property
     def kernels_title(self) -> str:
@@ -129,7 +138,7 @@ def experiment_detail(
         select(Launch, Configuration.digest, Environment.data)
         .join(Configuration, Configuration.id == Launch.configuration_id)
         .join(Environment, Environment.digest == Launch.environment_digest)
-        .where(Launch.experiment_id == experiment_id)
+        .where(Launch.experiment_id == experiment_id, Launch.stage != Stage.FURTHER.value)
         .order_by(*IN_ORDER_OF_LAUNCHES)
     ).all()
     spreads = launch_spreads(session, experiment_id)
@@ -165,6 +174,7 @@ def experiment_detail(
         launches=tuple(
             _launch_view(each.Launch, each.digest, spreads.get(each.Launch.id, ())) for each in launches
         ),
+        further_workloads=further_workloads(session, (experiment_id,)).get(experiment_id, ()),
         gpu_blocks=tuple(
             told for each in launches if (told := _gpu_blocks(each.Launch, each.data)) is not None
         ),

@@ -39,6 +39,10 @@ BASELINE_STEPS = (
 """The same of a baseline."""
 
 
+BESIDE = ("further",)
+"""Stages that are part of no step: what they measure is not judged."""
+
+
 class RunStep(View):
     """A step of what runs: done, being done now, or still to come."""
 
@@ -158,13 +162,14 @@ def steps_of(kind: ExperimentKind, begun: Collection[str], stage: str | None) ->
     """The steps of an experiment by the stages that have begun and the one that it is in; pure.
 
     The check comes first and is told only when it ends, so it is done once anything else has begun. A stage
-    without a step of its own, such as training a drafter, is part of the check.
+    without a step of its own, such as training a drafter, is part of the check; while further workloads are
+    measured no step is being done.
     """
     plan = BASELINE_STEPS if kind is ExperimentKind.BASELINE else TEST_STEPS
     own = {name for _, names in plan[1:] for name in names}
     steps = []
     for place, (name, stages) in enumerate(plan):
-        is_now = stage in stages or (place == 0 and stage not in own)
+        is_now = stage in stages or (place == 0 and stage not in own and stage not in BESIDE)
         seen = any(each in begun for each in stages) or (place == 0 and bool(own & set(begun)))
         steps.append(RunStep(name=name, done=seen and not is_now, now=is_now))
     return tuple(steps)

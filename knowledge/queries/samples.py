@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from db.models import Launch, Measurement
 from db.samples import IN_ORDER_OF_LAUNCHES, OF_LAUNCH, OF_SAMPLE
 from db.states import Arm
-from experiments.measurement.evidence import Metric
+from experiments.measurement.evidence import Metric, Stage
 from knowledge.queries.spread import SpreadView, spread_at
 from knowledge.queries.view import View
 
@@ -131,7 +131,8 @@ def values_by_arm(
 
 
 def launch_spreads(session: Session, experiment_id: int) -> dict[int, tuple[SpreadView, ...]]:
-    """Return the spread of each metric of each launch of an experiment, by the launch's id.
+    """Return the spread of each metric of each launch of an experiment, by the launch's id, without what was
+    measured of further workloads.
 
     The database ranks the samples, so that of each only the few at the quantiles are read. Gaps between
     tokens are left out: there is one a token, and TPOT sums them up.
@@ -162,7 +163,11 @@ def _quantiles(experiment_id: int) -> Select[Any]:
             (func.avg(Measurement.value).over(partition_by=within)).label("mean"),
         )
         .join(Launch, Launch.id == Measurement.launch_id)
-        .where(Launch.experiment_id == experiment_id, Measurement.metric != Metric.ITL_MS.value)
+        .where(
+            Launch.experiment_id == experiment_id,
+            Launch.stage != Stage.FURTHER.value,
+            Measurement.metric != Metric.ITL_MS.value,
+        )
         .subquery()
     )
     row = ranked.c

@@ -26,6 +26,7 @@ from db.models import (
 )
 from db.models.base import JsonObject
 from db.states import VerdictOutcome
+from experiments.measurement.evidence import Stage
 from experiments.sealing import tampered
 from knowledge.report.view import BuiltView, CommandView, MachineView, SamplesView, SealView, TrialView
 from knowledge.samples_digest import samples_digest
@@ -84,7 +85,7 @@ def machines(session: Session, campaign_id: int) -> tuple[MachineView, ...]:
         )
         .join(Experiment, Experiment.id == Launch.experiment_id)
         .join(Environment, Environment.digest == Launch.environment_digest)
-        .where(Experiment.campaign_id == campaign_id)
+        .where(Experiment.campaign_id == campaign_id, Launch.stage != Stage.FURTHER.value)
         .order_by(Launch.id)
     )
     found: dict[str, MachineView] = {}

@@ -67,6 +67,7 @@ def report(session: Session, campaign_id: int, made_at: datetime) -> ReportView:
         pareto=pareto(session, campaign_id),
         trials=tested,
         again=path.again(session, campaign_id),
+        further_workloads=path.further(session, campaign_id),
         search=path.search(session, campaign_id),
         proposers=_proposers(session, campaign_id),
         asked=asked_of_model(session, campaign_id),

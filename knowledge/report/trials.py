@@ -13,12 +13,13 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Configuration, Event, Experiment, Hypothesis, Move, Verdict
 from db.states import ExperimentKind, HypothesisState
 from knowledge.latency_only import plan_is_latency_only
+from knowledge.queries.further import further_workloads
 from knowledge.queries.now_best import bests_told, margin_of
 from knowledge.queries.pareto import judged_ratios
 from knowledge.queries.pareto_ratios import Placed, each_over_baseline
 from knowledge.queries.verification import is_said_again
 from knowledge.queries.view import EffectView, changes_between, effect_view, prediction_view, verdict_effect
-from knowledge.report.view import AgainView, MoveCauseView, SearchView, TrialView
+from knowledge.report.view import AgainView, FurtherTestView, MoveCauseView, SearchView, TrialView
 from knowledge.stored import metric_of
 
 MOST_CAUSES = 12
@@ -103,6 +104,17 @@ def again(session: Session, campaign_id: int) -> tuple[AgainView, ...]:
             is_check=not is_said_again(first, each),
         )
         for each, verdict, first in session.execute(query)
+    )
+
+
+def further(session: Session, campaign_id: int) -> tuple[FurtherTestView, ...]:
+    """What the tests of a campaign measured beside their verdicts, what was run once more too, oldest first;
+    three statements."""
+    of = select(Experiment.id).where(Experiment.campaign_id == campaign_id).order_by(Experiment.id)
+    found = further_workloads(session, tuple(session.scalars(of)))
+    return tuple(
+        FurtherTestView(experiment=format_label(Noun.EXPERIMENT, number), workloads=workloads)
+        for number, workloads in sorted(found.items())
     )
 
 

@@ -17,6 +17,7 @@ from knowledge.queries.campaigns import CampaignView
 from knowledge.queries.carried import CarriedView
 from knowledge.queries.costs import CostsView
 from knowledge.queries.findings import FindingView
+from knowledge.queries.further import FurtherView
 from knowledge.queries.model_answers import AskedView
 from knowledge.queries.now_best import BestView, MarginView
 from knowledge.queries.pareto import ParetoView
@@ -82,6 +83,13 @@ class AgainView(View):
     outcome: VerdictOutcome | None
     effect: EffectView | None
     is_check: bool = False
+
+
+class FurtherTestView(View):
+    """What a test measured of further workloads; it is no part of its verdict."""
+
+    experiment: str
+    workloads: tuple[FurtherView, ...]
 
 
 class MoveCauseView(View):
@@ -191,6 +199,7 @@ class ReportView(View):
     pareto: ParetoView
     trials: tuple[TrialView, ...]
     again: tuple[AgainView, ...]
+    further_workloads: tuple[FurtherTestView, ...]
     search: SearchView
     proposers: tuple[ProposerView, ...]
     asked: AskedView | None

@@ -1,6 +1,7 @@
 """The job's own process, `python -m experiments.job`, finds engine and judge by their entry points."""
 
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from experiments.job.journal import Journal
 from experiments.job.named import load_engine, load_judge
 from experiments.job.place import PLACE_NAME, RECORDS_NAME, SPEC_NAME, Place
 from experiments.job.process import run_in_folder
-from experiments.measurement.evidence import ALL_REQUESTS
+from experiments.measurement.evidence import ALL_REQUESTS, Metric
 from experiments.reference_model.load import checkpoint_fingerprint
 from experiments.reference_model.random_weights import write_random_checkpoint
 from tests.simulated.specs import a_test_job
@@ -120,3 +121,27 @@ def test_what_else_is_missing_is_told_in_a_sentence_too(
     journal.update()
     assert journal.fold.error is not None
     assert told in journal.fold.error
+
+
+def test_the_reference_engine_measures_further_workloads_of_other_lengths(
+    installed: Path, checkpoint: Path, tmp_path: Path
+):
+    lengths = [{"prompt_tokens": 24, "new_tokens": 6}, {"prompt_tokens": 4, "new_tokens": 12}]
+    common = {"concurrency": 1, "prompts_per_block": 2, "warmup_requests": 1}
+    status = run(
+        tmp_path,
+        installed,
+        candidate={"serving.dtype": "bfloat16", "serving.threads": 1},
+        control={"serving.dtype": "float32", "serving.threads": 1},
+        engine="reference",
+        model=str(checkpoint),
+        model_fingerprint=checkpoint_fingerprint(checkpoint),
+        further=[{**common, **each} for each in lengths],
+    )
+    assert status.state is RunState.DONE, status.failure
+    assert status.result is not None
+    assert status.result.failure is None
+    assert [each.arm for each in status.result.further] == [each.arm for each in status.result.launches[:2]]
+    for launch in status.result.further:
+        gaps = Counter(sample.item.partition(": ")[0] for sample in launch.of(Metric.ITL_MS))
+        assert gaps == {"1x24+6": 2 * 5, "1x4+12": 2 * 11}

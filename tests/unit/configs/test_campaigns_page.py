@@ -8,6 +8,7 @@ from typing import get_args
 
 import yaml
 
+from configs.campaign import load_campaign
 from configs.catalog import Kind, packaged_names
 from configs.questions import FEWEST, JudgedMetric, Question
 
@@ -34,7 +35,17 @@ def test_every_packaged_campaign_and_the_word_for_fewest_are_named() -> None:
         assert f"`{name}`" in PAGE or f": {name}`" in PAGE
 
 
+def example_with(field: str) -> str:
+    (found,) = (each for each in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL) if f"{field}:" in each)
+    return str(found)
+
+
+def test_the_example_of_further_workloads_is_accepted(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(example_with("further_workloads"))
+    assert [each.asks for each in load_campaign(file).further] == [(1, 512, 32), (1, 64, 128)]
+
+
 def test_the_example_is_accepted() -> None:
-    (example,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    (question,) = yaml.safe_load(example)["questions"]
+    (question,) = yaml.safe_load(example_with("questions"))["questions"]
     assert Question.model_validate(question).metric == "nll_bits"

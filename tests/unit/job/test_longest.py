@@ -26,7 +26,7 @@ def a_baseline(**knobs: object) -> BaselineJob:
 
 
 def test_a_baseline_comes_to_no_stage_of_a_test_and_builds_nothing() -> None:
-    assert stages_of(a_baseline()) == frozenset(Stage) - BUILDS - OF_TESTS - {Stage.KERNELS}
+    assert stages_of(a_baseline()) == frozenset(Stage) - BUILDS - OF_TESTS - {Stage.KERNELS, Stage.FURTHER}
 
 
 def test_a_baseline_times_kernels_where_it_is_asked_to() -> None:
@@ -35,7 +35,10 @@ def test_a_baseline_times_kernels_where_it_is_asked_to() -> None:
 
 
 def test_a_test_comes_to_no_sweep() -> None:
-    assert stages_of(a_test_job()) == frozenset(Stage) - BUILDS - OF_BASELINES - {Stage.KERNELS}
+    assert stages_of(a_test_job()) == frozenset(Stage) - BUILDS - OF_BASELINES - {
+        Stage.KERNELS,
+        Stage.FURTHER,
+    }
 
 
 @pytest.mark.parametrize("knob", ["pruning.method", "quantization.method", "drafting.method"])

@@ -1,0 +1,146 @@
+"""Further workloads, measured in launches that a test has up anyway, when their judged blocks are over.
+
+A load takes minutes and a block seconds, so a launch is asked for more than one workload before it is ended:
+never between blocks that are judged, for its pair is not timed again afterwards. What is measured stands
+under the stage `further` as a launch of its own, each sample under an item that begins with its workload's
+key (`16x512+32: …`), and the judge is not shown it. Both arms get the same requests, in the order of judged
+blocks.
+
+A failure is none of the experiment's. It is told in the stage's detail, and its workload is asked of neither
+arm again in this experiment. A launch that does not answer the plan's own requests any more is ended; what
+needs one opens a fresh one, as it would where none was up. One that does was asked for these last, as if for
+nothing else: what is scored in it runs as what was judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from experiments.engines.port import Infeasible
+from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, close
+from experiments.job.schedule import abba
+from experiments.job.spec import TestJob
+from experiments.job.staging import StageTold, stage
+from experiments.measurement.evidence import UNMEASURED, WORKLOAD_MARK, WORKLOADS, Arm, Json, Stage
+from experiments.measurement.plan import FurtherWorkload
+from experiments.space.workload_rules import unserved
+
+PROMPTS_FROM = 10_000
+"""The number of a block by which prompts are chosen, where it is none of the plan's: a prefix that a judged
+block left in a cache would make a first token seem quick."""
+
+
+class FurtherWorkloads:
+    """Those of one test: which are still measured, and in which launches they were."""
+
+    def __init__(self, job: RunningJob, spec: TestJob) -> None:
+        self._job, self._seed, self._plan = job, spec.seed, spec.plan
+        self._left: dict[int, FurtherWorkload] = {}
+        """By the number of its first block within a launch, which stays when others are left out."""
+        first = 0
+        for each in spec.further_here:
+            self._left[first] = each
+            first += each.blocks
+        self._done: set[tuple[Arm, int]] = set()
+
+    def measure(self, up: Sequence[OpenLaunch]) -> bool:
+        """Measure what is left in the launches of a pair that are up, once each.
+
+        False where the stage's time was up, by which every process of the job was ended, or where the
+        launches could not even be asked what they are: they are ended. Raises nothing that a workload comes
+        to.
+        """
+        due = [each for each in up if not each.closed and _place(each) not in self._done]
+        if not due or not self._left:
+            return True
+        self._done.update(map(_place, due))
+        planned = len(due) * sum(each.blocks for each in self._left.values())
+        try:
+            with stage(self._job, Stage.FURTHER, planned, "time further workloads, not judged") as told:
+                told.detail = {WORKLOADS: [each.model_dump() for each in self._left.values()], UNMEASURED: []}
+                for launch in due:
+                    launch.record(Stage.FURTHER)
+                for first in tuple(self._left):
+                    self._measure(told, first, due)
+                for launch in due:
+                    self._keep_as_judged(launch)
+        except (ArmInfeasible, Infeasible):
+            close(due)
+            return False
+        return True
+
+    def _measure(self, told: StageTold, first: int, due: Sequence[OpenLaunch]) -> None:
+        """Measure one workload in the launches of a pair; nothing where one of them was ended."""
+        if any(launch.closed for launch in due):
+            return
+        workload, by_arm = self._left[first], {launch.wanted.arm: launch for launch in due}
+        try:
+            self._serve(told, workload, first, by_arm)
+        except ArmInfeasible as failed:
+            self._job.limits.check()  # a stage whose time is up has ended every process
+            cause, launch = failed.reason.cause, by_arm[failed.arm]
+            del self._left[first]
+            told.detail = {
+                **told.detail,
+                UNMEASURED: [*_unmeasured(told), _of_failure(launch, workload, cause)],
+            }
+            self._job.records.note(f"{workload.key} in the {failed.arm.value}, which is not judged: {cause}")
+            self._keep_as_judged(launch)
+
+    def _serve(
+        self,
+        told: StageTold,
+        workload: FurtherWorkload,
+        first: int,
+        by_arm: Mapping[Arm, OpenLaunch],
+    ) -> None:
+        """Warm every launch up and time its blocks; raises `ArmInfeasible`."""
+        for arm, launch in by_arm.items():
+            configuration = launch.wanted.configuration
+            why = unserved(configuration, workload.concurrency, workload.context_tokens)
+            if why is not None:
+                raise ArmInfeasible(arm, launch.wanted.index, Infeasible("illegal", why))
+        for arm, launch in by_arm.items():
+            told.on(arm)
+            launch.warm_up(workload.workload)
+        pair = next(iter(by_arm.values())).wanted.index
+        order = [arm for arm in abba(self._seed, pair, 0, workload.blocks) if arm in by_arm]
+        blocks = dict.fromkeys(by_arm, first)
+        for arm in order:
+            told.on(arm)
+            block, blocks[arm] = blocks[arm], blocks[arm] + 1
+            requests = self._job.context.material.requests(
+                workload.workload, self._seed, pair, PROMPTS_FROM + block
+            )
+            by_arm[arm].time_block(
+                block,
+                told.done,
+                requests,
+                concurrency=workload.concurrency,
+                mark=f"{workload.key}{WORKLOAD_MARK}",
+            )
+            told.advance()
+
+    def _keep_as_judged(self, launch: OpenLaunch) -> None:
+        """Ask a launch for the plan's own requests once more, and end it where it does not answer: what is
+        scored next runs as what was asked for last, such as over buffers of its length."""
+        if launch.closed:
+            return
+        try:
+            launch.warm_up(self._plan.workload)
+        except ArmInfeasible:
+            close([launch])
+
+
+def _place(launch: OpenLaunch) -> tuple[Arm, int]:
+    return launch.wanted.arm, launch.wanted.index
+
+
+def _unmeasured(told: StageTold) -> list[Json]:
+    found = told.detail[UNMEASURED]
+    return found if isinstance(found, list) else []
+
+
+def _of_failure(launch: OpenLaunch, workload: FurtherWorkload, cause: str) -> dict[str, Json]:
+    arm, index = _place(launch)
+    return {"arm": arm.value, "workload": workload.key, "launch": index, "cause": cause}

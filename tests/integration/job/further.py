@@ -1,0 +1,78 @@
+"""Tests that ask for further workloads, and an engine of which two launches in the same place are alike."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments.engines.port import GenerationRequest, GenerationTrace, Infeasible
+from experiments.job.spec import TestJob
+from experiments.measurement.plan import FurtherWorkload
+from experiments.space.configuration import Configuration
+from tests.simulated.engine import SimulatedEngine, SimulatedLaunch
+from tests.simulated.specs import FASTER, a_test_job
+
+WIDE = FurtherWorkload(
+    concurrency=16, prompt_tokens=8, new_tokens=4, prompts_per_block=2, warmup_requests=1, blocks=2
+)
+LONG = FurtherWorkload(concurrency=1, prompt_tokens=64, new_tokens=6, prompts_per_block=3, warmup_requests=1)
+"""Two further workloads: of 2 blocks of 16 requests, and of 1 block of 3."""
+
+
+def a_test_with(*further: FurtherWorkload, **more: object) -> TestJob:
+    """A test that asks for these further workloads."""
+    candidate = more.pop("candidate", FASTER)
+    return a_test_job(candidate, further=further, **more)  # type: ignore[arg-type]
+
+
+class SameLaunches(SimulatedEngine):
+    """What a launch gives depends on its place in the test and on the request alone, and so is the same in
+    every run of the test. Notes what it is asked, in order. At `dies_at` requests at once, and at `hangs_at`,
+    a launch of the candidate does so."""
+
+    def __init__(self, dies_at: int | None = None, hangs_at: int | None = None) -> None:
+        self.asked: list[tuple[str, int, str]] = []
+        self.dies_at, self.hangs_at = dies_at, hangs_at
+        self.launched: list[str] = []
+
+    def launch(
+        self,
+        configuration: Configuration,
+        checkpoint: Path,
+        device: str,
+        log_path: Path,
+        cache_dir: Path,
+        load_limit_s: float = 60.0,
+    ) -> SimulatedLaunch:
+        """A launch that knows its place by its log."""
+        self.launched.append(log_path.stem)
+        return _SameLaunch(self, configuration, log_path, load_limit_s)
+
+
+class _SameLaunch(SimulatedLaunch):
+    def __init__(
+        self, engine: SameLaunches, configuration: Configuration, log_path: Path, load_limit_s: float
+    ) -> None:
+        super().__init__(configuration, log_path, load_limit_s)
+        self._engine, self._place = engine, log_path.stem
+        self.load_s = 0.25
+
+    def serve(self, requests: Sequence[GenerationRequest], concurrency: int) -> list[GenerationTrace]:
+        self._engine.asked.append((self._place, concurrency, requests[0].item))
+        if "candidate" in self._place and concurrency == self._engine.dies_at:
+            os.kill(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            raise Infeasible("out_of_memory", "2.0 GiB were missing for the cache.")
+        if "candidate" in self._place and concurrency == self._engine.hangs_at:
+            os.kill(self.process.pid, signal.SIGSTOP)
+        return super().serve(requests, concurrency)
+
+    def generate(self, request: GenerationRequest, start_s: float = 0.0) -> GenerationTrace:
+        super().generate(request, start_s)  # it must still be there to answer
+        noise = random.Random(f"{self._place} {request.item}")
+        tpot_s = 1e-3 * float(self.configuration["simulated.tpot_ms"]) * (1 + noise.gauss(0, 0.002))
+        times = tuple(tpot_s * (token + 2) for token in range(request.new_tokens))
+        return GenerationTrace(tuple(range(request.new_tokens)), times, (), start_s)

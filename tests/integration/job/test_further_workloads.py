@@ -1,0 +1,186 @@
+"""Further workloads are measured in the launches of a test, and nothing that is judged knows of them.
+
+Real processes of the simulated engine, which measures nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from agent.judge.launch_interval import LaunchIntervalJudge
+from experiments.job.context import DEFAULT_STAGE_LIMITS_S
+from experiments.job.result import JobResult
+from experiments.job.spec import TestJob
+from experiments.measurement.evidence import (
+    UNMEASURED,
+    WORKLOADS,
+    Arm,
+    Evidence,
+    LaunchRecord,
+    Metric,
+    NoiseProfile,
+    Stage,
+)
+from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair
+from experiments.space.configuration import Configuration
+from tests.integration.job.further import LONG, WIDE, SameLaunches, a_test_with
+from tests.integration.job.running import Run, run
+from tests.simulated.specs import CONTROL, FASTER, PLAN, a_baseline_job
+
+__all__ = ["run"]
+
+IN_TURN = pytest.mark.parametrize("more", [{}, {"at_once": 1}], ids=["side by side", "in turn"])
+SLOWER = {"simulated.tpot_ms": 11.0}
+
+
+def of(result: JobResult, key: str, metric: Metric) -> dict[tuple[str, int], int]:
+    """How many samples of a workload each launch gave, by arm and index."""
+    found = {}
+    for each in result.further:
+        count = sum(s.item.startswith(f"{key}: ") for s in each.of(metric))
+        if count:
+            found[each.arm.value, each.index] = count
+    return found
+
+
+@IN_TURN
+def test_each_launch_is_asked_for_them_once_in_both_arms(run: Run, more: dict[str, int]) -> None:
+    steps = [MeasurePair(Stage.QUICK, 2), Evaluate(), MeasurePair(Stage.FULL, 2)]
+    result = run(a_test_with(WIDE, LONG, **more), steps, SameLaunches())
+    assert result.failure is None
+    launches = [(arm, index) for index in (0, 1) for arm in ("candidate", "control")]
+    assert of(result, WIDE.key, Metric.E2EL_MS) == dict.fromkeys(launches, 2 * 16)
+    assert of(result, LONG.key, Metric.E2EL_MS) == dict.fromkeys(launches, 3)
+    assert of(result, WIDE.key, Metric.OUTPUT_TOKENS_PER_S) == dict.fromkeys(launches, 2)
+    assert {each.stage for each in result.further} == {Stage.FURTHER}
+    told = [each for each in result.stages if each.stage is Stage.FURTHER]
+    assert [each.outcome for each in told] == ["done"] * len(told)
+    assert [each["concurrency"] for each in told[0].detail[WORKLOADS]] == [16, 1]  # type: ignore[index,union-attr]
+
+
+@IN_TURN
+def test_both_arms_get_the_same_prompts_and_none_of_a_judged_block(run: Run, more: dict[str, int]) -> None:
+    result = run(a_test_with(WIDE, LONG, **more), [MeasurePair(Stage.QUICK, 2)], SameLaunches())
+    one, two = ([s.item for s in each.of(Metric.TTFT_MS)] for each in result.further)
+    assert sorted(one) == sorted(two)
+    assert len(set(one)) == len(one)
+    judged = {s.item for each in result.launches for s in each.samples}
+    assert not judged & {item.partition(": ")[2] for item in one}
+
+
+def test_no_judged_block_comes_after_them_in_a_launch(run: Run) -> None:
+    engine = SameLaunches()
+    steps = [MeasurePair(Stage.QUICK, 2), MeasureMore(Stage.FULL, 3), Evaluate(), MeasurePair(Stage.FULL, 2)]
+    run(a_test_with(WIDE), steps, engine)
+    places = dict.fromkeys(place for place, _, _ in engine.asked)
+    timed = [place for place in places if place.startswith(("quick", "full"))]
+    assert len(timed) == 4
+    for place in timed:
+        at_once = [concurrency for asked, concurrency, _ in engine.asked if asked == place]
+        first = at_once.index(16)
+        assert set(at_once[:first]) == {1}
+        assert set(at_once[first:-1]) == {16}
+        last = [asked for asked in engine.asked if asked[0] == place][-1]
+        assert last == (place, 1, "warm-up"), "what is scored next runs as what was judged"
+    assert len([each for each in engine.asked if each[0] == timed[0] and each[1] == 1]) == 1 + 2 + 3 + 1
+
+
+def judged(run: Run, spec: TestJob, engine: SameLaunches | None = None) -> tuple[object, ...]:
+    """The seal, what the judge saw, and what it said of it, without what depends on the clock."""
+    result = run(spec, LaunchIntervalJudge(), engine or SameLaunches())
+    launches = tuple(replace(each, environment={}) for each in result.launches)
+    control, candidate = Configuration.of(spec.control), Configuration.of(spec.candidate)
+    evidence = Evidence(
+        launches=result.launches,
+        noise=NoiseProfile("desk/cpu", spec.plan.metric, 0, 0, None),
+        changes=control.changes_to(candidate),
+        failure=None if result.failure is None else result.failure.cause,
+    )
+    verdict = LaunchIntervalJudge().verdict(spec.plan, evidence)
+    return spec.preregistration_digest, launches, verdict.outcome, verdict, result.stop_reason, result.failure
+
+
+@IN_TURN
+@pytest.mark.parametrize("candidate", [FASTER, SLOWER], ids=["faster", "slower"])
+def test_the_seal_the_evidence_and_the_verdict_are_the_same_with_and_without(
+    run: Run, candidate: dict[str, float], more: dict[str, int]
+) -> None:
+    asks = {"candidate": candidate, "judge_version": LaunchIntervalJudge.version, **more}
+    run(a_baseline_job((CONTROL,)), engine=SameLaunches())  # the reference's scores are kept for both
+    without, with_them = judged(run, a_test_with(**asks)), judged(run, a_test_with(WIDE, LONG, **asks))
+    assert len(without[1]) > 2, "launches were judged"  # type: ignore[arg-type]
+    assert without == with_them
+
+
+@IN_TURN
+def test_a_launch_that_dies_of_one_is_told_and_the_verdict_is_the_same(
+    run: Run, more: dict[str, int]
+) -> None:
+    run(a_baseline_job((CONTROL,)), engine=SameLaunches())
+    without = judged(run, a_test_with(**more))
+    assert without == judged(run, a_test_with(LONG, WIDE, **more), SameLaunches(dies_at=16))
+
+
+def test_what_died_of_one_is_asked_of_it_no_more_and_what_needs_it_opens_a_fresh_one(run: Run) -> None:
+    engine = SameLaunches(dies_at=16)
+    steps = [MeasurePair(Stage.QUICK, 2), Evaluate(), MeasurePair(Stage.FULL, 2)]
+    result = run(a_test_with(WIDE, LONG), steps, engine)
+    assert result.failure is None
+    first, second = (each for each in result.stages if each.stage is Stage.FURTHER)
+    cause = "2.0 GiB were missing for the cache."
+    assert first.detail[UNMEASURED] == [
+        {"arm": "candidate", "workload": WIDE.key, "launch": 0, "cause": cause}
+    ]
+    assert second.detail[UNMEASURED] == []
+    assert of(result, LONG.key, Metric.E2EL_MS) == {("control", 1): 3, ("candidate", 1): 3}
+    assert any(each.startswith("evaluate-candidate") for each in engine.launched)
+    assert any(each.stage is Stage.EVALUATE and each.arm is Arm.CANDIDATE for each in result.launches)
+
+
+def test_a_configuration_that_serves_fewer_sequences_is_told_and_not_asked(run: Run) -> None:
+    fewer = FASTER | {"serving.max_sequences": 8}
+    engine = SameLaunches()
+    result = run(a_test_with(WIDE, LONG, candidate=fewer), [MeasurePair(Stage.QUICK, 2)], engine)
+    told = next(each for each in result.stages if each.stage is Stage.FURTHER)
+    (failed,) = told.detail[UNMEASURED]  # type: ignore[misc]
+    assert failed["cause"] == "serving.max_sequences is 8, and 16 requests at once are asked for."  # type: ignore[index,call-overload]
+    assert 16 not in {concurrency for _, concurrency, _ in engine.asked}
+    assert len(of(result, LONG.key, Metric.E2EL_MS)) == 2
+
+
+def test_they_may_take_as_long_as_their_stage_and_then_the_test_goes_on(run: Run) -> None:
+    limits = {**DEFAULT_STAGE_LIMITS_S, Stage.FURTHER: 1.0}
+    steps = [MeasurePair(Stage.VALIDATION, 2), MeasurePair(Stage.VALIDATION, 2), Evaluate()]
+    spec = a_test_with(WIDE, at_once=4)
+    result = run(spec, steps, SameLaunches(hangs_at=16), cores=4, limits_s=limits)
+    assert result.failure is None
+    assert [each.index for each in result.launches if each.stage is Stage.VALIDATION] == [0, 0, 1, 1]
+    told = [each for each in result.stages if each.stage is Stage.FURTHER]
+    assert {each.outcome for each in told} == {"timed_out"}
+    assert "took longer than its limit" in str(told[0].detail["cause"])
+
+
+def test_a_test_with_a_limit_of_its_own_measures_none(run: Run) -> None:
+    result = run(a_test_with(WIDE, within_s=60.0), [MeasurePair(Stage.QUICK, 2)])
+    assert (result.failure, result.further) == (None, ())
+    assert Stage.FURTHER not in {each.stage for each in result.stages}
+
+
+def test_a_test_without_any_is_stored_and_run_as_before(run: Run) -> None:
+    result = run(a_test_with(), [MeasurePair(Stage.QUICK, 2)])
+    assert result.further == ()
+    assert Stage.FURTHER not in {each.stage for each in result.stages}
+    stored = json.loads(a_test_with().model_dump_json())
+    del stored["further"]
+    assert TestJob.model_validate(stored) == a_test_with()
+    assert a_test_with(WIDE).plan == PLAN
+
+
+def test_the_launches_of_a_result_hold_no_sample_of_them(run: Run) -> None:
+    result = run(a_test_with(WIDE, LONG), [MeasurePair(Stage.QUICK, 2), Evaluate()])
+    launches: list[LaunchRecord] = list(result.launches)
+    assert Stage.FURTHER not in {each.stage for each in launches}
+    assert not any(s.item.startswith((WIDE.key, LONG.key)) for each in launches for s in each.samples)
