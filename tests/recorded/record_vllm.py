@@ -27,8 +27,9 @@ from configs.cpu import probe_cpu
 from experiments.engines.port import Infeasible, Launch
 from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.environment import PACKAGES, PYTHON_VARIABLE, needed_environment
+from experiments.engines.vllm.known_values import SCRIPT, TYPES
 from experiments.engines.vllm.launch import VllmLaunch
-from experiments.other_python import package_versions
+from experiments.other_python import answer_of, package_versions
 from experiments.reference_model.load import checkpoint_fingerprint, reference_model_path
 from tests.recorded import vllm_listening
 from tests.recorded.vllm_recording import RECORDING, Exchange, Names, Recording
@@ -205,6 +206,7 @@ def main() -> None:
         "date": datetime.now(UTC).date().isoformat(),
         "command": "python -m tests.recorded.record_vllm",
         "versions": dict(package_versions(python, PACKAGES)),
+        "values": answer_of(python, str(SCRIPT), *TYPES.values(), limit_s=60),
         "machine": f"{probe_cpu().name}, {probe_cpu().cores} cores",
         "reference_model": checkpoint_fingerprint(reference_model_path()),
     }
@@ -222,7 +224,7 @@ def others(name: str, header: Mapping[str, Any]) -> list[Exchange]:
     if not RECORDING.is_file():
         return []
     before = Recording.read(RECORDING, Names({}))
-    if any(before.header[each] != header[each] for each in ("versions", "reference_model")):
+    if any(before.header[each] != header[each] for each in ("versions", "values", "reference_model")):
         return []
     return [
         each for each in before.exchanges if each.launch != name and not each.launch.startswith(f"{name},")

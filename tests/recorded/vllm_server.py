@@ -18,6 +18,10 @@ from typing import Any
 from tests.recorded.vllm_recording import DRIVER, RECORDING, Exchange, Names, Recording, write_python
 
 
+READS_VALUES = "read_values.py"
+"""The file that vLLM's Python is given to tell which values vLLM's types have."""
+
+
 def python_of(folder: Path, names: Names) -> Path:
     """What stands in the place of vLLM's Python, written below `folder`."""
     paths = folder / "names.json"
@@ -35,6 +39,12 @@ def tell_versions(recording: Recording, packages: Sequence[str]) -> None:
     if unknown:
         sys.exit(f"The recorded server knows no version of {', '.join(unknown)}.")
     print(json.dumps({name: versions[name] for name in packages}))
+
+
+def tell_values(recording: Recording, types: Sequence[str]) -> None:
+    """Answer as `experiments/engines/vllm/read_values.py` tells which values vLLM's types have."""
+    values = recording.header["values"]
+    print(json.dumps({name: values[name] for name in types if name in values}))
 
 
 class Server:
@@ -74,6 +84,9 @@ def main() -> None:
     recording_path, paths, *arguments = sys.argv[1:]
     names = Names(json.loads(Path(paths).read_text(encoding="utf-8")))
     recording = Recording.read(Path(recording_path), names)
+    if Path(arguments[1]).name == READS_VALUES:
+        tell_values(recording, arguments[2:])
+        return
     if arguments[-1:] != [DRIVER]:
         tell_versions(recording, arguments[3:])
         return

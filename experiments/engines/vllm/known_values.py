@@ -12,7 +12,7 @@ from experiments.other_python import NoAnswer, answer_of
 from experiments.space.configuration import KnobValue
 from experiments.space.space import Space
 
-_TYPES: Mapping[str, str] = {
+TYPES: Mapping[str, str] = {
     "serving.dtype": "config/model.py:ModelDType",
     "serving.linear_backend": "config/kernel.py:LinearBackend",
     "serving.weight_dtype": "model_executor/layers/quantization/__init__.py:QuantizationMethods",
@@ -87,7 +87,7 @@ def known_values(found: VllmEnvironment) -> KnownValues:
 @lru_cache
 def _asked(python: Path, version: str) -> KnownValues:
     try:
-        told = answer_of(python, str(SCRIPT), *_TYPES.values(), limit_s=_LIMIT_S)
+        told = answer_of(python, str(SCRIPT), *TYPES.values(), limit_s=_LIMIT_S)
     except NoAnswer as reason:
         return KnownValues(
             version,
@@ -102,6 +102,6 @@ def named_by_knob(told: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
     """What `read_values` told, by knob instead of type; empty types are left out."""
     named = {
         knob: tuple(each for each in told.get(kind, ()) if not each.endswith(_ONE_MODELS_HEAD))
-        for knob, kind in _TYPES.items()
+        for knob, kind in TYPES.items()
     }
     return {knob: values for knob, values in named.items() if values}

@@ -132,6 +132,9 @@ class TestTheRecording:
 def test_the_environment_is_found_and_a_configuration_checked_against_it(folder: Path) -> None:
     engine, configuration = VllmEngine(), Configuration.of(KNOBS)
     assert engine.check(configuration, reference_model_path(), "cpu", 64) is None
+    unknown = Configuration.of({**KNOBS, "serving.kv_cache_dtype": "fp9"})
+    with pytest.raises(Infeasible, match=r"does not know serving\.kv_cache_dtype=fp9; it has auto, "):
+        engine.check(unknown, reference_model_path(), "cpu")
     versions = RECORDED.header["versions"]
     assert engine.tool_versions("cpu") == {f"vllm: {name}": version for name, version in versions.items()}
     with pytest.raises(Infeasible, match="is a build for CPUs and can't serve on cuda:0") as told:
