@@ -17,7 +17,6 @@ from typing import Any
 
 from tests.recorded.vllm_recording import DRIVER, RECORDING, Exchange, Names, Recording, write_python
 
-
 READS_VALUES = "read_values.py"
 """The file that vLLM's Python is given to tell which values vLLM's types have."""
 
