@@ -28,7 +28,7 @@ from db.states import (
     VerdictOutcome,
 )
 from experiments.job.seal import TAMPERED
-from experiments.recording import load_launches
+from experiments.recording import load_launches, load_test_spec
 from knowledge.findings.keeping import update_findings
 from knowledge.findings.ties import tie_between
 from knowledge.queries.ties import side_of
@@ -107,7 +107,14 @@ def ended(session: Session) -> list[int]:
         )
         .order_by(Experiment.id)
     )
-    return [each.id for each in session.scalars(query) if not is_broken(each)]
+    return [
+        each.id for each in session.scalars(query) if not is_broken(each) and not _is_check(session, each)
+    ]
+
+
+def _is_check(session: Session, experiment: Experiment) -> bool:
+    """Whether it is the check of a recipe, which whoever asked for it concludes."""
+    return load_test_spec(session, experiment.id).within_s is not None
 
 
 def is_broken(experiment: Experiment) -> bool:

@@ -12,6 +12,7 @@ from textwrap import shorten
 from typing import get_args
 
 from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from agent.campaign.accept import accept
@@ -116,7 +117,8 @@ def _told_where_refused(database: Database, campaign_id: int, asked: Enqueued) -
     try:
         yield
     except UsageError as error:
-        with suppress(AutoinferError), database.write() as session:  # the refusal is the answer all the same
+        # the refusal is the answer, whether or not it can be told
+        with suppress(AutoinferError, SQLAlchemyError), database.write() as session:
             _tell_refused(session, campaign_id, asked, error.message)
         raise
 

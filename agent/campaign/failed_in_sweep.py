@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from agent.campaign.settling import settled
 from agent.surrogate.feasibility import Tried
 from db.models import Experiment, StageRun
-from db.states import ExperimentKind
+from db.states import ExperimentKind, StageOutcome
 from experiments.job.baseline import FAILED, NAIVE_FAILED
 from experiments.job.blame import blames_of
 from experiments.measurement.evidence import Stage
@@ -28,6 +28,8 @@ def failed_in_sweep(
         .where(
             Experiment.campaign_id == campaign_id,
             Experiment.kind == ExperimentKind.BASELINE,
+            # of one that was cut off, what failed may have been ended with it
+            StageRun.outcome == StageOutcome.DONE,
             StageRun.stage.in_((Stage.STATIC.value, Stage.SWEEP.value)),
         )
         .order_by(StageRun.id)
@@ -37,7 +39,9 @@ def failed_in_sweep(
         detail = stored or {}
         told = detail.get(FAILED)
         for each in told if isinstance(told, list) else ():
-            if isinstance(each, Mapping) and isinstance(knobs := each.get("configuration"), Mapping):
+            if not isinstance(each, Mapping) or each.get("kind") == "timed_out":
+                continue
+            if isinstance(knobs := each.get("configuration"), Mapping):
                 configuration = settled(Configuration.of(knobs), space)
                 found[configuration] = Tried(configuration, ran=False, blames=blames_of(each))
         if told is None and stage == Stage.SWEEP and NAIVE_FAILED in detail and naive is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
@@ -23,7 +23,7 @@ from configs.targets import is_rented
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Campaign, Experiment, Job, Verdict
+from db.models import Campaign, Experiment, Job, NoiseLaunch, Verdict
 from db.session import Database
 from db.states import ExperimentKind, ExperimentState, JobState, VerdictOutcome
 from experiments.measurement.plan import StoppingPlan
@@ -219,6 +219,8 @@ def _why_not_judged(session: Session, fresh: Experiment) -> str | None:
     if other is None:
         return None
     broken = f"{label} was asked for on {fresh.target} and ran on {other}, so it is not compared."
+    # what was taken for the noise of the target is another's
+    session.execute(delete(NoiseLaunch).where(NoiseLaunch.experiment_id == fresh.id))
     fresh.state, fresh.failure_kind, fresh.failure = ExperimentState.FAILED, OTHER_TARGET, broken
     events.append(session, EventKind.EXPERIMENT_FAILED, broken, subject=label, campaign_id=fresh.campaign_id)
     return broken

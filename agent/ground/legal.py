@@ -118,7 +118,7 @@ def legal_here(
         packaged_drafters=packaged,
         not_served={**not_served_on(spec, space, profile), **of_gpu, **(not_served or {})},
         cores=cores,
-        most_draft_tokens=dict.fromkeys(packaged, _packaged_block_tokens() - 1) if packaged else None,
+        most_draft_tokens=most_packaged(packaged),
         drafter=drafter_of(spec),
         stored_quantized=_is_stored_quantized(checkpoint),
     )
@@ -170,9 +170,13 @@ def packaged_for(checkpoint: Path) -> frozenset[str]:
     return frozenset({PACKAGED_METHOD}) if ours else frozenset()
 
 
-def _packaged_block_tokens() -> int:
-    """Tokens of a block of the packaged drafter, the last known one included."""
-    return read_shape(packaged_drafter_path(), built_here=False).block_tokens
+def most_packaged(methods: frozenset[str]) -> dict[str, int] | None:
+    """The most tokens a step that the packaged drafter drafts, by the methods that it is packaged for; None
+    where it is for none."""
+    if not methods:
+        return None
+    block = read_shape(packaged_drafter_path(), built_here=False).block_tokens  # the last known one included
+    return dict.fromkeys(methods, block - 1)
 
 
 def _no_drafter(configuration: Configuration, checkpoint: Path) -> str | None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agent.ground.drafter import drafter_of, space_of
-from agent.ground.legal import Legal, drafter_parameters, legal_here, not_served_on, packaged_for
+from agent.ground.legal import (
+    Legal,
+    drafter_parameters,
+    legal_here,
+    most_packaged,
+    not_served_on,
+    packaged_for,
+)
 from agent.plan.card import Card
 from agent.plan.model import ModelFound
 from configs.campaign import CampaignSpec
@@ -21,9 +28,11 @@ def planned_legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int 
     gpu = not_served_by(space, model.profile, card.compute_capability) if card.is_gpu else {}
     if model.folder is not None and cores is not None:
         return legal_here(spec, model.folder, cores, gpu)
+    packaged = frozenset() if model.folder is None else packaged_for(model.folder)
     facts = ModelFacts.of(
         model.profile,
-        packaged_drafters=frozenset() if model.folder is None else packaged_for(model.folder),
+        packaged_drafters=packaged,
+        most_draft_tokens=most_packaged(packaged),
         not_served={**not_served_on(spec, space, model.profile), **gpu},
         cores=cores,
         drafter=drafter_of(spec),

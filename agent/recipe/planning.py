@@ -9,6 +9,7 @@ the check has, at which it ends.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import floor, sqrt
 
@@ -24,7 +25,7 @@ from agent.plan.length import blocks_for
 from agent.recipe.recipe import Promise
 from configs.quantities import format_duration
 from db.models import Experiment, StageRun, Verdict
-from experiments.measurement.evidence import NoiseProfile
+from experiments.measurement.evidence import NoiseProfile, Stage
 from experiments.measurement.plan import Prediction, StoppingPlan
 from experiments.recording import load_launches, load_noise
 from knowledge.figures import counted
@@ -166,15 +167,20 @@ def _spread(verdict: Verdict, noise: NoiseProfile) -> Spread | None:
 
 
 def _seconds(session: Session, original: Experiment, verdict: Verdict) -> tuple[float, float]:
-    """Seconds on the clock that a pair of the first test took, and what it took beside its pairs."""
-    runs = select(func.sum(StageRun.wall_s)).where(
-        StageRun.experiment_id == original.id,
-        StageRun.stage.in_([each.value for each in TIMED_STAGES]),
-        StageRun.attempt
-        == select(func.max(StageRun.attempt)).where(StageRun.experiment_id == original.id).scalar_subquery(),
-    )
-    wall_s = original.wall_s or 0.0
-    timed_s = session.scalar(runs) or wall_s
+    """Seconds on the clock that a pair of the first test took, and what it took beside its pairs, without
+    further workloads, which a check does not measure."""
+
+    def took_s(stages: Iterable[Stage]) -> float:
+        last = select(func.max(StageRun.attempt)).where(StageRun.experiment_id == original.id)
+        runs = select(func.sum(StageRun.wall_s)).where(
+            StageRun.experiment_id == original.id,
+            StageRun.stage.in_([each.value for each in stages]),
+            StageRun.attempt == last.scalar_subquery(),
+        )
+        return session.scalar(runs) or 0.0
+
+    wall_s = max(0.0, (original.wall_s or 0.0) - took_s([Stage.FURTHER]))
+    timed_s = took_s(TIMED_STAGES) or wall_s
     return timed_s / max(1, verdict.launches // 2), max(0.0, wall_s - timed_s)
 
 

@@ -70,8 +70,11 @@ class FurtherWorkloads:
         return True
 
     def _measure(self, told: StageTold, first: int, due: Sequence[OpenLaunch]) -> None:
-        """Measure one workload in the launches of a pair; nothing where one of them was ended."""
-        if any(launch.closed for launch in due):
+        """Measure one workload in the launches of a pair; where one of them was ended, that is told."""
+        ended = next((launch for launch in due if launch.closed), None)
+        if ended is not None:
+            left_out = _of_failure(ended, self._left[first], "its launch was ended before")
+            told.detail = {**told.detail, UNMEASURED: [*_unmeasured(told), left_out]}
             return
         workload, by_arm = self._left[first], {launch.wanted.arm: launch for launch in due}
         try:

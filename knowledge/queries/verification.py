@@ -201,6 +201,14 @@ def is_said_again(first: Experiment, fresh: Experiment) -> bool:
     )
 
 
+def _is_check(session: Session, experiment: Experiment) -> bool:
+    """Whether it is the check of a recipe on another device, whose claim is the recipe's."""
+    first = experiment.reproduces_experiment_id
+    if experiment.kind is not ExperimentKind.PROMOTE or first is None:
+        return False
+    return not is_said_again(session.get_one(Experiment, first), experiment)
+
+
 def judgement(verdict: Verdict) -> Judgement:
     """A stored verdict as `compare` reads it."""
     return Judgement(
@@ -255,7 +263,7 @@ def _claims(session: Session, campaign: Campaign) -> list[tuple[Experiment, Verd
         )
         .order_by(Experiment.id)
     )
-    found = session.execute(query).all()
+    found = [row for row in session.execute(query).all() if not _is_check(session, row[0])]
     rests_on = _chain(campaign, [row[0] for row in found])
 
     def place(row: Any) -> tuple[object, ...]:

@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping
 
-from sqlalchemy import func, select
+from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
 from configs.campaign import CampaignSpec
@@ -165,8 +165,10 @@ def artifacts(session: Session, campaign_id: int) -> tuple[BuiltView, ...]:
 
 def samples(session: Session, campaign: Campaign) -> tuple[SamplesView, ...]:
     """The raw samples of the experiments of a campaign that have any, oldest first; every sample is read."""
+    # a launch that was asked for further workloads has a row of its own for them
+    launched = case((Launch.stage != Stage.FURTHER.value, Launch.id))
     query = (
-        select(Experiment, func.count(func.distinct(Launch.id)), func.count())
+        select(Experiment, func.count(func.distinct(launched)), func.count())
         .join(Launch, Launch.experiment_id == Experiment.id)
         .join(Measurement, Measurement.launch_id == Launch.id)
         .where(Experiment.campaign_id == campaign.id)

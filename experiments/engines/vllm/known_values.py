@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from experiments.engines.vllm.environment import VllmEnvironment
@@ -43,6 +42,9 @@ _FORMATS = "serving.weight_dtype"
 _LIMIT_S = 20.0
 """Seconds that vLLM's Python may take to read its sources: a few tenths of one as a rule."""
 
+_ANSWERED: dict[tuple[Path, str], KnownValues] = {}
+"""What was answered, by Python and version."""
+
 SCRIPT = Path(__file__).with_name("read_values.py")
 
 
@@ -80,11 +82,15 @@ class KnownValues:
 
 
 def known_values(found: VllmEnvironment) -> KnownValues:
-    """What the vLLM of an environment knows; its Python is asked once a version, within a limit."""
-    return _asked(found.python, found.version)
+    """What the vLLM of an environment knows; its Python is asked until it has answered once for a version,
+    within a limit."""
+    key = (found.python, found.version)
+    told = _ANSWERED.get(key) or _asked(*key)
+    if told.unread is None:
+        _ANSWERED[key] = told
+    return told
 
 
-@lru_cache
 def _asked(python: Path, version: str) -> KnownValues:
     try:
         told = answer_of(python, str(SCRIPT), *TYPES.values(), limit_s=_LIMIT_S)

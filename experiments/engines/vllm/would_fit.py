@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from configs.errors import UsageError
+from configs.errors import AutoinferError, UsageError
 from experiments.engines.hybrid_cache import draft_tokens
 from experiments.engines.launch_memory import Part, needed_bytes
 from experiments.engines.port import Infeasible
@@ -59,7 +59,10 @@ def with_what_would_fit(
     if failure.kind != "out_of_memory" or failure.missing_bytes is None:
         return failure
     staged = Configuration.of({k: v for k, v in configuration.items() if not k.startswith("pruning.")})
-    count = _bytes_of(part_counter(place.checkpoint, place.context_tokens, place.memory_bytes, staged), 1)
+    try:
+        count = _bytes_of(part_counter(place.checkpoint, place.context_tokens, place.memory_bytes, staged), 1)
+    except (Infeasible, AutoinferError):  # what can't be counted keeps its cause
+        return failure
     usable = count(staged) - failure.missing_bytes
     told = _told(staged, place, count, usable if free_bytes is None else min(usable, free_bytes), 1)
     cause = failure.cause if told is None else f"{failure.cause} {told}"

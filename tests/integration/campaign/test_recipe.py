@@ -12,9 +12,10 @@ from unittest.mock import patch
 import pytest
 from sqlalchemy import delete, select, update
 
+from agent.campaign.confirm import ended
 from agent.campaign.outcome import note_best
 from agent.campaign.reading_facts import read_facts
-from agent.recipe.checking import Checked, Holding, check
+from agent.recipe.checking import Checked, Holding, begin_check, check, conclude_check
 from agent.recipe.folder import BUILD, RECIPE, SERVE, files_of
 from agent.recipe.making import recipe_of
 from agent.recipe.planning import CHECK_S, ENOUGH, LEAST_PAIRS, short_plan
@@ -42,6 +43,7 @@ from experiments.own_processes import begun_beside, children
 from experiments.recording import load_test_spec
 from knowledge.findings.keeping import update_findings
 from knowledge.findings.staleness import StaleCause
+from knowledge.queries.verification import verification
 from tests.integration.campaign.test_promoting import ORIGINAL, measured, run
 from tests.new_database import FILE_NAME, database_url
 from tests.simulated.campaign import registered_here
@@ -329,6 +331,26 @@ def test_the_plan_of_a_check_is_cut_to_the_time_by_what_the_first_test_took(depl
             assert short.plan.validation_pairs >= 1
         twice = short_plan(session, facts, original, deployed.recipe.promise, within_s=3600.0)
         assert (twice.most_pairs, twice.within_s) == (3, 3600.0)
+        attempt = session.scalars(quick).one().attempt
+        session.add(StageRun(experiment_id=ORIGINAL, stage="further", attempt=attempt, wall_s=500.0))
+        original.wall_s += 500.0
+        session.flush()
+        again = short_plan(session, facts, original, deployed.recipe.promise, within_s=3050.0)
+        assert again.most_pairs == 3, "what no check measures takes none of its time"
+
+
+def test_a_check_on_another_device_is_concluded_by_who_asked_for_it_alone(deployed: Deployed) -> None:
+    with deployed.database.write() as session:
+        begun = begin_check(session, deployed.recipe)
+        session.get_one(Experiment, begun.experiment_id).kind = ExperimentKind.PROMOTE
+    run(deployed.database, deployed.folder, "cpu")
+    with deployed.database.write() as session:
+        assert (
+            session.scalars(select(Verdict).where(Verdict.experiment_id == begun.experiment_id)).all() == []
+        )
+        assert ended(session) == []
+        assert conclude_check(session, begun).holding is Holding.HOLDS
+        assert [each.experiment for each in verification(session, 1).verdicts] == ["E-0002"]
 
 
 def test_without_anything_known_of_how_pairs_vary_the_power_is_said_not_to_be_known(

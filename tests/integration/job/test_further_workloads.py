@@ -132,7 +132,8 @@ def test_what_died_of_one_is_asked_of_it_no_more_and_what_needs_it_opens_a_fresh
     first, second = (each for each in result.stages if each.stage is Stage.FURTHER)
     cause = "2.0 GiB were missing for the cache."
     assert first.detail[UNMEASURED] == [
-        {"arm": "candidate", "workload": WIDE.key, "launch": 0, "cause": cause}
+        {"arm": "candidate", "workload": WIDE.key, "launch": 0, "cause": cause},
+        {"arm": "candidate", "workload": LONG.key, "launch": 0, "cause": "its launch was ended before"},
     ]
     assert second.detail[UNMEASURED] == []
     assert of(result, LONG.key, Metric.E2EL_MS) == {("control", 1): 3, ("candidate", 1): 3}

@@ -123,6 +123,19 @@ def test_names_of_one_model_s_head_are_those_of_mtp() -> None:
     assert named_by_knob(told) == {"drafting.method": ("ngram", "mtp")}
 
 
+def test_a_python_that_did_not_answer_is_asked_again_and_one_that_did_is_not(tmp_path: Path) -> None:
+    python, ready = tmp_path / "python", tmp_path / "ready"
+    told = '{"config/cache.py:CacheDType": ["auto", "fp8"]}'
+    python.write_text(f"#!/bin/sh\n[ -e {ready} ] || exit 3\necho '{told}'\n", encoding="utf-8")
+    python.chmod(0o755)
+    environment = VllmEnvironment(python, "9.9.2", for_cpu=True)
+    assert known_values(environment).unread is not None
+    ready.touch()
+    assert known_values(environment).values == {"serving.kv_cache_dtype": ("auto", "fp8")}
+    ready.unlink()
+    assert known_values(environment).unread is None
+
+
 def test_a_python_that_has_no_vllm_is_told_and_refuses_nothing() -> None:
     found = known_values(VllmEnvironment(Path(sys.executable), "9.9.1", for_cpu=True))
     assert found.values == {}

@@ -56,6 +56,12 @@ def test_what_is_named_saves_what_was_missing_and_is_no_more_than_was_free(
     assert ("quantization.method", "awq") in [(knob, value) for _, _, knob, value in ways]
 
 
+def test_what_can_not_be_counted_keeps_its_cause(tmp_path: Path) -> None:
+    failure = Infeasible("out_of_memory", "The GPU's memory is full.", GB)
+    place = Place(tmp_path / "gone", 24 * GB, 640, 1)
+    assert with_what_would_fit(failure, load_space("vllm").configuration({}), place, GB) is failure
+
+
 def test_more_missing_takes_a_larger_change(tmp_path: Path) -> None:
     knobs: dict[str, KnobValue] = {"serving.max_sequences": 64}
     little, _ = loaded(tmp_path / "a", 24, GB // 10, 24, knobs)
