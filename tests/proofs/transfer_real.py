@@ -1,11 +1,15 @@
 """Transfer on the real engine: a campaign on a pruned variant of the packaged model, after one on the model.
 
-python -m tests.proofs.transfer_real FOLDER [--seeds N] [--first-seed N] [--budget TIME]
+python -m tests.proofs.transfer_real FOLDER [--seeds N] [--first-seed N] [--budget TIME] [--first-budget TIME]
+    [--beside]
 
 For each seed three campaigns on the reference engine, one after the other: the packaged model; the variant
 with one layer pruned, in the same database; and the variant in a database of its own. Told are the trials
 until 95 % of the best gain that either campaign on the variant found. Nothing else should run meanwhile.
 FOLDER keeps everything: what is there already is not run again.
+
+With `--beside` each campaign has half of the processors that this process may run on, and the two on the
+variant run at the same time, so that an hour which is slow is slow for both.
 """
 
 from __future__ import annotations
@@ -17,12 +21,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent.campaign.incumbent import find_incumbent
 from agent.campaign.reading_facts import read_facts
 from agent.ground.checkpoint import find_checkpoint
+from configs.core_shares import usable
 from db.session import open_database
 from experiments.stages.pruning.calibration import calibration_documents
 from experiments.stages.pruning.choosing import Choice
@@ -52,7 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--budget", default="9m40s")
+    parser.add_argument("--budget", default="9m40s", help="of each campaign on the variant")
+    parser.add_argument("--first-budget", help="of the campaign on the packaged model; else the same")
+    parser.add_argument(
+        "--beside", action="store_true", help="both campaigns on the variant at the same time"
+    )
     asked = parser.parse_args(arguments)
     asked.folder.mkdir(parents=True, exist_ok=True)
     variant = asked.folder.resolve() / "pruned"
@@ -60,14 +70,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _prune(variant)
     for seed in range(asked.first_seed, asked.first_seed + asked.seeds):
         after, alone = asked.folder / f"after-{seed}", asked.folder / f"alone-{seed}"
-        runs = ((after, "reference"), (after, str(variant)), (alone, str(variant)))
-        for place, (data, model) in enumerate(runs):
-            done = asked.folder / f"done-{seed}-{place}"
-            if done.exists():
-                continue
-            if _run(data, model, seed, asked.budget):
-                return 1
-            done.touch()
+        first, second = _halves() if asked.beside else (frozenset[int](), frozenset[int]())
+        done = [asked.folder / f"done-{seed}-{place}" for place in range(3)]
+        runs = [
+            Run(after, "reference", seed, asked.first_budget or asked.budget, first, done[0]),
+            Run(after, str(variant), seed, asked.budget, first, done[1]),
+            Run(alone, str(variant), seed, asked.budget, second, done[2]),
+        ]
+        for turn in ([runs[0]], runs[1:]) if asked.beside else ([each] for each in runs):
+            with ThreadPoolExecutor(len(turn)) as together:
+                if any(together.map(Run.go, turn)):
+                    return 1
         with_, without = course(after, 2), course(alone, 1)
         gain = REACHED * max(with_.gains[-1], without.gains[-1])
         told = {
@@ -83,6 +96,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
         }
         print(json.dumps(told), flush=True)
     return 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """A campaign that is to run: where its database is, on which processors (none: all), and the file that
+    says that it has ended."""
+
+    data: Path
+    model: str
+    seed: int
+    budget: str
+    processors: frozenset[int]
+    done: Path
+
+    def go(self) -> int:
+        """Run it, unless it ended before; its exit code."""
+        if self.done.exists():
+            return 0
+        command = [sys.executable, "-m", "cli", "run", "--new", "--no-dashboard", "--model", self.model]
+        command += ["--budget", self.budget, "--seed", str(self.seed)]
+        if self.processors:
+            command = ["taskset", "--cpu-list", ",".join(map(str, sorted(self.processors))), *command]
+        environment = {**os.environ, "AUTOINFER_DATA_DIR": str(self.data.resolve())}
+        code = subprocess.run(command, env=environment, check=False).returncode
+        if code == 0:
+            self.done.touch()
+        return code
+
+
+def _halves() -> tuple[frozenset[int], frozenset[int]]:
+    """The processors that this process may run on, neighbours together, in two halves."""
+    allowed = sorted(usable())
+    if len(allowed) < 2:
+        raise SystemExit("--beside needs two processors; leave it out.")
+    half = len(allowed) // 2
+    return frozenset(allowed[:half]), frozenset(allowed[half : 2 * half])
 
 
 def course(data: Path, campaign_id: int) -> Course:
@@ -114,24 +163,6 @@ def _prune(variant: Path) -> None:
         criterion="block_influence",
         documents=calibration_documents(source),
     )
-
-
-def _run(data: Path, model: str, seed: int, budget: str) -> int:
-    command = [
-        sys.executable,
-        "-m",
-        "cli",
-        "run",
-        "--new",
-        "--no-dashboard",
-        "--model",
-        model,
-        "--budget",
-        budget,
-    ]
-    environment = {**os.environ, "AUTOINFER_DATA_DIR": str(data.resolve())}
-    found = subprocess.run([*command, "--seed", str(seed)], env=environment, check=False)
-    return found.returncode
 
 
 if __name__ == "__main__":
