@@ -20,6 +20,7 @@ from agent.ground.shape import refused_on_a_shape
 from agent.ground.sweep import swept
 from agent.plan.duration import Request, further_seconds, test_seconds
 from agent.plan.further import further_of
+from agent.proposers.confirmation import PROPOSER as CONFIRMATION
 from agent.proposers.dispute import PROPOSER as DISPUTE
 from agent.proposers.port import CampaignView
 from agent.proposers.pruning_rule import losing
@@ -42,9 +43,6 @@ from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Margins, Prediction
 from experiments.space.configuration import Configuration
 from experiments.space.space import Space
-
-CONFIRMATION = "confirmation"
-"""The proposer of the last test: the best configuration against the baseline itself."""
 
 QUESTIONS = "questions"
 """The proposer of what the campaign's file asks."""
