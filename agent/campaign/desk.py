@@ -20,6 +20,7 @@ from agent.ground.shape import refused_on_a_shape
 from agent.ground.sweep import swept
 from agent.plan.duration import Request, further_seconds, test_seconds
 from agent.plan.further import further_of
+from agent.proposers.carried import NAME as CARRIED
 from agent.proposers.confirmation import PROPOSER as CONFIRMATION
 from agent.proposers.dispute import PROPOSER as DISPUTE
 from agent.proposers.port import CampaignView
@@ -30,6 +31,7 @@ from agent.proposers.user import was_asked_for
 from agent.ranking.candidates import candidate_of
 from agent.ranking.ranking import rank
 from agent.ranking.values import Directive, Ranking, Used
+from agent.ranking.wholes import parts_of
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.feasibility import Tried
 from agent.surrogate.physics import Physics
@@ -41,7 +43,7 @@ from experiments.engines.port import PartTime
 from experiments.job.named import serves_packed
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Margins, Prediction
-from experiments.space.configuration import Configuration
+from experiments.space.configuration import Change, Configuration
 from experiments.space.space import Space
 
 QUESTIONS = "questions"
@@ -215,6 +217,7 @@ class Desk:
         most = self._most_s([each.candidate for each in queue])
         flying = flying_now(self.facts, self.space, self.beliefs, self.incumbent.configuration)
         here = Here(self.facts, self.space, self.baseline, self.beliefs.cost)
+        wholes = {each.id: _changes(each) for each in queue if each.proposer == CARRIED and not each.target}
         candidates = []
         for each, belief, most_s in zip(queue, beliefs, most, strict=True):
             if each.target:
@@ -249,6 +252,7 @@ class Desk:
                     usd=self.facts.usd_per_s and self.facts.usd_per_s * belief.cost_s,
                     settles=self.settling.get(each.id),
                     confirms=each.proposer == CONFIRMATION,
+                    part_of=parts_of(wholes, _changes(each)) if wholes and metric is None else (),
                 )
             )
         return rank(
@@ -352,6 +356,12 @@ class Desk:
             log_ratio_mean=own.log_ratio_mean + (0.0 if same else step.log_ratio_mean),
             log_ratio_sd=math.hypot(own.log_ratio_sd, 0.0 if same else step.log_ratio_sd),
         )
+
+
+def _changes(hypothesis: Queued) -> frozenset[tuple[Configuration, Change]]:
+    """What it changes, each change with what it is made to."""
+    changes = hypothesis.control.changes_to(hypothesis.candidate)
+    return frozenset((hypothesis.control, each) for each in changes)
 
 
 def _targets(queue: Sequence[Queued]) -> set[str]:
