@@ -27,7 +27,8 @@ class FindingItem(Answer):
     status: str = Field(description="holds, contradicted, superseded, stale or withdrawn.")
     status_reason: Quoted | None
     strength: str = Field(
-        description="single, replicated, weakened, mixed, or told: written down, no evidence."
+        description="single, reproduced (reruns of one campaign agree), replicated (campaigns agree), "
+        "weakened, mixed, or told: written down, no evidence."
     )
     told_by: str | None = Field(description="Who wrote it down, where it was not measured.")
     effect: Effect | None

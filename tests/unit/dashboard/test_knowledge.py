@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -286,4 +287,31 @@ def test_a_page_asks_the_graph_as_it_is_after_an_event(tmp_path: Path) -> None:
     assert {each["id"] for each in near["nodes"]} >= {"F-001", "E-0001", "knob:serving.threads"}
     assert len(near["nodes"]) < len(client.get("/knowledge/export.json").json()["nodes"])
     assert client.get("/knowledge/export.graphml?node=H-77").status_code == 404
+    history.close()
+
+
+def test_a_rerun_and_another_campaign_make_a_finding_stronger_each_in_its_own_word(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    client = TestClient(
+        create_app(Settings(data_dir=Path("unused")), history.database), base_url="http://127.0.0.1"
+    )
+    hypothesis = history.propose({"serving.threads": 1})
+
+    def shown() -> tuple[str, str]:
+        (bars,) = re.findall(r'aria-label="(strength [^"]*)"', client.get("/knowledge").text)
+        return bars, client.get("/knowledge/F-001").text
+
+    first = history.judge(hypothesis, VerdictOutcome.SUPPORTED)
+    bars, page = shown()
+    assert bars == "strength 2 of 4"
+    assert "rests on one result" in page
+    history.judge(hypothesis, VerdictOutcome.SUPPORTED, reproduces=first.experiment_id)
+    bars, page = shown()
+    assert bars == "strength 3 of 4"
+    assert "rests on one campaign, in which reruns agree" in page
+    other = history.propose({"serving.threads": 1}, campaign_id=history.start("second"))
+    history.judge(other, VerdictOutcome.SUPPORTED)
+    bars, page = shown()
+    assert bars == "strength 4 of 4"
+    assert "rests on campaigns that agree, 2 campaigns for it" in page
     history.close()
