@@ -9,7 +9,7 @@ from dashboard.mcp.answers import MOST_RELATED, Answer, Change, Effect, Listed, 
 from dashboard.mcp.quoting import LONG, Quoted, maybe, quoted
 from db.labels import Noun
 from db.states import FindingStatus
-from knowledge.queries.finding_detail import finding_detail
+from knowledge.queries.finding_detail import DisputeView, finding_detail
 from knowledge.queries.findings import FindingView, list_findings
 from knowledge.queries.lookup import campaign_filter, labelled
 from knowledge.queries.view import ChangeView
@@ -101,6 +101,13 @@ def _finding(found: FindingView) -> dict[str, object]:
     }
 
 
+def _asked(dispute: DisputeView) -> str:
+    """What a dispute asks, and what answers it or tests it."""
+    if dispute.hypotheses:
+        return f"{dispute.question} Tested by: {', '.join(dispute.hypotheses)}"
+    return f"{dispute.question} Answered by: {dispute.answered_by}" if dispute.command else dispute.question
+
+
 def finding(session: Session, label: str) -> FindingAnswer:
     """One finding in full."""
     found = finding_detail(session, labelled(session, Noun.FINDING, label))
@@ -130,5 +137,5 @@ def finding(session: Session, label: str) -> FindingAnswer:
         if pooled is not None and several and pooled.spread is not None
         else None,
         another_campaign=measured(pooled.predicted) if pooled is not None and several else None,
-        disputes=tuple(quoted(each.question, LONG) for each in found.disputes[:MOST_RELATED]),
+        disputes=tuple(quoted(_asked(each), LONG) for each in found.disputes[:MOST_RELATED]),
     )
