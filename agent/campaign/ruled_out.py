@@ -120,7 +120,7 @@ def read_ruled_out(session: Session, campaign: Campaign, spec: CampaignSpec) -> 
         )
         .order_by(Finding.id)
     )
-    versions = _versions_here(session, campaign)
+    versions = versions_here(session, campaign)
     return tuple(
         RuledOut(
             format_label(Noun.FINDING, finding.id),
@@ -184,7 +184,7 @@ MOST_NAMED = 3
 """Differences that are named."""
 
 
-def _versions_here(session: Session, campaign: Campaign) -> Mapping[str, object]:
+def versions_here(session: Session, campaign: Campaign) -> Mapping[str, object]:
     """The versions that the campaign's last experiment on its own target ran with; none before one told
     any."""
     last = session.scalars(
