@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from configs.errors import DatabaseTooOld
 from db.models import Finding
-from db.session import open_database
+from db.session import Database, open_database
 from db.states import VerdictOutcome
 from knowledge.findings.exchange import read_file
 from knowledge.findings.importing import export_verdicts, import_verdicts
@@ -25,10 +25,19 @@ RERUN, TWO_CAMPAIGNS, IMPORTED_TOO, ALONE = (
 )
 
 
-@pytest.fixture
-def before(tmp_path: Path) -> dict[str, tuple[str, str]]:
-    """A database of before, in `tmp_path`; strength and rule of each finding as they are derived now."""
-    history = History(tmp_path)
+BEFORE = (
+    "UPDATE finding SET strength = 'replicated' WHERE strength = 'reproduced'",
+    "UPDATE finding SET rule = 'R5-replicated' WHERE rule = 'R5-agreed'",
+    "UPDATE alembic_version SET version_num = '0013'",
+)
+"""What makes a database of now one of before."""
+
+Derived = dict[str, tuple[str, str]]
+"""Strength and rule of each finding by its key."""
+
+
+def write_findings(history: History) -> None:
+    """Findings of one verdict, of a rerun, of two campaigns, and of one of here and one of elsewhere."""
     rerun = history.propose(RERUN)
     first = history.judge(rerun, SUPPORTED)
     history.judge(rerun, SUPPORTED, reproduces=first.experiment_id)
@@ -43,30 +52,30 @@ def before(tmp_path: Path) -> dict[str, tuple[str, str]]:
         wanted = [each for each in told["verdicts"] if each["experiment"] == label]
         wanted[0]["at"] = "2026-01-01T00:00:00+00:00"  # another one, by what it says
         import_verdicts(session, read_file(json.dumps({**told, "verdicts": wanted}), "lab.json"))
-    with history.database.read() as session:
-        derived = {each.key: (each.strength, each.rule) for each in session.scalars(select(Finding))}
+
+
+def derived(database: Database) -> Derived:
+    with database.read() as session:
+        return {each.key: (each.strength, each.rule) for each in session.scalars(select(Finding))}
+
+
+def test_after_an_upgrade_only_what_two_campaigns_say_is_replicated(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    write_findings(history)
+    now = derived(history.database)
     history.close()
-    with sqlite3.connect(tmp_path / FILE_NAME) as connection:
-        connection.execute("UPDATE finding SET strength = 'replicated' WHERE strength = 'reproduced'")
-        connection.execute("UPDATE finding SET rule = 'R5-replicated' WHERE rule = 'R5-agreed'")
-        connection.execute("UPDATE alembic_version SET version_num = '0013'")
-    connection.close()
-    return derived
-
-
-def test_after_an_upgrade_only_what_two_campaigns_say_is_replicated(
-    tmp_path: Path, before: dict[str, tuple[str, str]]
-) -> None:
-    assert sorted(before.values()) == [
+    assert sorted(now.values()) == [
         ("replicated", "R5-agreed"),
         ("replicated", "R5-agreed"),
         ("reproduced", "R5-agreed"),
         ("single", "R1-effect"),
     ]
+    with sqlite3.connect(tmp_path / FILE_NAME) as connection:
+        for statement in BEFORE:
+            connection.execute(statement)
+    connection.close()
     with pytest.raises(DatabaseTooOld):
         open_database(database_url(tmp_path))
     database = open_database(database_url(tmp_path), upgrade=True)
-    with database.read() as session:
-        found = {each.key: (each.strength, each.rule) for each in session.scalars(select(Finding))}
+    assert derived(database) == now
     database.close()
-    assert found == before
