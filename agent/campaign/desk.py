@@ -186,6 +186,7 @@ class Desk:
             bandwidth_bytes_per_s=self.baseline.bandwidth_bytes_per_s,
             launches_sd_log=self.beliefs.latency.launches_sd_log,
             carried_bests=facts.carried_bests,
+            stale_findings=facts.stale_findings,
         )
 
     @cached_property

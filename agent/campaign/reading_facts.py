@@ -24,6 +24,7 @@ from agent.campaign.profiles import candidate_profiles
 from agent.campaign.ran import resolved_by_experiment, resolved_of
 from agent.campaign.ruled_out import read_ruled_out
 from agent.campaign.settling import settled, stored_digests
+from agent.campaign.stale_findings import read_stale_findings
 from agent.campaign.worked_before import worked_before
 from agent.ground.stored_spec import AT_ONCE, FOUND, GPU, START, asked_of, terms_now
 from agent.proposers.dispute import PROPOSER as DISPUTE
@@ -209,6 +210,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
             session, campaign.id, spec.space, _known(known, campaign.naive_configuration_id)
         ),
         ruled_out=read_ruled_out(session, campaign, spec),
+        stale_findings=read_stale_findings(session, campaign, spec),
     )
     best = facts.incumbent
     measured_in = None if best is None else best.experiment_id or facts.baseline_experiment_id

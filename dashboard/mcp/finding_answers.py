@@ -9,7 +9,7 @@ from dashboard.mcp.answers import MOST_RELATED, Answer, Change, Effect, Listed, 
 from dashboard.mcp.quoting import LONG, Quoted, maybe, quoted
 from db.labels import Noun
 from db.states import FindingStatus
-from knowledge.queries.finding_detail import finding_detail
+from knowledge.queries.finding_detail import DisputeView, finding_detail
 from knowledge.queries.findings import FindingView, list_findings
 from knowledge.queries.lookup import campaign_filter, labelled
 from knowledge.queries.view import ChangeView
@@ -27,7 +27,8 @@ class FindingItem(Answer):
     status: str = Field(description="holds, contradicted, superseded, stale or withdrawn.")
     status_reason: Quoted | None
     strength: str = Field(
-        description="single, replicated, weakened, mixed, or told: written down, no evidence."
+        description="single, reproduced (reruns of one campaign agree), replicated (campaigns agree), "
+        "weakened, mixed, or told: written down, no evidence."
     )
     told_by: str | None = Field(description="Who wrote it down, where it was not measured.")
     effect: Effect | None
@@ -100,6 +101,13 @@ def _finding(found: FindingView) -> dict[str, object]:
     }
 
 
+def _asked(dispute: DisputeView) -> str:
+    """What a dispute asks, and what answers it or tests it."""
+    if dispute.hypotheses:
+        return f"{dispute.question} Tested by: {', '.join(dispute.hypotheses)}"
+    return f"{dispute.question} Answered by: {dispute.answered_by}" if dispute.command else dispute.question
+
+
 def finding(session: Session, label: str) -> FindingAnswer:
     """One finding in full."""
     found = finding_detail(session, labelled(session, Noun.FINDING, label))
@@ -129,5 +137,5 @@ def finding(session: Session, label: str) -> FindingAnswer:
         if pooled is not None and several and pooled.spread is not None
         else None,
         another_campaign=measured(pooled.predicted) if pooled is not None and several else None,
-        disputes=tuple(quoted(each.question, LONG) for each in found.disputes[:MOST_RELATED]),
+        disputes=tuple(quoted(_asked(each), LONG) for each in found.disputes[:MOST_RELATED]),
     )

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from db.labels import Noun, format_label
-from db.models import Finding, Hypothesis
+from db.labels import Noun, format_label, parse_label_of
+from db.models import Experiment, Finding, FindingEvidence, Hypothesis, Verdict
+from db.states import ExperimentKind, VerdictOutcome
+from knowledge.findings.answering import OwnTest, way_to_answer
 from knowledge.findings.disputes import suspects
 from knowledge.findings.facts import facts_of_finding
 from knowledge.findings.random_effects import Pooled, weights_of
@@ -51,7 +53,8 @@ class DisputeView(View):
     """A finding about the same change that disagrees, None where its own verdicts do.
 
     With what is asked of it, what differs, such as `vllm (0.32.0 against 0.26.0)`, and the hypotheses that
-    take it apart.
+    take it apart; where there are none, `command` is what answers it and `where` it must run (None: as it
+    is).
     """
 
     other: str | None
@@ -59,6 +62,13 @@ class DisputeView(View):
     question: str
     differs: str
     hypotheses: tuple[str, ...]
+    command: str | None
+    where: str | None
+
+    @property
+    def answered_by(self) -> str | None:
+        """The command, and where it must run."""
+        return f"{self.command} ({self.where})" if self.command and self.where else self.command
 
 
 class FindingDetail(FindingView):
@@ -66,14 +76,6 @@ class FindingDetail(FindingView):
 
     pooled: PooledView | None
     disputes: tuple[DisputeView, ...]
-
-    @property
-    def once_more(self) -> str | None:
-        """The command that tests once more what its own verdicts disagree about; None where they agree, and
-        where none of them is of this database."""
-        here = [each.experiment for each in self.evidence if each.origin is None]
-        divided = any(each.other is None for each in self.disputes)
-        return f"autoinfer reproduce {here[-1]}" if divided and here else None
 
 
 def finding_detail(session: Session, finding_id: int) -> FindingDetail:
@@ -132,17 +134,47 @@ def _disputes(session: Session, finding: Finding) -> tuple[DisputeView, ...]:
     found = []
     label = format_label(Noun.FINDING, finding.id)
     for dispute in disputes(session, finding):
-        other = next((each for each in (dispute.one, dispute.other) if each and each.label != label), None)
+        other = next((each for each in dispute.sides if each.label != label), None)
+        hypotheses = hypotheses_about(session, dispute.labels)
+        way = None if hypotheses else way_to_answer(dispute, _tests(session, dispute.labels))
         found.append(
             DisputeView(
                 other=None if other is None else other.label,
                 place=None if other is None else other.place,
                 question=dispute.question(),
                 differs=suspects(dispute),
-                hypotheses=hypotheses_about(session, dispute.labels),
+                hypotheses=hypotheses,
+                command=None if way is None else way.command,
+                where=None if way is None else way.where or None,
             )
         )
     return tuple(found)
+
+
+def _tests(session: Session, findings: Sequence[str]) -> dict[str, OwnTest]:
+    """The newest tests of this database behind each of these findings, by its label."""
+    query = (
+        select(FindingEvidence.finding_id, Experiment.id, Experiment.kind, Verdict.outcome)
+        .join(Verdict, Verdict.id == FindingEvidence.verdict_id)
+        .join(Experiment, Experiment.id == Verdict.experiment_id)
+        .where(FindingEvidence.finding_id.in_([parse_label_of(Noun.FINDING, each) for each in findings]))
+        .order_by(Verdict.id)
+    )
+    newest: dict[str, str] = {}
+    going_on: dict[str, str] = {}
+    for finding_id, experiment_id, kind, outcome in session.execute(query):
+        finding, experiment = (
+            format_label(Noun.FINDING, finding_id),
+            format_label(Noun.EXPERIMENT, experiment_id),
+        )
+        newest[finding] = experiment
+        if kind is ExperimentKind.TEST and outcome in _CONFIRMABLE:
+            going_on[finding] = experiment
+    return {each: OwnTest(newest[each], going_on.get(each)) for each in newest}
+
+
+_CONFIRMABLE = (VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED)
+"""Outcomes that another target may confirm (`autoinfer promote`)."""
 
 
 def hypotheses_about(session: Session, findings: Sequence[str]) -> tuple[str, ...]:
