@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import psutil
 
@@ -61,17 +62,10 @@ class StageLimits:
             with self._in_words():
                 yield
             return
-        ended = threading.Event()
-        watcher = threading.Thread(
-            target=self._watch, args=(stage, limit_s, ended), name=f"limit-{stage.value}", daemon=True
-        )
-        watcher.start()
         try:
-            with self._in_words():
+            with self._watched(f"limit-{stage.value}", partial(self._end_stage, stage, limit_s)):
                 yield
         finally:
-            ended.set()
-            watcher.join()
             self._expired = None
 
     @contextmanager
@@ -84,10 +78,20 @@ class StageLimits:
         if within_s is None:
             yield
             return
+        with self._watched("limit-job", partial(self._end_all, within_s, cut_off)):
+            yield
+
+    def check(self) -> None:
+        """Raise `Infeasible` when the time of the present stage, or of the job, is up."""
+        if (up := self._over or self._expired) is not None:
+            raise up
+
+    @contextmanager
+    def _watched(self, name: str, watch: Callable[[threading.Event], None]) -> Iterator[None]:
+        """Run the block while `watch` looks at its time in a thread of its own, given what is set at its
+        end."""
         ended = threading.Event()
-        watcher = threading.Thread(
-            target=self._end_all, args=(within_s, ended, cut_off), name="limit-job", daemon=True
-        )
+        watcher = threading.Thread(target=watch, args=(ended,), name=name, daemon=True)
         watcher.start()
         try:
             with self._in_words():
@@ -95,11 +99,6 @@ class StageLimits:
         finally:
             ended.set()
             watcher.join()
-
-    def check(self) -> None:
-        """Raise `Infeasible` when the time of the present stage, or of the job, is up."""
-        if (up := self._over or self._expired) is not None:
-            raise up
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:
@@ -112,7 +111,7 @@ class StageLimits:
                 raise
             raise up from error
 
-    def _watch(self, stage: Stage, limit_s: float, ended: threading.Event) -> None:
+    def _end_stage(self, stage: Stage, limit_s: float, ended: threading.Event) -> None:
         if ended.wait(limit_s):
             return
         expired = Infeasible(
@@ -123,7 +122,7 @@ class StageLimits:
         if not ended.wait(self._stuck_after_s) and self._on_stuck is not None:
             self._on_stuck(expired)
 
-    def _end_all(self, within_s: float, ended: threading.Event, cut_off: Callable[[], None]) -> None:
+    def _end_all(self, within_s: float, cut_off: Callable[[], None], ended: threading.Event) -> None:
         if ended.wait(within_s):
             return
         self._over = over = Infeasible(TIME_IS_UP, time_is_up(within_s))
