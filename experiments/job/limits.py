@@ -2,7 +2,8 @@
 
 Killing is what ends a stage that waits for a launch: the engine finds its process dead and raises
 `Infeasible`, which the runner then reports as `timed_out`. A stage that computes in the job's own process
-can't be ended so; `on_stuck` is called when the stage is still there a while later.
+can't be ended so; `on_stuck` is called when the stage is still there a while later. What nothing else needs
+may be done `apart`, and is left behind then.
 
 A job may have a limit of its own beside (`until`), at which it ends with what was measured until then.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
 
@@ -52,6 +54,8 @@ class StageLimits:
         self._others = children()
         self._expired: Infeasible | None = None
         self._over: Infeasible | None = None
+        self._leave: threading.Event | None = None
+        """Set where what is done apart is to be left behind; None while nothing is."""
 
     @contextmanager
     def of(self, stage: Stage) -> Iterator[None]:
@@ -80,6 +84,34 @@ class StageLimits:
             return
         with self._watched("limit-job", partial(self._end_all, within_s, cut_off)):
             yield
+
+    def apart(self, work: Callable[[], None]) -> bool:
+        """Do a part of the present stage in a thread of its own; raises what that raises.
+
+        False where it was still there a while after the stage's time was up: it is left behind then, and what
+        it works with is not to be touched any more, for a thread that waits holds locks.
+        """
+        self._leave = leave = threading.Event()
+        outcome = Future[None]()
+
+        def do() -> None:
+            try:
+                work()
+            except BaseException as error:
+                outcome.set_exception(error)
+            else:
+                outcome.set_result(None)
+
+        outcome.add_done_callback(lambda _: leave.set())
+        threading.Thread(target=do, name="apart", daemon=True).start()
+        try:
+            leave.wait()
+        finally:
+            self._leave = None
+        if not outcome.done():
+            return False
+        outcome.result()
+        return True
 
     def check(self) -> None:
         """Raise `Infeasible` when the time of the present stage, or of the job, is up."""
@@ -119,7 +151,11 @@ class StageLimits:
         )
         self._expired = expired
         self._kill()
-        if not ended.wait(self._stuck_after_s) and self._on_stuck is not None:
+        if ended.wait(self._stuck_after_s):
+            return
+        if (leave := self._leave) is not None:
+            leave.set()
+        elif self._on_stuck is not None:
             self._on_stuck(expired)
 
     def _end_all(self, within_s: float, cut_off: Callable[[], None], ended: threading.Event) -> None:
