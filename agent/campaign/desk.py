@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,7 +14,7 @@ from agent.campaign.facts import Facts, Queued
 from agent.campaign.incumbent import Incumbent, is_on
 from agent.campaign.measured import Baseline
 from agent.campaign.ruled_out import rules_out
-from agent.campaign.steered import disputed_next, settling, used_by, used_up
+from agent.campaign.steered import disputes_in_turn, settling, used_by, used_up
 from agent.ground.legal import Legal
 from agent.ground.shape import refused_on_a_shape
 from agent.ground.sweep import swept
@@ -30,7 +30,7 @@ from agent.proposers.user import PROPOSER as USER
 from agent.proposers.user import was_asked_for
 from agent.ranking.candidates import candidate_of
 from agent.ranking.ranking import rank
-from agent.ranking.values import Directive, Ranking, Used
+from agent.ranking.values import Candidate, Directive, Ranking, Used
 from agent.ranking.wholes import parts_of
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.feasibility import Tried
@@ -200,9 +200,9 @@ class Desk:
         return settling(self.facts, self.directives)
 
     @cached_property
-    def disputed_next(self) -> int | None:
-        """What takes a dispute apart and has its turn, by hypothesis."""
-        return disputed_next(self.facts, self.view.banned_levers)
+    def disputes_in_turn(self) -> tuple[int, ...]:
+        """What takes a dispute apart, where it is such a test's turn, by hypothesis."""
+        return disputes_in_turn(self.facts, self.view.banned_levers)
 
     @cached_property
     def ranking(self) -> Ranking:
@@ -247,7 +247,6 @@ class Desk:
                     asked=each.question is not None,
                     separates=each.separates,
                     stands_for=each.stands_for,
-                    takes_apart=each.disputes if each.id == self.disputed_next else (),
                     metric=metric,
                     most_s=most_s,
                     usd=self.facts.usd_per_s and self.facts.usd_per_s * belief.cost_s,
@@ -256,6 +255,29 @@ class Desk:
                     part_of=parts_of(wholes, _changes(each)) if wholes and metric is None else (),
                 )
             )
+        return self._with_a_dispute(candidates, {each.id: each.disputes for each in queue})
+
+    def _with_a_dispute(
+        self, candidates: Sequence[Candidate], disputes: Mapping[int, tuple[str, ...]]
+    ) -> Ranking:
+        """The order with the turn given to the first dispute that may be tested then: one that waits for
+        approval, or for a cap, keeps no other's turn, and has it where none may."""
+        first: Ranking | None = None
+        for number in self.disputes_in_turn:
+            if number not in disputes:
+                continue
+            ranking = self._rank(
+                [
+                    replace(each, takes_apart=disputes[number]) if each.hypothesis_id == number else each
+                    for each in candidates
+                ]
+            )
+            if next(each for each in ranking.places if each.hypothesis_id == number).may_run:
+                return ranking
+            first = first or ranking
+        return first or self._rank(candidates)
+
+    def _rank(self, candidates: Sequence[Candidate]) -> Ranking:
         return rank(
             candidates,
             self.directives,

@@ -43,7 +43,7 @@ from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
 from knowledge.directives import WAITING
 from knowledge.queries.proposers import records
-from knowledge.stored import SEPARATES, STANDS_FOR, disputes_of, separates_of, stands_for_of
+from knowledge.stored import ANSWERED_BY, SEPARATES, STANDS_FOR, disputes_of, separates_of, stands_for_of
 
 STEP_LENGTH = "acceptance_length"
 """Where a verdict's `judge` keeps the candidate's mean number of tokens a verification step."""
@@ -61,6 +61,7 @@ _OF_HYPOTHESIS = (
     Hypothesis.state,
     Hypothesis.target,
     Hypothesis.change[SEPARATES][STANDS_FOR].as_integer().label(STANDS_FOR),
+    Hypothesis.change[ANSWERED_BY].as_integer().label(ANSWERED_BY),
 )
 _OF_EXPERIMENT = (
     Experiment.id,
@@ -180,8 +181,10 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         proposed=tuple(
             (known[h.control_configuration_id].digest, known[h.candidate_configuration_id].digest, h.state)
             for h in hypotheses
-            # a comparison of bits or bytes that the campaign asked for leaves the one of latency open
+            # a comparison of bits or bytes that the campaign asked for leaves the one of latency open, and so
+            # does what another campaign answered
             if not h.target
+            and h.answered_by is None
             and ((h.question is None and h.stands_for is None) or h.metric == spec.plan.metric)
         ),
         asked=_asked(hypotheses),

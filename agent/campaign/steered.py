@@ -1,5 +1,5 @@
 """What steering asks of the campaign's facts: how much each lever has used, what settles a question, and
-which dispute between findings has its turn. Pure."""
+which disputes between findings have their turn. Pure."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def used_up(directives: Sequence[Directive], used: Used) -> frozenset[str]:
     return frozenset(each.lever for each in caps if each.lever is not None)
 
 
-def disputed_next(facts: Facts, banned: Collection[str]) -> int | None:
-    """The hypothesis that takes a dispute between findings apart and has its turn: of `DISPUTE_EVERY` tests
-    one, once the others have been; the oldest that waits and changes no `banned` lever."""
+def disputes_in_turn(facts: Facts, banned: Collection[str]) -> tuple[int, ...]:
+    """The hypotheses that take a dispute between findings apart and change no `banned` lever, the oldest
+    first, where it is such a test's turn: of `DISPUTE_EVERY` tests one, once the others have been."""
     waiting = [each.id for each in waiting_disputes(facts, banned)]
     tests = len(facts.trials) + len(facts.flying)
     if (facts.disputes_tested + 1) * DISPUTE_EVERY > tests + 1:
-        return None
-    return min(waiting, default=None)
+        return ()
+    return tuple(sorted(waiting))
 
 
 def waiting_disputes(facts: Facts, banned: Collection[str]) -> list[Queued]:
