@@ -186,6 +186,7 @@ def _add_hypotheses(
         Hypothesis.lever,
         Hypothesis.proposer,
         Hypothesis.confirms_experiment_id,
+        Hypothesis.target,
         cast(Hypothesis.change, Text).label("change"),
         *(
             (
@@ -219,6 +220,7 @@ def _add_hypotheses(
                 candidate=row.candidate_configuration_id,
                 state_reason=row.state_reason,
                 rationale=row.rationale,
+                target=row.target or None,
             )
         joined(graph, label, format_label(Noun.CAMPAIGN, row.campaign_id), Relation.PART_OF)
         changed = _changes(row.change)

@@ -104,6 +104,45 @@ def test_what_was_measured_elsewhere_is_told_apart(full_history: History) -> Non
     assert "1 test: 1 refuted" in there.sentence
 
 
+def test_what_is_to_come_is_told_of_the_hardware_that_was_asked_for(history: History) -> None:
+    first = history.judge(history.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)
+    history.propose({"serving.threads": 4})
+    confirms = history.propose({"serving.threads": 8})
+    there = "gpu:NVIDIA L4:24 GB"
+    with history.database.write() as session:
+        row = session.get_one(Hypothesis, confirms)
+        row.target, row.confirms_experiment_id = "modal:L4", first.experiment_id
+    before = known(graph_of(history), "serving.threads", "L4", KNOBS)
+    assert before.sentence == "serving.threads on L4: no test changed it; no finding; 1 to come."
+    (waits,) = rows(before, "Still to come")
+    assert (waits.id, waits.relation) == ("H-003", "to be confirmed on modal:L4")
+    other = next(each for each in before.sections if each.title == "What it was tried with")
+    assert other.none == "Nothing was tried there."
+    (elsewhere,) = rows(before, "On other hardware")
+    assert elsewhere.text == TARGET
+    assert elsewhere.because == "1 finding; 1 test: 1 supported; 1 to come"
+    here = known(graph_of(history), "serving.threads", "Example", KNOBS)
+    assert ids(rows(here, "Still to come")) == ["H-002"]
+    assert ids(rows(known(graph_of(history), "serving.threads", None, KNOBS), "Still to come")) == [
+        "H-002",
+        "H-003",
+    ]
+    history.judge(first.hypothesis_id, VerdictOutcome.SUPPORTED, reproduces=1, target=there)
+    by_its_name = known(graph_of(history), "serving.threads", "NVIDIA L4", KNOBS)
+    assert ids(rows(by_its_name, "Still to come")) == ["H-003"]
+
+
+def test_a_device_of_this_machine_is_known_by_what_ran_there(history: History) -> None:
+    there = "gpu:NVIDIA A10:24 GB"
+    for threads in (1, 4):
+        number = history.propose({"serving.threads": threads})
+        with history.database.write() as session:
+            session.get_one(Hypothesis, number).target = "cuda:1"
+    history.judge(1, VerdictOutcome.SUPPORTED, target=there)
+    answer = known(graph_of(history), "serving.threads", "A10", KNOBS)
+    assert ids(rows(answer, "Still to come")) == ["H-002"]
+
+
 def test_a_refuted_hypothesis_is_ruled_out_by_its_verdict_down_to_its_samples(full_history: History) -> None:
     answer = why_not_hypothesis(graph_of(full_history), "H-002", [], [])
     assert answer.sentence == "H-002 is ruled out: E-0002 found it refuted. It is 20 % slower instead."
