@@ -35,7 +35,7 @@ from knowledge.asking.if_fell import fall, if_fell
 from knowledge.asking.known import known
 from knowledge.asking.led_to import led_to
 from knowledge.asking.walking import campaign_of_node, hypothesis_of, label_in, number_of
-from knowledge.asking.why_not import Objection, why_not_finding, why_not_hypothesis, why_not_values
+from knowledge.asking.why_not import Mark, Objection, why_not_finding, why_not_hypothesis, why_not_values
 from knowledge.figures import counted
 from knowledge.graph import Graph
 from knowledge.queries.hypothesis_detail import moves_of
@@ -241,7 +241,11 @@ def _of_values(legal: Legal, assigned: Mapping[str, KnobValue | None]) -> list[O
     each of its values."""
     whole = all(value is not None for value in assigned.values())
     found = [
-        Objection(f"{each.knob}={written(each.value)}: {each.why}", absolute=whole and not each.when_given)
+        Objection(
+            f"{each.knob}={written(each.value)}: {each.why}",
+            absolute=whole and not each.when_given,
+            mark=Mark.INCOMPLETE if each.when_given else Mark.INFEASIBLE,
+        )
         for each in legal.withheld
         if each.knob in assigned and assigned[each.knob] in (None, each.value)
     ]
@@ -249,8 +253,8 @@ def _of_values(legal: Legal, assigned: Mapping[str, KnobValue | None]) -> list[O
         given = {name: value for name, value in assigned.items() if value is not None}
         try:
             why = legal.refused(legal.space.configuration(given))
-        except UsageError as error:
-            why = str(error)
+        except UsageError as error:  # a knob without what it depends on
+            return [Objection(str(error), absolute=False, mark=Mark.INCOMPLETE)]
         if why is not None:
             found.append(Objection(why, absolute=False))
     return found
@@ -265,7 +269,8 @@ def _legality(
     try:
         return against(ground_of(session, campaign_id).legal)
     except AutoinferError as error:
-        return [Objection(f"What is legal can't be told here: {error.message}", absolute=False)]
+        said = f"What is legal can't be told here: {error.message}"
+        return [Objection(said, absolute=False, mark=Mark.UNKNOWN)]
 
 
 def _bans(session: Session, campaign_id: int, levers: set[str]) -> list[Objection]:

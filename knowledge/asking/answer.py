@@ -32,8 +32,9 @@ class Question(StrEnum):
 
 class Row(View):
     """A line of an answer: `id` is a label or a node's name, `relation` how it hangs on the row above it,
-    `state` an outcome or a state, `because` the reason in words, `command` one that shows it; `effect` what
-    was measured, or with `expected` what is believed before a test; `rows` what it rests on or led to."""
+    `state` an outcome, a state or what an objection comes to, `because` the reason in words, `command` one
+    that shows it; `effect` what was measured, or with `expected` what is believed before a test; `rows` what
+    it rests on or led to."""
 
     text: str
     id: str | None = None

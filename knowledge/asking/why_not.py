@@ -3,8 +3,9 @@ model, engine and target do not allow. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from knowledge.asking.answer import (
     Answer,
@@ -31,6 +32,19 @@ MOST_NAMED = 3
 AGAINST = ("refuted", "infeasible", "confounded")
 """Outcomes that speak against a change, or leave it unusable as evidence."""
 
+REFUSED = ("refuted", "infeasible")
+"""Outcomes that rule a change out."""
+
+
+class Mark(StrEnum):
+    """What an objection of model, engine or target comes to."""
+
+    INFEASIBLE = "infeasible"
+    INCOMPLETE = "incomplete"
+    """It lacks something that the user can name."""
+    UNKNOWN = "unknown"
+    """Nobody can tell here."""
+
 
 @dataclass(frozen=True)
 class Objection:
@@ -40,6 +54,7 @@ class Objection:
     text: str
     id: str | None = None
     absolute: bool = True
+    mark: Mark = Mark.INFEASIBLE
 
 
 def why_not_hypothesis(
@@ -219,7 +234,7 @@ def _confounded(graph: Graph, tests: Sequence[str]) -> Section:
 
 
 def _legal(objections: Sequence[Objection]) -> Section:
-    rows = [Row(id=each.id, state="infeasible", text=each.text) for each in objections]
+    rows = [Row(id=each.id, state=each.mark.value, text=each.text) for each in objections]
     return section("Model, engine and target", rows, "They allow it.", "checked before anything is run")
 
 
@@ -244,7 +259,7 @@ def _of_state(
     last = next((each for each in reversed(tests) if graph.nodes[each].get("outcome")), None)
     if state in ("refuted", "infeasible", "confounded", "inconclusive") and last is not None:
         said = graph.nodes[last].get("reason") or reason or "no reason is known"
-        ruled = "ruled out" if state in ("refuted", "infeasible") else "not settled"
+        ruled = "ruled out" if state in REFUSED else "not settled"
         return f"{hypothesis} is {ruled}: {last} found it {state}. {said}"
     if state == "withdrawn":
         why = f" {reason.rstrip('.')}." if reason else ""
@@ -271,30 +286,67 @@ def _of_values(
     blocked = _blocks(steering)
     if blocked is not None:
         return f"{words} is ruled out by you: {blocked}"
-    states = {each: graph.nodes[each].get("state") for each in (exact or hypotheses)}
-    supported = [each for each, state in states.items() if state == "supported"]
-    against = [each for each, state in states.items() if state in ("refuted", "infeasible")]
-    beside = "" if exact or not hypotheses else " It was never tested alone."
+    alone = {each: str(graph.nodes[each].get("state")) for each in exact}
+    joint = {each: str(graph.nodes[each].get("state")) for each in hypotheses if each not in alone}
+    supported, against = _in(alone, "supported"), _in(alone, *REFUSED)
+    together = f"together with others {_decided(joint)}" if _decided(joint) else ""
+    differs = bool(_in(joint, "supported") if against else _in(joint, *REFUSED))
+    beside = f" {together[0].upper()}{together[1:]}." if differs and not (against and supported) else ""
     if against and supported:
         return (
-            f"{words} is not ruled out everywhere: against it {some(against[::-1], MOST_NAMED)}, for it "
-            f"{some(supported[::-1], MOST_NAMED)}.{beside}"
+            f"{words} is not ruled out everywhere: against it {some(against, MOST_NAMED)}, for it "
+            f"{some(supported, MOST_NAMED)}."
         )
-    waiting = [each for each, state in states.items() if state in WAITING]
-    if against and waiting:
-        verb = "waits for its test" if len(waiting) == 1 else "wait for their tests"
+    if against and _in(alone, *WAITING):
         return (
-            f"{words} is not ruled out everywhere: against it {some(against[::-1], MOST_NAMED)}, and "
-            f"{some(waiting[::-1], MOST_NAMED)} {verb}.{beside}"
+            f"{words} is not ruled out everywhere: against it {some(against, MOST_NAMED)}, and "
+            f"{_waits(alone)}.{beside}"
         )
     if against:
         more = f" and {len(against) - 1} more" if len(against) > 1 else ""
-        return f"{words} is ruled out by {against[-1]}{more}: {_why(graph, against[-1])}{beside}"
+        return f"{words} is ruled out by {against[0]}{more}: {_why(graph, against[0])}{beside}"
     if supported:
-        return f"{words} is not ruled out: {some(supported[::-1], MOST_NAMED)} support it.{beside}"
-    if hypotheses:
-        return f"{words} is not ruled out: no test of it is decided yet."
+        verb = "supports" if len(supported) == 1 else "support"
+        return f"{words} is not ruled out: {some(supported, MOST_NAMED)} {verb} it.{beside}"
+    if alone and together:
+        return f"{words} is not ruled out: alone no test is decided ({_open(alone)}); {together}."
+    if together:
+        return f"{words} is not ruled out by itself: it was never tested alone; {together}."
+    if alone or joint:
+        never = "" if alone else " It was never tested alone."
+        return f"{words} is not ruled out: no test of it is decided yet ({_open(alone or joint)}).{never}"
     return f"{words} is not ruled out: it was never tried, and nothing known here forbids it."
+
+
+def _in(states: Mapping[str, str], *wanted: str) -> list[str]:
+    """The hypotheses in one of these states, the newest first."""
+    return [each for each, state in reversed(states.items()) if state in wanted]
+
+
+def _came_out(states: Mapping[str, str], wanted: Iterable[str]) -> list[str]:
+    """The hypotheses in each of these states: `H-015 was refuted`."""
+    found = [(each, _in(states, each)) for each in wanted]
+    return [
+        f"{some(labels, MOST_NAMED)} {'was' if len(labels) == 1 else 'were'} {state}"
+        for state, labels in found
+        if labels
+    ]
+
+
+def _decided(states: Mapping[str, str]) -> str:
+    return listed(_came_out(states, ("supported", *REFUSED)))
+
+
+def _waits(states: Mapping[str, str]) -> str:
+    waiting = _in(states, *WAITING)
+    verb = "waits for its test" if len(waiting) == 1 else "wait for their tests"
+    return f"{some(waiting, MOST_NAMED)} {verb}"
+
+
+def _open(states: Mapping[str, str]) -> str:
+    """Those that no verdict decided, and why."""
+    waits = [_waits(states)] if _in(states, *WAITING) else []
+    return listed([*waits, *_came_out(states, ("inconclusive", "confounded", "withdrawn"))])
 
 
 def _why(graph: Graph, hypothesis: str) -> str:

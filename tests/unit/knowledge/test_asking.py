@@ -16,7 +16,7 @@ from knowledge.asking.if_fell import fall, if_fell
 from knowledge.asking.known import known
 from knowledge.asking.led_to import led_to
 from knowledge.asking.walking import label_in
-from knowledge.asking.why_not import Objection, why_not_finding, why_not_hypothesis, why_not_values
+from knowledge.asking.why_not import Mark, Objection, why_not_finding, why_not_hypothesis, why_not_values
 from knowledge.findings.told import Telling, tell
 from knowledge.graph import Graph, neighbourhood
 from knowledge.graph_building import build_graph
@@ -26,6 +26,7 @@ from tests.history.campaign_history import BASE, SPACE, TARGET, History
 
 KNOBS = [*(knob.name for knob in SPACE.knobs), "quantization.bits"]
 FASTER = SPACE.with_change(BASE, {"serving.threads": 1})
+BOTH_BUT_THREADS = SPACE.with_change(BASE, {"serving.dtype": "bfloat16"})
 BOTH = SPACE.with_change(FASTER, {"serving.dtype": "bfloat16"})
 
 
@@ -192,6 +193,49 @@ def test_a_knob_of_which_something_waits_for_its_test_is_not_ruled_out_everywher
     assert answer.sentence == (
         "pruning.method is not ruled out everywhere: against it H-001, and H-002 waits for its test."
     )
+
+
+def test_where_alone_nothing_is_decided_what_was_decided_together_with_others_is_said(
+    history: History,
+) -> None:
+    both = {"serving.threads": 1, "serving.dtype": "bfloat16"}
+    values = {"serving.threads": "1"}
+
+    def why() -> str:
+        return why_not_values(graph_of(history), values, [], []).sentence
+
+    together = history.propose(both)
+    assert why() == (
+        "serving.threads=1 is not ruled out: no test of it is decided yet (H-001 waits for its test). It was "
+        "never tested alone."
+    )
+    history.judge(together, VerdictOutcome.REFUTED)
+    assert why() == (
+        "serving.threads=1 is not ruled out by itself: it was never tested alone; together with others H-001 "
+        "was refuted."
+    )
+    alone = history.propose({"serving.threads": 1})
+    assert why() == (
+        "serving.threads=1 is not ruled out: alone no test is decided (H-002 waits for its test); together "
+        "with others H-001 was refuted."
+    )
+    history.judge(alone, VerdictOutcome.INCONCLUSIVE)
+    assert "alone no test is decided (H-002 was inconclusive); together" in why()
+    history.judge(history.propose({"serving.threads": 1}, control=BOTH_BUT_THREADS), VerdictOutcome.SUPPORTED)
+    assert why() == (
+        "serving.threads=1 is not ruled out: H-003 supports it. Together with others H-001 was refuted."
+    )
+
+
+def test_what_nobody_can_tell_and_what_is_not_whole_have_marks_of_their_own(history: History) -> None:
+    objections = [
+        Objection("The target has 2 cores for us."),
+        Objection("It needs a method.", absolute=False, mark=Mark.INCOMPLETE),
+        Objection("It can't be told.", absolute=False, mark=Mark.UNKNOWN),
+    ]
+    answer = why_not_values(graph_of(history), {"serving.threads": "16"}, objections, [])
+    marks = [each.state for each in rows(answer, "Model, engine and target")]
+    assert marks == ["infeasible", "incomplete", "unknown"]
 
 
 def test_a_confounded_test_is_told_with_what_takes_it_apart(history: History) -> None:

@@ -175,6 +175,10 @@ def test_why_not_takes_labels_knobs_and_values_and_refuses_the_rest(history: His
         assert "ruled out by you: Nothing of threads is tested." in why("serving.threads=1").sentence
         assert titles(why("serving.threads"))["Your steering"] == ("Nothing of threads is tested.",)
         assert "H-002" in why("serving.dtype=bfloat16,").sentence
+        lacks = why("pruning.layers_removed=1")
+        (row,) = next(each.rows for each in lacks.sections if each.title == "Model, engine and target")
+        assert "pruning.method" in row.text
+        assert row.state == "incomplete"
         for words, message in (
             (("",), "Nothing was named"),
             (("serving.thread=1",), "There is no knob 'serving.thread'"),
@@ -192,7 +196,9 @@ def test_where_the_model_is_gone_the_rest_is_answered_and_that_is_said(history: 
         graph = build_graph(session)
         why = answers.why_not(session, graph, ["H-002"], None, nowhere)
         assert "E-0002 found it refuted" in why.sentence
-        assert "can't be told here: There is no checkpoint" in titles(why)["Model, engine and target"][0]
+        (unknown,) = next(each.rows for each in why.sections if each.title == "Model, engine and target")
+        assert "can't be told here: There is no checkpoint" in unknown.text
+        assert unknown.state == "unknown"
         fell = answers.what_if_fell(session, graph, "E-0001", nowhere)
         assert "F-001 would fall" in fell.sentence
         assert "can't be told here" in titles(fell)["The queue of C-1"][0]
