@@ -341,6 +341,26 @@ def test_if_a_verdict_fell_the_best_what_stands_on_it_and_its_finding_would_go(c
     assert "has no verdict yet" in if_fell(graph, "H-004").sentence
 
 
+def test_what_would_no_longer_be_supported_or_be_open_again_is_told(full_history: History) -> None:
+    graph = graph_of(full_history)
+
+    def decided(subject: str) -> list[tuple[str | None, str | None]]:
+        found = rows(if_fell(graph, subject), "Hypotheses that it decides")
+        return [(each.relation, each.id) for each in found]
+
+    assert decided("F-001") == [("no longer supported", "H-001")]
+    assert "H-001 would no longer be supported" in if_fell(graph, "F-001").sentence
+    assert decided("F-002") == decided("E-0002") == [("open again", "H-002")]
+    assert "; H-002 would be open again" in if_fell(graph, "E-0002").sentence
+    assert decided("E-0003") == [("open again", "H-003")]
+    assert "; it would be open again" in if_fell(graph, "H-003").sentence
+    assert decided("E-0004") == []
+    full_history.judge(2, VerdictOutcome.REFUTED, reproduces=2)
+    graph = graph_of(full_history)
+    assert decided("E-0002") == []
+    assert decided("H-002") == [("open again", "H-002")]
+
+
 def test_what_another_verdict_supports_too_does_not_fall(chain: History) -> None:
     chain.judge(1, VerdictOutcome.SUPPORTED, reproduces=1)
     found = fall(graph_of(chain), "E-0001")
