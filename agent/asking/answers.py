@@ -10,9 +10,10 @@ from sqlalchemy.orm import Session
 
 from agent.asking.assumed import parse_assumed
 from agent.asking.fallen import MOST_RELEARNT, learnt_from, without
-from agent.asking.imported import imported_rows
+from agent.asking.imported import imported_of, imported_rows
 from agent.asking.preview import Ground
 from agent.asking.rows import believed_row, consequence_section, reordered_section, withheld_row
+from agent.asking.scopes import scoped
 from agent.asking.untested import untested
 from agent.asking.what_if import what_if
 from agent.ground.drafter import space_of
@@ -66,9 +67,9 @@ MOST_NAMED = 4
 """Campaigns that a sentence names; how many more there are is told."""
 
 
-def what_is_known(graph: Graph, knob: str, on: str | None, space: Sequence[str]) -> Answer:
-    """As `knowledge.asking.known.known`."""
-    return known(graph, knob, on, space)
+def what_is_known(session: Session, graph: Graph, knob: str, on: str | None) -> Answer:
+    """What is known about a knob, on hardware with `on` in its name or on all."""
+    return scoped(session, known(graph, knob, on, knobs_known(session), imported_of(session)))
 
 
 def why_not(
@@ -79,6 +80,12 @@ def why_not(
     `subject` is one label, or one or more of `KNOB=VALUE` and `KNOB`. Raises `UsageError` for what is
     neither, and what there is not.
     """
+    return scoped(session, _why_not(session, graph, subject, campaign, ground_of))
+
+
+def _why_not(
+    session: Session, graph: Graph, subject: Sequence[str], campaign: str | None, ground_of: GroundOf
+) -> Answer:
     words = [word for each in subject for word in each.replace(",", " ").split()]
     if not words:
         raise UsageError("Nothing was named.", "Name a label such as H-002, a knob, or KNOB=VALUE.")
@@ -90,7 +97,8 @@ def why_not(
     legality = _legality(session, campaign_id, ground_of, lambda legal: _of_values(legal, assigned))
     levers = {space.knob(name).lever for name in assigned}
     texts = {name: None if value is None else written(value) for name, value in assigned.items()}
-    return why_not_values(graph, texts, legality, _bans(session, campaign_id, levers))
+    bans = _bans(session, campaign_id, levers)
+    return why_not_values(graph, texts, legality, bans, imported_of(session))
 
 
 def _why_not_label(session: Session, graph: Graph, word: str, ground_of: GroundOf) -> Answer:
@@ -116,7 +124,7 @@ def _why_not_label(session: Session, graph: Graph, word: str, ground_of: GroundO
 
     legality = _legality(session, row.campaign_id, ground_of, against)
     steering = _bans(session, row.campaign_id, set(row.lever.split(LEVER_JOINT)))
-    return why_not_hypothesis(graph, label, legality, steering)
+    return why_not_hypothesis(graph, label, legality, steering, imported_of(session))
 
 
 def what_led_to(session: Session, graph: Graph, subject: str) -> Answer:
@@ -129,7 +137,7 @@ def what_led_to(session: Session, graph: Graph, subject: str) -> Answer:
         number = parse_label_of(Noun.HYPOTHESIS, hypothesis)
         more = [_places(session, number), _profile(session, hypothesis, number)]
     told = imported_rows(session, label) if label.startswith("F-") else ()
-    return led_to(graph, label, more, told)
+    return scoped(session, led_to(graph, label, more, told))
 
 
 def what_if_fell(session: Session, graph: Graph, subject: str, ground_of: GroundOf) -> Answer:
@@ -145,7 +153,7 @@ def what_if_fell(session: Session, graph: Graph, subject: str, ground_of: Ground
     if label.startswith("H-") and not found.experiments:
         more += _if_refuted(session, label, ground_of)
     told = imported_rows(session, label, FOR) if label.startswith("F-") else ()
-    return if_fell(graph, label, more, told)
+    return scoped(session, if_fell(graph, label, more, told))
 
 
 def _if_refuted(session: Session, label: str, ground_of: GroundOf) -> list[Section]:

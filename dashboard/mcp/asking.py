@@ -62,7 +62,7 @@ SPOKEN_AGAINST = (
 def known(session: Session, knob: str, on: str | None) -> GraphAnswer:
     """What is known about a knob, on hardware with these words in its name or on all."""
     with graph_of(session) as graph:
-        return _answer(answers.what_is_known(graph, knob, on, answers.knobs_known(session)))
+        return _answer(answers.what_is_known(session, graph, knob, on))
 
 
 def why_not(session: Session, subject: Sequence[str], campaign: str | None) -> GraphAnswer:
@@ -176,6 +176,7 @@ def _lines(rows: Sequence[Row], believed: bool, depth: int = 0) -> Iterator[Grap
             relation=told(row.relation, MOST_NAME),
             state=row.state,
             text=quoted(row.text),
+            scope=maybe(row.scope),
             because=maybe(row.because),
             effect=predicted(row.effect) if believed else measured(row.effect),
             command=told(row.command, MOST_NAME),

@@ -19,6 +19,7 @@ class GraphLine(Answer):
         description="An outcome or a state; of an objection infeasible, incomplete or unknown."
     )
     text: Quoted
+    scope: Quoted | None = Field(description="Where alone a finding holds.")
     because: Quoted | None
     effect: Effect | None = Field(description="Measured, or, of what is untested, predicted.")
     command: str | None = Field(description="The user's command that shows it.")

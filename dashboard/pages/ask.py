@@ -111,7 +111,7 @@ def _answer(session: Session, graph: Graph, asked: AskFilters) -> Answer | None:
     about = asked.about.strip()
     match asked.question:
         case Question.KNOWN:
-            return answers.what_is_known(graph, about, asked.on, answers.knobs_known(session))
+            return answers.what_is_known(session, graph, about, asked.on)
         case Question.WHY_NOT:
             return answers.why_not(session, graph, [about], asked.campaign, ground_of)
         case Question.LED_TO:

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 from knowledge.asking.answer import (
     Answer,
+    ImportedOf,
     Question,
     Row,
     Section,
     down_to_samples,
+    none_imported,
     row_of,
     section,
     section_of,
@@ -40,8 +42,15 @@ MOST_OF_A_VALUE = 5
 OUTCOMES = ("supported", "refuted", "inconclusive", "confounded", "infeasible")
 
 
-def known(graph: Graph, knob: str, on: str | None, space: Collection[str]) -> Answer:
-    """Return what is known about a knob, on the targets with `on` in their names or on all.
+def known(
+    graph: Graph,
+    knob: str,
+    on: str | None,
+    space: Collection[str],
+    imported: ImportedOf = none_imported,
+) -> Answer:
+    """Return what is known about a knob, on the targets with `on` in their names or on all; `imported` are
+    verdicts of another database on findings.
 
     Raises `UsageError` for a knob that is neither of the space nor of the graph, and for hardware that
     nothing was measured on.
@@ -71,7 +80,7 @@ def known(graph: Graph, knob: str, on: str | None, space: Collection[str]) -> An
         section_of(
             "Findings",
             ours,
-            lambda each: _finding(graph, each),
+            lambda each: _finding(graph, each, imported(each)),
             f"No finding is about {name}{_there(on)}.",
             "each says no more than its scope",
         ),
@@ -122,7 +131,7 @@ def _there(on: str | None) -> str:
     return "" if on is None else " there"
 
 
-def _finding(graph: Graph, finding: str) -> Row:
+def _finding(graph: Graph, finding: str, imported: Sequence[Row]) -> Row:
     data = graph.nodes[finding]
     said = [
         (other, next(iter(edges)))
@@ -133,6 +142,7 @@ def _finding(graph: Graph, finding: str) -> Row:
         row_of(graph, each, relation, because=graph.nodes[each].get("reason"))
         for each, relation in said[:MOST_OF_A_VALUE]
     ]
+    rows += imported[:MOST_OF_A_VALUE]
     agree = sum(relation in AGREEING for _, relation in said) + data.get("imported_for", 0)
     against = sum(relation == Relation.CONTRADICTS.value for _, relation in said)
     against += data.get("imported_against", 0)

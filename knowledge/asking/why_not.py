@@ -9,11 +9,13 @@ from enum import StrEnum
 
 from knowledge.asking.answer import (
     Answer,
+    ImportedOf,
     Question,
     Row,
     Section,
     down_to_samples,
     named,
+    none_imported,
     row_of,
     section,
     section_of,
@@ -28,6 +30,9 @@ AGAINST_RULES = ("R2-no-effect", "R3-quality", "R4-infeasible", "R6-contradicted
 
 MOST_NAMED = 3
 """Hypotheses that a sentence names, the newest; how many more there are is told."""
+
+MOST_IMPORTED = 5
+"""Verdicts of another database that are told of a finding."""
 
 AGAINST = ("refuted", "infeasible", "confounded")
 """Outcomes that speak against a change, or leave it unusable as evidence."""
@@ -58,15 +63,20 @@ class Objection:
 
 
 def why_not_hypothesis(
-    graph: Graph, hypothesis: str, legality: Sequence[Objection], steering: Sequence[Objection]
+    graph: Graph,
+    hypothesis: str,
+    legality: Sequence[Objection],
+    steering: Sequence[Objection],
+    imported: ImportedOf = none_imported,
 ) -> Answer:
-    """Return why a hypothesis of the graph is ruled out, or that it is not."""
+    """Return why a hypothesis of the graph is ruled out, or that it is not; `imported` are verdicts of
+    another database on findings."""
     data = graph.nodes[hypothesis]
     tests = tests_of(graph, hypothesis)
     own = [down_to_samples(graph, each, "tested by") for each in tests]
     sections = [
         section("Its verdicts", own, "It was not tested."),
-        _findings(graph, _said(graph, tests)),
+        _findings(graph, _said(graph, tests), imported),
         _confounded(graph, tests),
         _legal(legality),
         _steered(steering),
@@ -84,9 +94,10 @@ def why_not_values(
     assigned: Mapping[str, str | None],
     legality: Sequence[Objection],
     steering: Sequence[Objection],
+    imported: ImportedOf = none_imported,
 ) -> Answer:
     """Return why a configuration with these values is ruled out, or that it is not; None is any value of the
-    knob."""
+    knob. `imported` are verdicts of another database on findings."""
     words = ", ".join(name if value is None else f"{name}={value}" for name, value in assigned.items())
     hypotheses = [each for each in _changing(graph, assigned) if _sets(graph, each, assigned)]
     exact = [each for each in hypotheses if _alone(graph, each, assigned)]
@@ -109,7 +120,7 @@ def why_not_values(
             "It was not tried otherwise.",
         ),
         *([section("Its values by themselves", parts, "None of them failed by itself.")] if parts else []),
-        _findings(graph, _about(graph, assigned)),
+        _findings(graph, _about(graph, assigned), imported),
         _confounded(graph, [t for each in against for t in tests_of(graph, each)]),
         _legal(legality),
         _steered(steering),
@@ -207,12 +218,14 @@ def _said(graph: Graph, tests: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(f for each in tests for f in to(graph, each, *wanted, kind=NodeKind.FINDING)))
 
 
-def _findings(graph: Graph, findings: Sequence[str]) -> Section:
+def _findings(graph: Graph, findings: Sequence[str], imported: ImportedOf) -> Section:
     against = [each for each in findings if graph.nodes[each].get("rule") in AGAINST_RULES]
     return section_of(
         "Findings against it",
         against,
-        lambda each: row_of(graph, each, because=graph.nodes[each].get("status_reason")),
+        lambda each: row_of(
+            graph, each, because=graph.nodes[each].get("status_reason"), rows=imported(each)[:MOST_IMPORTED]
+        ),
         "No finding speaks against it.",
     )
 
@@ -320,7 +333,7 @@ def _of_values(
 
 def _in(states: Mapping[str, str], *wanted: str) -> list[str]:
     """The hypotheses in one of these states, the newest first."""
-    return [each for each, state in reversed(states.items()) if state in wanted]
+    return [each for each in reversed(list(states)) if states[each] in wanted]
 
 
 def _came_out(states: Mapping[str, str], wanted: Iterable[str]) -> list[str]:

@@ -77,11 +77,10 @@ def questions(database: Database, live: LiveGraph) -> Iterator[tuple[str, Callab
         best = str(graph.nodes["C-1"]["best"])
         finding = [node for node in graph if node.startswith("F-")][-1]
         newest = [node for node in graph if node.startswith("H-")][-1]
-        knobs = answers.knobs_known(session)
-        yield f"known {KNOB}", lambda: answers.what_is_known(graph, KNOB, None, knobs)
+        yield f"known {KNOB}", lambda: answers.what_is_known(session, graph, KNOB, None)
         yield (
             f"known {KNOB} --on cpu",
-            lambda: answers.what_is_known(graph, KNOB, "cpu", knobs),
+            lambda: answers.what_is_known(session, graph, KNOB, "cpu"),
         )
         for subject in ("H-002", KNOB, f"{KNOB}=2"):
             yield (

@@ -220,16 +220,39 @@ def test_verdicts_of_another_database_are_told_among_what_led_to_a_finding_speak
     with history.database.read() as session:
         graph = build_graph(session)
         against = answers.why_not(session, graph, ["F-001"], None, nowhere)
+        known = answers.what_is_known(session, graph, "serving.threads", None)
         led = answers.what_led_to(session, graph, newest)
         fell = answers.what_if_fell(session, graph, newest, nowhere)
     (row,) = against.sections[0].rows
     assert (row.id, row.relation, row.state, row.because) == (None, "contradicts it", "refuted", "No.")
     assert row.text == f"a verdict that was imported from lab, on {of_the_first['target']}"
+    of_known = {each.id: each for each in next(e for e in known.sections if e.title == "Findings").rows}
+    (imported,) = of_known[newest].rows
+    assert imported.text == "a verdict that was imported from lab, on gpu:NVIDIA H200:141 GB"
+    assert [each.relation for each in of_known["F-001"].rows] == ["supports", "contradicts it"]
+    assert str(of_known[newest].scope).startswith("reference · NVIDIA H200 · reference · ")
+    assert str(of_known["F-001"].scope).startswith("reference · Example CPU · reference · ")
     assert led.sentence == f"1 imported verdict led to {newest}; nothing here did."
     assert "on gpu:NVIDIA H200:141 GB" in titles(led)["Where it comes from"][0]
     assert "imported from lab" in titles(fell)["Verdicts that would fall"][0]
     (falls,) = next(each for each in fell.sections if each.title == "Findings").rows
     assert (falls.id, falls.because) == (newest, "no verdict would say so any more")
+
+
+def test_every_finding_of_an_answer_is_told_with_its_scope(history: History) -> None:
+    with history.database.read() as session:
+        graph = build_graph(session)
+        said = [
+            answers.what_is_known(session, graph, "serving.dtype", None),
+            answers.why_not(session, graph, ["H-002"], None, on_the_desk),
+            answers.why_not(session, graph, ["serving.dtype=bfloat16"], None, on_the_desk),
+            answers.what_if_fell(session, graph, "E-0002", on_the_desk),
+        ]
+    for answer in said:
+        found = [row for each in answer.sections for row in each.rows if row.id == "F-002"]
+        assert found, answer.asked
+        assert all(str(row.scope).startswith("reference · Example CPU") for row in found), answer.asked
+        assert all(row.scope is None for each in answer.sections for row in each.rows if row.id != "F-002")
 
 
 def test_what_led_to_a_hypothesis_has_its_moves_with_their_cause(history: History) -> None:
