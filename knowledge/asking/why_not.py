@@ -23,10 +23,11 @@ from knowledge.asking.answer import (
 )
 from knowledge.asking.walking import WAITING, change_of, changes_of, changes_words, into, tests_of, to
 from knowledge.figures import listed
+from knowledge.findings.verdict_fact import Saying
 from knowledge.graph import Graph, NodeKind, Relation
 
 AGAINST_RULES = ("R2-no-effect", "R3-quality", "R4-infeasible", "R6-contradicted")
-"""Rules of findings that speak against a change."""
+"""Rules of findings that speak against a change, where a finding does not tell what it says of it."""
 
 MOST_NAMED = 3
 """Hypotheses that a sentence names, the newest; how many more there are is told."""
@@ -219,7 +220,7 @@ def _said(graph: Graph, tests: Sequence[str]) -> list[str]:
 
 
 def _findings(graph: Graph, findings: Sequence[str], imported: ImportedOf) -> Section:
-    against = [each for each in findings if graph.nodes[each].get("rule") in AGAINST_RULES]
+    against = [each for each in findings if _speaks_against(graph.nodes[each])]
     return section_of(
         "Findings against it",
         against,
@@ -228,6 +229,12 @@ def _findings(graph: Graph, findings: Sequence[str], imported: ImportedOf) -> Se
         ),
         "No finding speaks against it.",
     )
+
+
+def _speaks_against(finding: Mapping[str, object]) -> bool:
+    """By what it says, whichever rule it is of: what another verdict confirmed may be of either side."""
+    says = finding.get("says")
+    return finding.get("rule") in AGAINST_RULES if says is None else says != Saying.HELPS.value
 
 
 def _confounded(graph: Graph, tests: Sequence[str]) -> Section:

@@ -18,6 +18,7 @@ from knowledge.asking.led_to import led_to
 from knowledge.asking.walking import label_in
 from knowledge.asking.why_not import Mark, Objection, why_not_finding, why_not_hypothesis, why_not_values
 from knowledge.findings.told import Telling, tell
+from knowledge.findings.verdict_fact import Saying
 from knowledge.graph import Graph, neighbourhood
 from knowledge.graph_building import build_graph
 from knowledge.queries.around import around
@@ -150,6 +151,21 @@ def test_a_refuted_hypothesis_is_ruled_out_by_its_verdict_down_to_its_samples(fu
     (verdict,) = rows(answer, "Its verdicts")
     assert "samples" in verdict.rows[0].text
     assert ids(rows(answer, "Findings against it")) == ["F-002"]
+
+
+def test_a_finding_against_something_is_told_however_often_it_was_confirmed_and_one_for_it_is_not(
+    full_history: History,
+) -> None:
+    full_history.judge(2, VerdictOutcome.REFUTED, effect=(0.2, 0.15, 0.25), reproduces=2)
+    full_history.judge(1, VerdictOutcome.SUPPORTED, reproduces=1)
+    with full_history.database.write() as session:
+        written = Telling("It is of no use.", ("serving.dtype=bfloat16",), says=Saying.DOES_NOT_HELP)
+        told = f"F-{tell(session, written, 1).id:03}"
+    graph = graph_of(full_history)
+    against = why_not_values(graph, {"serving.dtype": "bfloat16"}, [], [])
+    assert ids(rows(against, "Findings against it")) == [told, "F-002"]
+    assert ids(rows(why_not_hypothesis(graph, "H-002", [], []), "Findings against it")) == ["F-002"]
+    assert rows(why_not_hypothesis(graph, "H-001", [], []), "Findings against it") == ()
 
 
 def test_what_is_not_ruled_out_is_said_and_what_was_never_tried(full_history: History) -> None:

@@ -255,6 +255,21 @@ def test_every_finding_of_an_answer_is_told_with_its_scope(history: History) -> 
         assert all(row.scope is None for each in answer.sections for row in each.rows if row.id != "F-002")
 
 
+def test_imported_verdicts_stand_below_the_findings_against_something(history: History) -> None:
+    with history.database.write() as session:
+        file = json.loads(export_verdicts(session, "lab").model_dump_json())
+        refuted = next(each for each in file["verdicts"] if each["outcome"] == "refuted")
+        theirs = refuted | {"effect_log": 0.1, "low_log": 0.05, "high_log": 0.15, "reason": "No."}
+        import_verdicts(session, read_file(json.dumps(file | {"verdicts": [theirs]}), "lab.json"))
+    with history.database.read() as session:
+        graph = build_graph(session)
+        for subject in ("H-002", "serving.dtype=bfloat16"):
+            answer = answers.why_not(session, graph, [subject], None, on_the_desk)
+            against = next(each for each in answer.sections if each.title == "Findings against it")
+            ((imported,),) = [each.rows for each in against.rows]
+            assert imported.text.startswith("a verdict that was imported from lab")
+
+
 def test_what_led_to_a_hypothesis_has_its_moves_with_their_cause(history: History) -> None:
     with history.database.read() as session:
         answer = answers.what_led_to(session, build_graph(session), "H-006")
