@@ -30,7 +30,7 @@ def known(
     as_json: Json = False,
 ) -> None:
     """What is known about a knob: findings, values tried and with what, what does not run."""
-    from agent.asking.answers import what_is_known
+    from agent.asking.of_the_graph import what_is_known
     from cli.opening import reading
     from knowledge.graph_building import build_graph
 
@@ -61,7 +61,7 @@ def why_not(
 
 def led_to(ctx: typer.Context, label: Label, as_json: Json = False) -> None:
     """What led to a hypothesis, an experiment or a finding."""
-    from agent.asking.answers import what_led_to
+    from agent.asking.of_the_graph import what_led_to
     from cli.opening import reading
     from knowledge.graph_building import build_graph
 

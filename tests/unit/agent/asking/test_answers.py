@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from agent.asking import answers
+from agent.asking import answers, of_the_graph
 from agent.asking.fallen import learnt_from, without
 from agent.asking.preview import Ground
 from agent.asking.untested import untested
@@ -220,8 +220,8 @@ def test_verdicts_of_another_database_are_told_among_what_led_to_a_finding_speak
     with history.database.read() as session:
         graph = build_graph(session)
         against = answers.why_not(session, graph, ["F-001"], None, nowhere)
-        known = answers.what_is_known(session, graph, "serving.threads", None)
-        led = answers.what_led_to(session, graph, newest)
+        known = of_the_graph.what_is_known(session, graph, "serving.threads", None)
+        led = of_the_graph.what_led_to(session, graph, newest)
         fell = answers.what_if_fell(session, graph, newest, nowhere)
     (row,) = against.sections[0].rows
     assert (row.id, row.relation, row.state, row.because) == (None, "contradicts it", "refuted", "No.")
@@ -243,7 +243,7 @@ def test_every_finding_of_an_answer_is_told_with_its_scope(history: History) -> 
     with history.database.read() as session:
         graph = build_graph(session)
         said = [
-            answers.what_is_known(session, graph, "serving.dtype", None),
+            of_the_graph.what_is_known(session, graph, "serving.dtype", None),
             answers.why_not(session, graph, ["H-002"], None, on_the_desk),
             answers.why_not(session, graph, ["serving.dtype=bfloat16"], None, on_the_desk),
             answers.what_if_fell(session, graph, "E-0002", on_the_desk),
@@ -272,7 +272,7 @@ def test_imported_verdicts_stand_below_the_findings_against_something(history: H
 
 def test_what_led_to_a_hypothesis_has_its_moves_with_their_cause(history: History) -> None:
     with history.database.read() as session:
-        answer = answers.what_led_to(session, build_graph(session), "H-006")
+        answer = of_the_graph.what_led_to(session, build_graph(session), "H-006")
     assert titles(answer)["Its places in the queue"] == ("Threads turned out to matter.",)
     assert titles(answer)["The profile it was proposed under"] == ("Nothing was profiled before.",)
 
