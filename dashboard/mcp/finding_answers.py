@@ -32,7 +32,9 @@ class FindingItem(Answer):
     )
     told_by: str | None = Field(description="Who wrote it down, where it was not measured.")
     effect: Effect | None
-    holds_for: Quoted = Field(description="Model, target and engine; it says nothing of others.")
+    holds_for: Quoted = Field(
+        description="Model, target, engine and, where findings differ by it, what stands beside the change."
+    )
     lever: str
     change: tuple[Change, ...]
     campaigns_for: int
@@ -83,6 +85,7 @@ def findings(
 
 def _finding(found: FindingView) -> dict[str, object]:
     scope = found.scope
+    where = [f"{name} {scope[name]}" for name in ("model", "target", "engine") if scope.get(name)]
     return {
         "id": found.id,
         "claim": quoted(found.claim),
@@ -91,9 +94,7 @@ def _finding(found: FindingView) -> dict[str, object]:
         "strength": found.strength,
         "told_by": scope.get(TOLD_BY, "the user") if found.rule == "R0-told" else None,
         "effect": measured(found.effect),
-        "holds_for": quoted(
-            ", ".join(f"{name} {scope[name]}" for name in ("model", "target", "engine") if scope.get(name))
-        ),
+        "holds_for": quoted(", ".join([*where, *([found.beside] if found.beside else [])])),
         "lever": str(scope.get("lever", "")),
         "change": changes([ChangeView.model_validate(each) for each in scope.get("change") or ()]),
         "campaigns_for": found.says_so,

@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from agent.asking import answers
+from agent.asking import answers, of_the_graph
 from agent.asking.fallen import MOST_RELEARNT
 from configs.settings import Settings
 from dashboard.app import create_app
@@ -77,11 +77,10 @@ def questions(database: Database, live: LiveGraph) -> Iterator[tuple[str, Callab
         best = str(graph.nodes["C-1"]["best"])
         finding = [node for node in graph if node.startswith("F-")][-1]
         newest = [node for node in graph if node.startswith("H-")][-1]
-        knobs = answers.knobs_known(session)
-        yield f"known {KNOB}", lambda: answers.what_is_known(graph, KNOB, None, knobs)
+        yield f"known {KNOB}", lambda: of_the_graph.what_is_known(session, graph, KNOB, None)
         yield (
             f"known {KNOB} --on cpu",
-            lambda: answers.what_is_known(graph, KNOB, "cpu", knobs),
+            lambda: of_the_graph.what_is_known(session, graph, KNOB, "cpu"),
         )
         for subject in ("H-002", KNOB, f"{KNOB}=2"):
             yield (
@@ -89,7 +88,10 @@ def questions(database: Database, live: LiveGraph) -> Iterator[tuple[str, Callab
                 lambda subject=subject: answers.why_not(session, graph, [subject], None, ground_of),  # type: ignore[misc]
             )
         for subject in (newest, finding, best):
-            yield f"led-to {subject}", lambda subject=subject: answers.what_led_to(session, graph, subject)  # type: ignore[misc]
+            yield (
+                f"led-to {subject}",
+                lambda subject=subject: of_the_graph.what_led_to(session, graph, subject),  # type: ignore[misc]
+            )
         for subject in (best, finding, "H-001"):
             yield (
                 f"if-fell {subject}",

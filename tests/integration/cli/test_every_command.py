@@ -216,6 +216,16 @@ def test_a_note_makes_findings_stale(with_history: Autoinfer) -> None:
     assert "stale" in with_history("findings").out
 
 
+def test_the_graph_is_shown_around_a_label_as_every_question_takes_one(with_history: Autoinfer) -> None:
+    shown = with_history("graph show f-1")
+    assert shown.code == 0
+    assert "H-001" not in shown.out, "two steps away"
+    assert {"F-001", "E-0001"} <= set(shown.out.split())
+    assert shown.out == with_history("graph show --around F-001").out
+    assert "H-001" in with_history("graph show F-001 --depth 2").out
+    assert with_history("graph show knob:serving.threads --json").json()["nodes"]["knob"] == 1
+
+
 def test_the_graph_is_written_to_a_file(with_history: Autoinfer, tmp_path: Path) -> None:
     assert with_history("graph export --format graphml --output g.graphml").code == 0
     assert (tmp_path / "g.graphml").read_text().startswith("<?xml")

@@ -67,11 +67,14 @@ def test_it_says_under_what_it_was_measured_where_that_differs() -> None:
     best = replace(
         carried_best(BOTH),
         steps=2,
-        differs=(("the model big", "small"), ("16 requests at once", "1")),
+        differs=(("the model big", "the model small"), ("16 requests at once", "1 request at once")),
     )
     said = rationale(view(carried_bests=[best]))
     assert "by −50 % over its own baseline in 2 steps, each measured against the one before." in said
-    assert "That was measured with the model big and 16 requests at once; here it is small and 1." in said
+    assert (
+        "That was measured with the model big and 16 requests at once; here it is the model small and 1 "
+        "request at once."
+    ) in said
 
 
 def test_only_what_it_changed_there_is_taken_over_on_top_of_the_best_here() -> None:
