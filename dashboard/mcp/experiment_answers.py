@@ -18,7 +18,7 @@ from dashboard.mcp.answers import (
     measured,
     predicted,
 )
-from dashboard.mcp.quoting import LONG, SHORT, Quoted, maybe, quoted
+from dashboard.mcp.quoting import LONG, NAME, SHORT, Quoted, maybe, named, plain, quoted
 from db.labels import Noun
 from db.states import ExperimentState, VerdictOutcome
 from knowledge.queries.experiment_detail import experiment_detail
@@ -94,7 +94,7 @@ class ExperimentAnswer(ExperimentItem):
     failure_kind: str | None
     failure: Quoted | None
     stages: tuple[str, ...]
-    versions: dict[str, object]
+    versions: dict[str, str | Quoted] = Field(description="Of what ran, as the engine and packages say.")
     reproduced_by: tuple[str, ...]
     reproduce_command: str
 
@@ -195,7 +195,10 @@ def experiment(session: Session, label: str) -> ExperimentAnswer:
             f"{each.stage}: {each.outcome.value if each.outcome else 'running'}"
             for each in found.stages[:MOST_RELATED]
         ),
-        versions=dict(islice((found.versions or {}).items(), MOST_RELATED)),
+        versions={
+            plain(name)[:NAME]: named(str(each))
+            for name, each in islice((found.versions or {}).items(), MOST_RELATED)
+        },
         reproduced_by=found.reproduced_by[:MOST_RELATED],
         reproduce_command=found.reproduce_command,
     )

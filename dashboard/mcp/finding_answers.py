@@ -6,7 +6,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from dashboard.mcp.answers import MOST_RELATED, Answer, Change, Effect, Listed, changes, listed, measured
-from dashboard.mcp.quoting import LONG, Quoted, maybe, quoted
+from dashboard.mcp.quoting import LONG, Quoted, maybe, named, quoted
 from db.labels import Noun
 from db.states import FindingStatus
 from knowledge.queries.finding_detail import finding_detail
@@ -29,10 +29,10 @@ class FindingItem(Answer):
     strength: str = Field(
         description="single, replicated, weakened, mixed, or told: written down, no evidence."
     )
-    told_by: str | None = Field(description="Who wrote it down, where it was not measured.")
+    told_by: str | Quoted | None = Field(description="Who wrote it down, where it was not measured.")
     effect: Effect | None
     holds_for: Quoted = Field(description="Model, target and engine; it says nothing of others.")
-    lever: str
+    lever: str | Quoted
     change: tuple[Change, ...]
     campaigns_for: int
     campaigns_against: int
@@ -88,12 +88,16 @@ def _finding(found: FindingView) -> dict[str, object]:
         "status": found.status.value,
         "status_reason": maybe(found.status_reason),
         "strength": found.strength,
-        "told_by": scope.get(TOLD_BY, "the user") if found.rule == "R0-told" else None,
+        "told_by": None
+        if found.rule != "R0-told"
+        else named(str(scope[TOLD_BY]))
+        if TOLD_BY in scope
+        else "the user",
         "effect": measured(found.effect),
         "holds_for": quoted(
             ", ".join(f"{name} {scope[name]}" for name in ("model", "target", "engine") if scope.get(name))
         ),
-        "lever": str(scope.get("lever", "")),
+        "lever": named(str(scope.get("lever", ""))),
         "change": changes([ChangeView.model_validate(each) for each in scope.get("change") or ()]),
         "campaigns_for": found.says_so,
         "campaigns_against": found.says_not,
