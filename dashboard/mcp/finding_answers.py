@@ -12,7 +12,6 @@ from db.states import FindingStatus
 from knowledge.queries.finding_detail import finding_detail
 from knowledge.queries.findings import FindingView, list_findings
 from knowledge.queries.lookup import campaign_filter, labelled
-from knowledge.queries.view import ChangeView
 from knowledge.stored import TOLD_BY
 
 MOST_EVIDENCE = 25
@@ -29,6 +28,7 @@ class FindingItem(Answer):
     strength: str = Field(
         description="single, replicated, weakened, mixed, or told: written down, no evidence."
     )
+    says: str | None = Field(description="What it says of the change; None where its verdicts disagree.")
     told_by: str | Quoted | None = Field(description="Who wrote it down, where it was not measured.")
     effect: Effect | None
     holds_for: Quoted = Field(description="Model, target and engine; it says nothing of others.")
@@ -88,6 +88,7 @@ def _finding(found: FindingView) -> dict[str, object]:
         "status": found.status.value,
         "status_reason": maybe(found.status_reason),
         "strength": found.strength,
+        "says": found.says,
         "told_by": None
         if found.rule != "R0-told"
         else named(str(scope[TOLD_BY]))
@@ -98,7 +99,7 @@ def _finding(found: FindingView) -> dict[str, object]:
             ", ".join(f"{name} {scope[name]}" for name in ("model", "target", "engine") if scope.get(name))
         ),
         "lever": named(str(scope.get("lever", ""))),
-        "change": changes([ChangeView.model_validate(each) for each in scope.get("change") or ()]),
+        "change": changes(found.change),
         "campaigns_for": found.says_so,
         "campaigns_against": found.says_not,
     }
