@@ -9,13 +9,15 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from db.labels import Noun, format_label
-from db.models import Finding, Hypothesis
+from db.models import Experiment, Finding, FindingEvidence, Hypothesis, Verdict
+from db.states import ExperimentKind
 from knowledge.findings.disputes import suspects
 from knowledge.findings.facts import facts_of_finding
 from knowledge.findings.random_effects import Pooled, weights_of
 from knowledge.findings.rules import by_campaign, pooled_over_campaigns
 from knowledge.findings.telling import disputes
 from knowledge.queries.findings import FindingView, evidence_of, finding_fields
+from knowledge.queries.verification import is_said_again
 from knowledge.queries.view import EffectView, View, effect_view
 from knowledge.stored import DISPUTES, metric_of
 
@@ -62,25 +64,55 @@ class DisputeView(View):
 
 
 class FindingDetail(FindingView):
-    """A finding in full; `pooled` is None where nothing was measured, or nobody measured."""
+    """A finding in full; `pooled` is None where nothing was measured, or nobody measured. `once_more` is the
+    command that tests once more what its own verdicts disagree about; None where they agree, and where none
+    of them is of this database."""
 
     pooled: PooledView | None
     disputes: tuple[DisputeView, ...]
-
-    @property
-    def once_more(self) -> str | None:
-        """The command that tests once more what its own verdicts disagree about; None where they agree, and
-        where none of them is of this database."""
-        here = [each.experiment for each in self.evidence if each.origin is None]
-        divided = any(each.other is None for each in self.disputes)
-        return f"autoinfer reproduce {here[-1]}" if divided and here else None
+    once_more: str | None
 
 
 def finding_detail(session: Session, finding_id: int) -> FindingDetail:
     """Return one finding, which must exist."""
     finding = session.get_one(Finding, finding_id)
     (fields,) = finding_fields(session, [finding])
-    return FindingDetail(**fields, pooled=_pooled(session, finding), disputes=_disputes(session, finding))
+    disputed = _disputes(session, finding)
+    divided = any(each.other is None for each in disputed)
+    return FindingDetail(
+        **fields,
+        pooled=_pooled(session, finding),
+        disputes=disputed,
+        once_more=_once_more(session, finding) if divided else None,
+    )
+
+
+def _once_more(session: Session, finding: Finding) -> str | None:
+    """The command that runs the newest test behind a finding again, under the plan that was sealed for it.
+
+    A test on another target counts as one; the check of a recipe does not, which asks by another least
+    effect. Where only runs of a test again are evidence, as on newer versions, it is the test that they ran.
+    """
+    query = (
+        select(Experiment)
+        .join(Verdict, Verdict.experiment_id == Experiment.id)
+        .join(FindingEvidence, FindingEvidence.verdict_id == Verdict.id)
+        .where(FindingEvidence.finding_id == finding.id)
+        .order_by(Experiment.id.desc())
+    )
+    again = None
+    for each in session.scalars(query):
+        first = each.reproduces_experiment_id
+        test = each if first is None else session.get_one(Experiment, first)
+        promoted = each.kind is ExperimentKind.PROMOTE and is_said_again(test, each)
+        if first is None or promoted:
+            return _reproduce(each)
+        again = again or test
+    return None if again is None else _reproduce(again)
+
+
+def _reproduce(experiment: Experiment) -> str:
+    return f"autoinfer reproduce {format_label(Noun.EXPERIMENT, experiment.id)}"
 
 
 def _pooled(session: Session, finding: Finding) -> PooledView | None:

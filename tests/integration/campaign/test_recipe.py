@@ -42,8 +42,11 @@ from experiments.measurement.evidence import Stage
 from experiments.measurement.plan import StoppingPlan
 from experiments.own_processes import begun_beside, children
 from experiments.recording import load_test_spec
+from knowledge.findings.exchange import read_file
+from knowledge.findings.importing import export_verdicts, import_verdicts
 from knowledge.findings.keeping import update_findings
 from knowledge.findings.staleness import StaleCause
+from knowledge.queries.finding_detail import finding_detail
 from knowledge.queries.verification import verification
 from tests.integration.campaign.test_promoting import ORIGINAL, measured, run
 from tests.new_database import FILE_NAME, database_url
@@ -184,6 +187,21 @@ def test_a_recipe_whose_gain_is_not_there_any_more_fails_and_its_findings_are_st
     assert again.holding is Holding.HOLDS
     assert FindingStatus.STALE not in [status for status, _ in deployed.findings()[-1:]]
     assert again.confirmed
+
+
+def test_what_its_verdicts_disagree_about_is_tested_once_more_by_the_test_and_not_by_a_recipe_s_check(
+    deployed: Deployed,
+) -> None:
+    assert deployed.check(deployed.recipe).experiment == "E-0003"
+    with deployed.database.write() as session:
+        told = json.loads(export_verdicts(session, "lab").model_dump_json())
+        del told["verdicts"][1:]
+        told["verdicts"][0] |= {"outcome": "refuted", "effect_log": 0.0, "low_log": -0.01, "high_log": 0.01}
+        import_verdicts(session, read_file(json.dumps(told), "lab.json"))
+        finding = finding_detail(session, 1)
+    assert [each.named for each in finding.evidence] == ["E-0002", "E-0003", "E-0002 of lab"]
+    assert [each.other for each in finding.disputes] == [None]
+    assert finding.once_more == "autoinfer reproduce E-0002"
 
 
 @pytest.mark.parametrize("gain", [log(0.4), GAIN], ids=["fails", "holds"])
