@@ -82,8 +82,10 @@ class ExperimentAnswer(ExperimentItem):
     rationale: Quoted | None
     refuted_if: Quoted | None
     judged_on: str = Field(description="The metric that is judged.")
-    launches: int | None = Field(description="Launches behind the verdict.")
-    samples: int | None = Field(description="Samples behind the verdict; read them with the tool samples.")
+    launches: int | None = Field(description="Launches that the verdict compares, in pairs; others scored.")
+    samples: int | None = Field(
+        description="Samples of the judged metric in these; the tool samples reads those of every metric."
+    )
     quality: tuple[Quality, ...]
     latency_only: bool = Field(description="Whether its weights are made up, so that quality is not known.")
     preregistered: str | None = Field(description="SHA-256 of prediction, margin and stopping plan.")
