@@ -18,6 +18,7 @@ from knowledge.findings.random_effects import Pooled, weights_of
 from knowledge.findings.rules import by_campaign, pooled_over_campaigns
 from knowledge.findings.telling import disputes
 from knowledge.queries.findings import FindingView, evidence_of, finding_fields
+from knowledge.queries.verification import is_said_again
 from knowledge.queries.view import EffectView, View, effect_view
 from knowledge.stored import DISPUTES, metric_of
 
@@ -152,25 +153,32 @@ def _disputes(session: Session, finding: Finding) -> tuple[DisputeView, ...]:
 
 
 def _tests(session: Session, findings: Sequence[str]) -> dict[str, OwnTest]:
-    """The newest tests of this database behind each of these findings, by its label."""
+    """The newest tests of this database behind each of these findings, by its label.
+
+    A test on another target counts as one; the check of a recipe does not, which asks by another least
+    effect. Where only runs of a test again are evidence, as on newer versions, it is the test that they ran.
+    """
     query = (
-        select(FindingEvidence.finding_id, Experiment.id, Experiment.kind, Verdict.outcome)
+        select(FindingEvidence.finding_id, Experiment, Verdict.outcome)
         .join(Verdict, Verdict.id == FindingEvidence.verdict_id)
         .join(Experiment, Experiment.id == Verdict.experiment_id)
         .where(FindingEvidence.finding_id.in_([parse_label_of(Noun.FINDING, each) for each in findings]))
         .order_by(Verdict.id)
     )
     newest: dict[str, str] = {}
+    ran_again: dict[str, str] = {}
     going_on: dict[str, str] = {}
-    for finding_id, experiment_id, kind, outcome in session.execute(query):
-        finding, experiment = (
-            format_label(Noun.FINDING, finding_id),
-            format_label(Noun.EXPERIMENT, experiment_id),
-        )
-        newest[finding] = experiment
-        if kind is ExperimentKind.TEST and outcome in _CONFIRMABLE:
-            going_on[finding] = experiment
-    return {each: OwnTest(newest[each], going_on.get(each)) for each in newest}
+    for finding_id, experiment, outcome in session.execute(query):
+        finding, label = format_label(Noun.FINDING, finding_id), format_label(Noun.EXPERIMENT, experiment.id)
+        first = experiment.reproduces_experiment_id
+        promoted = experiment.kind is ExperimentKind.PROMOTE
+        if first is None or (promoted and is_said_again(session.get_one(Experiment, first), experiment)):
+            newest[finding] = label
+        else:
+            ran_again[finding] = format_label(Noun.EXPERIMENT, first)
+        if experiment.kind is ExperimentKind.TEST and outcome in _CONFIRMABLE:
+            going_on[finding] = label
+    return {each: OwnTest(test, going_on.get(each)) for each, test in {**ran_again, **newest}.items()}
 
 
 _CONFIRMABLE = (VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED)

@@ -20,7 +20,10 @@ from dashboard.mcp import finding_answers
 from dashboard.pages.knowledge import KnowledgeFilters
 from db import events
 from db.event_kinds import EventKind
+from db.labels import Noun, format_label
 from db.states import VerdictOutcome
+from knowledge.findings.told import Telling, tell
+from knowledge.findings.verdict_fact import Saying
 from knowledge.graph import NodeKind, Relation, neighbourhood
 from knowledge.graph_building import build_graph, sketch_graph
 from knowledge.layout import layout
@@ -182,6 +185,22 @@ def test_addresses_answer_or_tell(client: TestClient, path: str, status: int, wo
     assert answer.status_code == status
     assert words in answer.text
     assert "<script>alert" not in answer.text
+
+
+def test_the_page_of_what_was_written_down_says_what_it_says_of_which_change_and_who_wrote_it(
+    tmp_path: Path,
+) -> None:
+    database = a_full_history(tmp_path).database
+    telling = Telling(
+        "Two threads are plenty", ("serving.threads=2",), Saying.DOES_NOT_HELP, by="mcp:token:lab"
+    )
+    with database.write() as session:
+        label = format_label(Noun.FINDING, tell(session, telling, 1).id)
+    app = create_app(Settings(data_dir=Path("unused")), database)
+    page = TestClient(app, base_url="http://127.0.0.1").get(f"/knowledge/{label}").text
+    database.close()
+    section = " ".join(re.sub("<[^>]*>", " ", page.partition('id="fd-change"')[2]).split())
+    assert "serving.threads 2 says it does not help written by the agent with the token lab" in section
 
 
 def test_without_the_libraries_a_sentence_stands_for_the_canvas(
