@@ -316,8 +316,11 @@ def test_a_worker_ends_when_asked_and_tells_how_many_jobs(with_history: Autoinfe
     assert done.json()["jobs_ended"] == 0
 
 
-def interrupt_after(kind: EventKind, process: subprocess.Popen[str], data_dir: Path) -> None:
-    """Send Ctrl C once the database tells of such an event, or the process has ended."""
+def interrupt_after(
+    kind: EventKind, process: subprocess.Popen[str], data_dir: Path, end: signal.Signals = signal.SIGINT
+) -> None:
+    """Send Ctrl C, or what else is to end it, once the database tells of such an event, or the process has
+    ended."""
     database = open_database(database_url(data_dir))
     try:
         for event in events.follow(database, 0, lambda: process.poll() is None):
@@ -325,13 +328,16 @@ def interrupt_after(kind: EventKind, process: subprocess.Popen[str], data_dir: P
                 break
     finally:
         database.close()
-    process.send_signal(signal.SIGINT)
+    process.send_signal(end)
 
 
-def test_a_campaign_ended_by_ctrl_c_says_what_is_kept(autoinfer: Autoinfer) -> None:
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM], ids=lambda each: each.name)
+def test_a_campaign_ended_by_ctrl_c_or_a_service_manager_says_what_is_kept(
+    autoinfer: Autoinfer, end: signal.Signals
+) -> None:
     new_database(autoinfer.data_dir).close()
     process = autoinfer.start("run --no-worker --no-dashboard --json")
-    interrupt_after(EventKind.WORKER_MISSING, process, autoinfer.data_dir)
+    interrupt_after(EventKind.WORKER_MISSING, process, autoinfer.data_dir, end)
     out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, err
     told = json.loads(out.splitlines()[-1])
