@@ -120,7 +120,7 @@ def read_ruled_out(session: Session, campaign: Campaign, spec: CampaignSpec) -> 
         )
         .order_by(Finding.id)
     )
-    versions = _versions_here(session, campaign)
+    versions = versions_here(session, campaign)
     return tuple(
         RuledOut(
             format_label(Noun.FINDING, finding.id),
@@ -150,11 +150,11 @@ def rules_out(
     found: Sequence[RuledOut], control: Configuration, candidate: Configuration, trust: float
 ) -> RuledOut | None:
     """The finding by which this change need not be tested again: one of this database, of this very scope,
-    while what was carried over is trusted."""
+    while what was carried over is trusted; of what the user wrote down nothing was carried over."""
     nearest = against(found, control, candidate)
-    if nearest is None or nearest[1] or not nearest[0].ours or trust < LEAST_TRUST:
+    if nearest is None or nearest[1] or not nearest[0].ours:
         return None
-    return nearest[0]
+    return nearest[0] if nearest[0].told or trust >= LEAST_TRUST else None
 
 
 def asked_again(
@@ -185,7 +185,7 @@ MOST_NAMED = 3
 """Differences that are named."""
 
 
-def _versions_here(session: Session, campaign: Campaign) -> Mapping[str, object]:
+def versions_here(session: Session, campaign: Campaign) -> Mapping[str, object]:
     """The versions that the campaign's last experiment on its own target ran with; none before one told
     any."""
     last = session.scalars(

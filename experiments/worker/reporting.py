@@ -269,7 +269,7 @@ def _measured(result: JobResult) -> str:
     launches = len(result.launches)
     samples = sum(len(each.samples) for each in result.launches)
     took = f"in {format_duration(result.wall_s)}" if result.wall_s else ""
-    left = f"{launches} {'launch' if launches == 1 else 'launches'}, {samples} samples"
+    left = f"{launches} {'launch' if launches == 1 else 'launches'}, {samples:,} samples of all metrics"
     broke = "" if result.failure is None else f"; it ended because {result.failure.cause.rstrip('.')}"
     return f"was measured {took}: {left}{broke}.".replace(" :", ":")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
-from knowledge.figures import listed
+from knowledge.figures import DEFAULT_METRIC, listed, metric_word
 from knowledge.graph import Graph, NodeKind, Relation
 from knowledge.queries.view import EffectView, View
 
@@ -200,7 +200,8 @@ def down_to_samples(graph: Graph, experiment: str, relation: str | None = None) 
         below.append(
             Row(
                 relation="rests on",
-                text=f"{samples:,} samples of {launches or 0} launches",
+                text=f"{samples:,} samples of {metric_word(data.get('metric') or DEFAULT_METRIC)} in the "
+                f"{launches or 0} launches that the judge compares",
                 command=f"autoinfer show {experiment} --samples",
             )
         )

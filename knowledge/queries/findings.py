@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
+from configs.authors import author_words
 from db.labels import Noun, format_label
 from db.models import (
     Experiment,
@@ -22,11 +23,13 @@ from db.models import (
 from db.models.base import JsonObject
 from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
 from knowledge.findings.exchange import ToldVerdict
+from knowledge.findings.rules import Rule
+from knowledge.findings.verdict_fact import SAYING
 from knowledge.notes import concerns
 from knowledge.queries.scopes import besides, scope_words
 from knowledge.queries.ties import FindingTieView, ties_of_findings
-from knowledge.queries.view import EffectView, Page, View, effect_view, verdict_effect
-from knowledge.stored import metric_of
+from knowledge.queries.view import ChangeView, EffectView, Page, View, effect_view, verdict_effect
+from knowledge.stored import TOLD_BY, metric_of
 
 
 class EvidenceView(View):
@@ -72,6 +75,24 @@ class FindingView(View):
     elsewhere: tuple[FindingTieView, ...]
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def says(self) -> str | None:
+        """What it says of the change, such as `it does not help`; None where its verdicts disagree."""
+        found = self.scope.get(SAYING)
+        return None if found is None else f"it {found}"
+
+    @property
+    def change(self) -> tuple[ChangeView, ...]:
+        """The knobs that it is about; one that was written down says what they are set to alone."""
+        return tuple(ChangeView.model_validate(each) for each in self.scope.get("change") or ())
+
+    @property
+    def written_by(self) -> str | None:
+        """Who wrote it down, `you` for the user; None where it was measured."""
+        if self.rule != Rule.TOLD:
+            return None
+        return author_words(str(self.scope.get(TOLD_BY) or "you"))
 
 
 def list_findings(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agent.campaign.ruled_out import Differing, RuledOut, asked_again, rules_out
 from experiments.space.configuration import Change, Configuration
 from tests.unit.agent.campaigns import BASELINE, COMPILED, SPACE
@@ -53,6 +55,11 @@ def test_what_another_database_told_rules_nothing_out() -> None:
 def test_what_foretold_badly_here_rules_nothing_out_either() -> None:
     assert rules_out([finding()], BASELINE, COMPILED, 0.2) is None
     assert "counts 20 %" in asked_again([finding()], BASELINE, COMPILED, 0.2)
+
+
+def test_what_the_user_wrote_down_is_ruled_out_however_badly_others_foretold() -> None:
+    told = replace(finding(), told=True)
+    assert rules_out([told], BASELINE, COMPILED, 0.2) == told
 
 
 def test_another_change_is_none_of_its_business() -> None:

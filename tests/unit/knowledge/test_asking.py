@@ -77,7 +77,9 @@ def test_what_is_known_of_a_knob_has_findings_values_failures_and_what_waits(ful
     (test,) = supported.rows
     assert test.id == "E-0001"
     assert test.effect is not None
-    assert any("8 samples of 4 launches" in each.text for each in test.rows)
+    assert any(
+        "8 samples of TPOT in the 4 launches that the judge compares" in each.text for each in test.rows
+    )
     assert ids(rows(answer, "Still to come")) == ["H-006"]
     assert "1 supported" in answer.sentence
     broken = known(graph_of(full_history), "serving.compile", None, KNOBS)
