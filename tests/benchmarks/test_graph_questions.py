@@ -2,8 +2,9 @@
 
 Promised: each question within 200 ms and the page of a neighbourhood within 100 ms, by the time that this
 process computes, the middle of `TIMES`, once the graph and the campaign's ground are read; how long those
-take is printed. A question as a command, a process that does all of that anew, is promised within 2 s where it
-needs the graph alone. `test_a_small_graph_answers_every_question` does the same, untimed, in the usual suite.
+take is printed. A question as a command, a process that does all of that anew, is promised within 2 s where
+it needs the graph alone. `test_a_small_graph_answers_every_question` does the same, untimed, in the usual
+suite.
 """
 
 from __future__ import annotations
