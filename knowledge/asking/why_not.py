@@ -22,6 +22,7 @@ from knowledge.asking.answer import (
     some,
 )
 from knowledge.asking.walking import WAITING, change_of, changes_of, changes_words, into, tests_of, to
+from knowledge.change_words import LEVERS_OF_WEIGHTS
 from knowledge.figures import listed
 from knowledge.findings.verdict_fact import Saying
 from knowledge.graph import Graph, NodeKind, Relation
@@ -188,9 +189,16 @@ def _sets(graph: Graph, node: str, assigned: Mapping[str, str | None]) -> bool:
 
 
 def _alone(graph: Graph, hypothesis: str, assigned: Mapping[str, str | None]) -> bool:
-    """Whether nothing else was set; what came or went with these does not count."""
+    """Whether nothing else was set; what came or went with these does not count, nor the rest of a lever that
+    was turned on with them: layers to remove are there with a method alone."""
     changed = changes_of(graph, hypothesis)
-    return {name for name, ends in changed.items() if all(ends)} <= set(assigned)
+    turned = {_lever(name) for name in assigned if name in changed and not all(changed[name])}
+    others = {name for name, ends in changed.items() if all(ends)} - set(assigned)
+    return all(_lever(name) in turned & LEVERS_OF_WEIGHTS for name in others)
+
+
+def _lever(knob: str) -> str:
+    return knob.partition(".")[0]
 
 
 def _parts(graph: Graph, assigned: Mapping[str, str | None], shown: set[str | None]) -> list[Row]:

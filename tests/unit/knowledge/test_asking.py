@@ -245,6 +245,20 @@ def test_where_alone_nothing_is_decided_what_was_decided_together_with_others_is
     )
 
 
+def test_what_a_knob_came_with_is_nothing_else_that_was_set(history: History) -> None:
+    removed = {"pruning.method": "depth", "pruning.layers_removed": 1}
+    history.judge(history.propose(removed), VerdictOutcome.REFUTED)
+    values = {"pruning.layers_removed": "1"}
+    alone = why_not_values(graph_of(history), values, [], [])
+    assert alone.sentence.startswith("pruning.layers_removed=1 is ruled out by H-001: ")
+    history.propose({**removed, "serving.threads": 1})
+    together = why_not_values(graph_of(history), {**values, "serving.threads": "1"}, [], [])
+    assert "(H-002 waits for its test)." in together.sentence
+    assert "never tested alone" not in together.sentence
+    rows_of = ids(rows(together, "Its values by themselves"))
+    assert rows_of == ["H-001"], "of the values one by one, what set nothing else"
+
+
 def test_what_nobody_can_tell_and_what_is_not_whole_have_marks_of_their_own(history: History) -> None:
     objections = [
         Objection("The target has 2 cores for us."),
