@@ -11,14 +11,6 @@ from db.labels import Noun, format_label, parse_label
 from experiments.space.space import NEAR
 from knowledge.graph import MOST_NEAR, Graph, NodeKind, Relation
 
-SAYING = (
-    Relation.SUPPORTS,
-    Relation.REPLICATES,
-    Relation.CONTRADICTS,
-    Relation.INFORMS,
-)
-"""What a verdict says of a finding."""
-
 WAITING = ("proposed", "queued", "testing")
 """States of a hypothesis that is not decided yet."""
 
