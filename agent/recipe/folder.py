@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping
 from math import exp
 
@@ -9,7 +11,7 @@ from agent.recipe.planning import CHECK_S
 from agent.recipe.recipe import RETAINED, Recipe
 from configs.errors import EXIT_FAILURE, EXIT_OPEN, EXIT_USAGE
 from configs.quantities import format_duration
-from knowledge.figures import metric_word
+from knowledge.figures import listed, metric_word
 
 RECIPE, README, SERVE, BUILD, CHECK, REQUIREMENTS = (
     "recipe.json",
@@ -27,6 +29,39 @@ NOT_PACKAGES = frozenset({"autoinfer", "cuda", "python"})
 
 _HEAD = '#!/bin/sh\n# {what}\nset -eu\ncd "$(dirname "$0")"\n'
 
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+"""A revision of git."""
+
+_OWN = "experiments."
+"""What modules of autoinfer's own engines begin with: who runs one needs autoinfer in that Python."""
+
+_WITHOUT = "{name} is not installed {where}: README.md says how it is."
+"""What a script says, and ends with `EXIT_USAGE`: nothing was served, built or checked."""
+
+_COMMAND_THERE = """command -v {command} >/dev/null 2>&1 || {{
+  echo {said} >&2
+  exit {code}
+}}
+"""
+
+_BUILT = f"""[ -d checkpoint ] || {{
+  echo 'The checkpoint is not here yet: build it with ./{BUILD}' >&2
+  exit {EXIT_USAGE}
+}}
+"""
+
+_PACKAGES_THERE = """python - <<'END' || exit {code}
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+for name in {names}:
+    try:
+        version(name)
+    except PackageNotFoundError:
+        sys.exit({said})
+END
+"""
+
 
 def files_of(recipe: Recipe) -> Mapping[str, str]:
     """The files of a recipe's folder, by name."""
@@ -34,19 +69,59 @@ def files_of(recipe: Recipe) -> Mapping[str, str]:
         RECIPE: recipe.model_dump_json(indent=2) + "\n",
         README: readme(recipe),
         SERVE: _HEAD.format(what=f"Serves {_one_line(recipe.model)} as {recipe.experiment} measured it.")
+        + _needed(recipe)
+        + (_BUILT if recipe.builds else "")
         + f"{recipe.serve.shell}\n",
         CHECK: _HEAD.format(
             what="Does the gain still hold? Ends with 0 where it does; for other codes see README.md."
         )
+        + _there("autoinfer")
         + f'autoinfer check {RECIPE} "$@"\n',
-        REQUIREMENTS: "".join(f"{each}\n" for each in pins(recipe)),
+        REQUIREMENTS: f"# autoinfer itself comes from its repository: see {README}\n# {which(recipe)}\n"
+        + "".join(f"{each}\n" for each in pins(recipe)),
     }
     if recipe.builds:
         files[BUILD] = (
             _HEAD.format(what="Builds the checkpoint that serve.sh names.")
+            + _there("autoinfer")
             + f'autoinfer build {RECIPE} --to checkpoint "$@"\n'
         )
     return files
+
+
+def which(recipe: Recipe) -> str:
+    """The autoinfer that measured: its version, and its revision where that is known."""
+    revision = _revision(recipe)
+    changed = " with changes that were not committed" if recipe.machine.get("git_changed") else ""
+    version = recipe.versions.get("autoinfer", recipe.autoinfer)
+    return f"version {_one_line(version)}" + (f", revision {revision}{changed}" if revision else "")
+
+
+def _revision(recipe: Recipe) -> str | None:
+    """The revision of autoinfer that measured, None where none is known: it becomes a word of a command."""
+    found = recipe.machine.get("git_revision")
+    return found if isinstance(found, str) and _COMMIT.fullmatch(found) else None
+
+
+def _there(command: str) -> str:
+    """The lines that end a script in a sentence where a command is not there."""
+    said = shlex.quote(_WITHOUT.format(name=command, where="here"))
+    return _COMMAND_THERE.format(command=shlex.quote(command), said=said, code=EXIT_USAGE)
+
+
+def _needed(recipe: Recipe) -> str:
+    """The lines that end `serve.sh` in a sentence where what it runs is not there."""
+    if not _runs_own(recipe):
+        return _there(recipe.serve.words[0])
+    names = ("autoinfer", *(each.partition("==")[0] for each in pins(recipe)))
+    said = _WITHOUT.format(name="{name}", where="for the command python")
+    return _PACKAGES_THERE.format(names=repr(names), said=f"f{said!r}", code=EXIT_USAGE)
+
+
+def _runs_own(recipe: Recipe) -> bool:
+    """Whether it is served by a process of autoinfer's own, as the reference engine is."""
+    words = recipe.serve.words
+    return words[:2] == ("python", "-m") and len(words) > 2 and words[2].startswith(_OWN)
 
 
 def _one_line(name: str) -> str:
@@ -86,6 +161,10 @@ def readme(recipe: Recipe) -> str:
         if recipe.builds
         else ""
     )
+    at = _revision(recipe)
+    source = f"git+file:///PATH/TO/autoinfer{f'@{at}' if at else ''}"
+    scripts = [CHECK, *([BUILD] if recipe.builds else []), *([SERVE] if _runs_own(recipe) else [])]
+    there = "beside them" if _runs_own(recipe) else "in an environment of its own, if you like"
     chained = " along a chain of tests" if promise.chained else ""
     return f"""# {recipe.model}, {times:.3g} times as fast
 
@@ -99,9 +178,17 @@ It changes:
 The result is one on this model, this hardware, these versions and this workload ({_workload(recipe)}), and on
 nothing else. The model's files have the SHA-256 `{recipe.model_fingerprint}`{revision}.
 
-## Serve it
+## Install what it needs
 
     pip install -r {REQUIREMENTS}      # the versions that were measured
+    pip install '{source}'
+
+The second is autoinfer itself, {there}, which {listed([f"`{each}`" for each in scripts])} cannot do without.
+It comes from its repository and from no package index: put the folder of your copy in place of
+`/PATH/TO/autoinfer`. What measured was {which(recipe)}.
+
+## Serve it
+
     ./{SERVE}
 
 {recipe.serve.note}

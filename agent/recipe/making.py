@@ -58,7 +58,8 @@ def recipe_of(session: Session, campaign_id: int, cache_dir: Path) -> Recipe:
     )
     before, after = Point.of(baseline), Point.of(candidate)
     ran = machines(session, campaign_id)
-    machine = ran[-1] if ran else None
+    own = format_label(Noun.EXPERIMENT, experiment.id)
+    machine = next((each for each in reversed(ran) if own in each.experiments), ran[-1] if ran else None)
     command, builds = _served(session, campaign, experiment, after, cache_dir)
     return Recipe(
         format=FORMAT,

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import venv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import exp, log
@@ -16,10 +17,10 @@ from agent.campaign.confirm import ended
 from agent.campaign.outcome import note_best
 from agent.campaign.reading_facts import read_facts
 from agent.recipe.checking import Checked, Holding, begin_check, check, conclude_check
-from agent.recipe.folder import BUILD, README, RECIPE, SERVE, files_of
+from agent.recipe.folder import BUILD, CHECK, README, RECIPE, REQUIREMENTS, SERVE, files_of
 from agent.recipe.making import recipe_of
 from agent.recipe.planning import CHECK_S, ENOUGH, LEAST_PAIRS, short_plan
-from agent.recipe.recipe import Recipe, read_recipe
+from agent.recipe.recipe import Build, Recipe, read_recipe
 from cli.main import call
 from configs.errors import EXIT_FAILURE, EXIT_OPEN, EXIT_USAGE, UsageError
 from configs.quantities import format_duration
@@ -48,6 +49,7 @@ from knowledge.findings.keeping import update_findings
 from knowledge.findings.staleness import StaleCause
 from knowledge.queries.finding_detail import finding_detail
 from knowledge.queries.verification import verification
+from knowledge.report.view import MachineView
 from tests.integration.campaign.test_promoting import ORIGINAL, measured, run
 from tests.new_database import FILE_NAME, database_url
 from tests.simulated.campaign import registered_here
@@ -144,12 +146,94 @@ def test_a_name_with_the_end_of_a_line_in_it_runs_nothing(first: tuple[Path, Rec
     named = recipe.model_copy(
         update={
             "model": words[2],
-            "serve": recipe.serve.model_copy(update={"shell": ServeCommand(words, "").shell}),
+            "serve": recipe.serve.model_copy(update={"words": words, "shell": ServeCommand(words, "").shell}),
         }
     )
     (tmp_path / SERVE).write_text(files_of(named)[SERVE], encoding="utf-8")
     subprocess.run(["sh", SERVE], cwd=tmp_path, check=True)
     assert [each.name for each in tmp_path.iterdir()] == [SERVE]
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A search path with a Python that has no packages, and nothing of autoinfer."""
+    folder = tmp_path_factory.mktemp("bare")
+    venv.create(folder, with_pip=False)
+    return f"{folder / 'bin'}:/usr/bin:/bin"
+
+
+OWN = ("python", "-m", "experiments.engines.reference.server")
+"""What serves with the reference engine."""
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "said"),
+    [
+        (SERVE, OWN, "autoinfer is not installed for the command python: README.md says how it is."),
+        (SERVE, ("vllm", "serve"), "vllm is not installed here: README.md says how it is."),
+        (CHECK, OWN, "autoinfer is not installed here: README.md says how it is."),
+        (BUILD, OWN, "autoinfer is not installed here: README.md says how it is."),
+    ],
+)
+def test_a_script_whose_environment_lacks_what_it_needs_says_so_in_a_sentence(
+    first: tuple[Path, Recipe], tmp_path: Path, bare: str, script: str, words: tuple[str, ...], said: str
+) -> None:
+    built = Build(digest="a" * 64, kind="checkpoint", inputs={}, tool_versions={}, bytes=1)
+    serve = first[1].serve.model_copy(update={"words": words, "shell": ServeCommand(words, "").shell})
+    recipe = first[1].model_copy(update={"serve": serve, "builds": (built,)})
+    (tmp_path / script).write_text(files_of(recipe)[script], encoding="utf-8")
+    line = ["/bin/sh", script]
+    ran = subprocess.run(line, cwd=tmp_path, env={"PATH": bare}, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (EXIT_USAGE, "", f"{said}\n")
+
+
+def test_a_server_whose_checkpoint_is_not_built_says_how_it_is(
+    first: tuple[Path, Recipe], tmp_path: Path
+) -> None:
+    built = Build(digest="a" * 64, kind="checkpoint", inputs={}, tool_versions={}, bytes=1)
+    serve = first[1].serve.model_copy(update={"words": ("true",), "shell": "true"})
+    recipe = first[1].model_copy(update={"serve": serve, "builds": (built,)})
+    (tmp_path / SERVE).write_text(files_of(recipe)[SERVE], encoding="utf-8")
+    line = ["/bin/sh", SERVE]
+    ran = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (
+        EXIT_USAGE,
+        "The checkpoint is not here yet: build it with ./build.sh\n",
+    )
+    (tmp_path / "checkpoint").mkdir()
+    assert subprocess.run(line, cwd=tmp_path, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("revision", ["c" * 40, None])
+def test_autoinfer_is_named_with_its_version_and_revision_and_the_one_command_that_installs_it(
+    first: tuple[Path, Recipe], revision: str | None
+) -> None:
+    recipe = first[1].model_copy(
+        update={
+            "machine": {"git_revision": revision},
+            "versions": {"autoinfer": "0.7", "torch": "2.13.0+cpu"},
+        }
+    )
+    files = files_of(recipe)
+    at = "" if revision is None else f"@{revision}"
+    assert f"    pip install 'git+file:///PATH/TO/autoinfer{at}'\n" in files[README]
+    which = "version 0.7" if revision is None else f"version 0.7, revision {revision}"
+    assert f"What measured was {which}." in files[README]
+    comments = ["# autoinfer itself comes from its repository: see README.md", f"# {which}"]
+    assert files[REQUIREMENTS].splitlines() == [*comments, "torch==2.13.0"]
+
+
+def test_versions_are_those_of_the_test_that_made_the_best_and_not_of_what_ran_last(
+    deployed: Deployed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ran(torch: str, *experiments: str) -> MachineView:
+        told = dict.fromkeys(MachineView.model_fields) | {"launches": 2, "packages": {"torch": torch}}
+        return MachineView.model_validate(told | {"experiments": experiments})
+
+    both = (ran("2.13.0", "E-0001", "E-0002"), ran("2.14.0", "E-0001", "E-0003"))
+    monkeypatch.setattr("agent.recipe.making.machines", lambda *_: both)
+    with registered_here(deployed.folder), deployed.database.read() as session:
+        assert recipe_of(session, 1, deployed.folder / "cache").versions == {"torch": "2.13.0"}
 
 
 def test_a_check_that_holds_is_judged_at_what_was_promised_and_confirms_its_findings(
