@@ -36,13 +36,11 @@ def findings(
     from cli.opening import reading
     from cli.output import console, fields, pager_line, print_json, say, state
     from cli.vocabulary import members
-    from configs.authors import author_words
+    from cli.words import about_words
     from db.states import FindingStatus
     from knowledge.figures import listed
-    from knowledge.findings.rules import Rule
     from knowledge.queries.findings import list_findings
     from knowledge.queries.lookup import campaign_filter
-    from knowledge.stored import TOLD_BY
 
     statuses = members(FindingStatus, status or [], "--status")
     with reading(ctx) as session:
@@ -66,13 +64,15 @@ def findings(
     for finding in page.items:
         relations = [f"{each.named} {each.relation.value}" for each in finding.evidence]
         places = " · ".join(str(finding.scope.get(name)) for name in ("model", "target"))
-        writer = author_words(str(finding.scope.get(TOLD_BY, "you")))
-        written = f"Written down by {writer}, for {places}." if finding.rule == Rule.TOLD else None
+        said = f"{about_words(finding)}: {finding.says}" if finding.change else finding.says
+        writer = finding.written_by
+        written = None if writer is None else f"Written down by {writer}, for {places}; {said}."
         out.print(finding.id, state(finding.status.value), finding.strength, sep="  ")
         out.print(
             fields(
                 [
                     ("  ", finding.claim),
+                    ("  ", finding.beside and f"Made {finding.beside}."),
                     ("  ", finding.status_reason),
                     ("  ", written),
                     ("  ", f"{listed(relations)} it" if relations else None),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from knowledge.figures import SHARES, signed, unit_of
 
 if TYPE_CHECKING:
+    from knowledge.queries.findings import FindingView
     from knowledge.queries.view import ChangeView, EffectView
 
 
@@ -29,6 +30,14 @@ def change_words(changes: Iterable[ChangeView]) -> str:
     return ", ".join(
         f"{each.knob} {value_words(each.before)} → {value_words(each.after)}" for each in changes
     )
+
+
+def about_words(finding: FindingView) -> str:
+    """Return the change that a finding is about; of one that was written down `serving.threads=2`, since
+    nobody said from what. Empty for none."""
+    if finding.written_by is None:
+        return change_words(finding.change)
+    return ", ".join(f"{each.knob}={value_words(each.after)}" for each in finding.change)
 
 
 def configuration_words(configuration: Mapping[str, Any] | None) -> str:

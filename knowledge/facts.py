@@ -75,12 +75,16 @@ class CampaignFacts:
     budget_s: float | None
     experiments: int
     experiment_s: float
+    """Of all its experiments, those that ran something once more too."""
     hypotheses: dict[str, int]
     testing: tuple[WaitingFact, ...]
     next: tuple[WaitingFact, ...]
     judged: tuple[JudgedFact, ...]
     approve_above_s: float | None = None
     """The expected seconds of a test above which the user is asked; None where nothing waits for approval."""
+    again: int = 0
+    """Experiments that ran a test or a recipe once more on request, as after its end."""
+    again_s: float = 0.0
     awaiting: int = 0
     """Hypotheses that wait for approval."""
     at_rest: tuple[AtRest, ...] = ()

@@ -246,10 +246,14 @@ def _came_out(proposer: ProposerView) -> str:
 def _spent(facts: CampaignFacts) -> PartView:
     title = "Spent"
     experiments = f"{counted(facts.experiments, 'experiment')} in {format_duration(facts.experiment_s)}"
+    if facts.again:
+        experiments += (
+            f", {format_duration(facts.again_s)} of that for {facts.again} run once more on request"
+        )
     if facts.spent_s is None:
         return PartView(title=title, sentence=f"{experiments}; the campaign has not started.")
-    budget = f" of {format_duration(facts.budget_s)}" if facts.budget_s is not None else ""
-    sentence = f"{experiments}; {format_duration(facts.spent_s)}{budget} gone by."
+    budget = f" of its budget of {format_duration(facts.budget_s)}" if facts.budget_s is not None else ""
+    sentence = f"{experiments}; the campaign itself ran for {format_duration(facts.spent_s)}{budget}."
     return PartView(title=title, sentence=sentence, lines=_saved(_part(facts.outcome, "stopped_early")))
 
 

@@ -20,9 +20,10 @@ from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST
 MAX_BASELINE_ATTEMPTS = 2
 """Baseline experiments that may come to nothing before the campaign gives up."""
 
-WORTH_ANOTHER_BASELINE = ("error", "lost", DEVICE_BUSY)
-"""Failures of a baseline that may not come again: the job broke or was taken away, or somebody else was on
-a rented device. What the engine says against model or configuration holds the second time too."""
+WORTH_ANOTHER_BASELINE = ("error", "lost", "crashed", DEVICE_BUSY)
+"""Failures of a baseline that may not come again: the job broke or was taken away, the engine's process was
+killed (by whoever looks after memory, say), or somebody else was on a rented device. What the engine says
+against model or configuration holds the second time too."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,8 @@ from agent.campaign.separating import follow_up
 from agent.campaign.spent_time import SpentTime
 from agent.campaign.waiting import approve_command
 from agent.campaign.worker_process import Workers
-from configs.errors import PASSING, LeaseLost
+from agent.proposers.port import Draft
+from configs.errors import PASSING, LeaseLost, UsageError
 from configs.language_model import Endpoint
 from configs.quantities import format_duration
 from db import events
@@ -242,16 +243,12 @@ class CampaignLoop:
             return self._wait_for_approval(choice, facts)
         self._time.go_on()
         if choice.draft is not None:
-            with self._writing() as session:
-                nothing_else = order.newest_cause(session, facts.id) <= self._ranked_through
-                accepted = accept(session, facts.id, choice.draft, facts.spec.plan.metric, desk.space)
-                if choice.asks:
-                    return None  # it is ranked, and then waits for approval
-                facts = read_facts(session, facts.id)
-                confirmation = next(each for each in facts.queue if each.id == accepted.hypothesis_id)
-                dispatch_test(session, facts, confirmation, device=device)
-            if nothing_else:  # it is under test and in no queue: there is nothing to rank beside it
-                self._ranked_through = accepted.event_id
+            try:
+                dispatched = self._confirm(choice.draft, desk, None if choice.asks else device)
+            except UsageError as refused:
+                return self._stop(f"the best can't be confirmed: {refused.message.rstrip('.')}", facts)
+            if not dispatched:
+                return None
         elif choice.hypothesis is not None:
             prediction = desk.prediction_of(choice.hypothesis)
             with self._writing() as session:
@@ -266,6 +263,22 @@ class CampaignLoop:
             )
         reached(KillPoint.AFTER_DISPATCH)
         return None
+
+    def _confirm(self, draft: Draft, desk: Desk, device: str | None) -> bool:
+        """Put the confirmation of the best down and give it to the device; without one it waits in the queue,
+        to be ranked and approved. Whether it was given. Raises `UsageError` where it can't be put down."""
+        facts = desk.facts
+        with self._writing() as session:
+            nothing_else = order.newest_cause(session, facts.id) <= self._ranked_through
+            accepted = accept(session, facts.id, draft, facts.spec.plan.metric, desk.space)
+            if device is None:
+                return False
+            facts = read_facts(session, facts.id)
+            confirmation = next(each for each in facts.queue if each.id == accepted.hypothesis_id)
+            dispatch_test(session, facts, confirmation, device=device)
+        if nothing_else:  # it is under test and in no queue: there is nothing to rank beside it
+            self._ranked_through = accepted.event_id
+        return True
 
     def _wait_for_approval(self, choice: Choice, facts: Facts) -> str | None:
         """Say that nothing is left but what waits for approval, once, and wait for it; the reason to end

@@ -13,13 +13,13 @@ import unicodedata
 _SIGNS: tuple[tuple[str, str], ...] = (
     ("names an address", r"\b[a-z][a-z0-9+.-]{1,20}://|\bwww\.|\bmailto:|\bdata:[a-z]+/|\bjavascript:"),
     ("names a path", r"(?:^|[\s\"'(=`])(?:~|\.{1,2})?/(?:[\w.-]+/)+[\w.-]*|(?:^|\s)~/|\b[a-z]:\\|\.\./"),
-    ("holds code", r"```|\$\(|<\s*/?\s*(?:script|iframe|img|svg|data|system)\b|\{\{|\{%"),
+    ("holds code", r"```|\$\(|<\s*(?:/\s*)?(?:script|iframe|img|svg|data|system)\b|\{\{|\{%"),
     (
         "holds a command",
         r"\b(?:rm\s+-|sudo\s|curl\s|wget\s|pip\s+install|apt(?:-get)?\s+install|chmod\s|eval\s*\(|exec\s*\("
         r"|os\.system|subprocess|import\s+os\b|bash\s+-c|powershell)|&&|\|\s*(?:sh|bash)\b|;\s*(?:rm|cat|curl)\b",
     ),
-    ("poses as a message", r"<\|[^|]{0,40}\|>|\[/?inst\]|^\s*(?:system|assistant|user|human)\s*:"),
+    ("poses as a message", r"<\|[^|]{0,40}\|>|\[/?inst\]|^[^\S\n]*(?:system|assistant|user|human)\s*:"),
     (
         "instructs",
         r"\b(?:ignore|disregard|forget|override|bypass)\b[^.]{0,40}\b(?:instruction|rule|previous|above|prior"
@@ -28,7 +28,8 @@ _SIGNS: tuple[tuple[str, str], ...] = (
         r"|\b(?:approve|execute|run) (?:this|it|the following)\b",
     ),
 )
-"""What gives such words away, the reason first."""
+"""What gives such words away, the reason first. Each is looked for in time that grows as the text does: a
+whole answer is read so, and may be nothing but blanks."""
 
 _COMPILED = tuple((why, re.compile(sign, re.IGNORECASE | re.MULTILINE)) for why, sign in _SIGNS)
 

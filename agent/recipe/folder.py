@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import exp
 
+from agent.recipe.planning import CHECK_S
 from agent.recipe.recipe import RETAINED, Recipe
+from configs.errors import EXIT_FAILURE, EXIT_OPEN, EXIT_USAGE
+from configs.quantities import format_duration
 from knowledge.figures import metric_word
 
 RECIPE, README, SERVE, BUILD, CHECK, REQUIREMENTS = (
@@ -32,7 +35,9 @@ def files_of(recipe: Recipe) -> Mapping[str, str]:
         README: readme(recipe),
         SERVE: _HEAD.format(what=f"Serves {_one_line(recipe.model)} as {recipe.experiment} measured it.")
         + f"{recipe.serve.shell}\n",
-        CHECK: _HEAD.format(what="Does the gain still hold? Ends with 0 where it does.")
+        CHECK: _HEAD.format(
+            what="Does the gain still hold? Ends with 0 where it does; for other codes see README.md."
+        )
         + f'autoinfer check {RECIPE} "$@"\n',
         REQUIREMENTS: "".join(f"{each}\n" for each in pins(recipe)),
     }
@@ -105,11 +110,19 @@ nothing else. The model's files have the SHA-256 `{recipe.model_fingerprint}`{re
 
     ./{CHECK}                          # or: autoinfer check {RECIPE} --target cuda:0
 
-It runs the baseline against this configuration once more in fresh processes, aims at five minutes, and ends
-with 0 where the gain still holds. *Holds* means: the whole interval lies beyond
-{100 * promise.least_effect:.3g} % less {metric}, which is {100 * RETAINED:g} % (as a logarithm)
-of the least gain that was measured, and the quality held. The outcome is written into the database
-of the campaign, where the findings that this rests on are confirmed, or marked stale.
+It runs the baseline against this configuration once more in fresh processes, side by side. It measures for
+{format_duration(CHECK_S)} at most (`--within 15m` gives it longer), which begin when both checkpoints are
+there, and is done sooner where it is sure sooner. It ends with the exit code
+
+- `0` where the gain still holds,
+- `{EXIT_FAILURE}` where it does not, or the judge leaves it open, or the run broke,
+- `{EXIT_USAGE}` where there was nothing to check: an option is wrong, or the database is another one,
+- `{EXIT_OPEN}` where its time was up before that was settled: nothing is marked, and longer may settle it.
+
+*Holds* means: the whole interval lies beyond {100 * promise.least_effect:.3g} % less {metric}, which is
+{100 * RETAINED:g} % (as a logarithm) of the least gain that was measured, and the quality held. The outcome
+is written into the database of the campaign (`--data-dir DIR` or `--db URL`, where that is not the default
+one), where the findings that this rests on are confirmed, or marked stale.
 """
 
 

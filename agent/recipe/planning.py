@@ -3,8 +3,10 @@
 A check need not find out how large the gain is, as the first test had to, but whether it still lies beyond
 what was promised less a margin (`Promise.bound_log`). That is mostly far from what was measured, so a few
 short pairs of launches show it. How many is reckoned by what the first test's pairs varied, with the judge's
-own interval, and told as a chance; more are run where today's vary more, as many as fit into the time that
-the check has, at which it ends.
+own interval, and told as a chance; more are run where today's vary more: as many as fit into the time that
+the check has, at which it ends, and as the campaign's plan allows. How many the first test was allowed does
+not count: its campaign's budget had to do for other tests too (`agent.plan.length`), and a check's time is
+its own.
 """
 
 from __future__ import annotations
@@ -93,11 +95,16 @@ def short_plan(
     session: Session, facts: Facts, original: Experiment, promise: Promise, within_s: float = CHECK_S
 ) -> ShortPlan:
     """The plan of a check of what `original` measured, on the target of `facts`, that ends after `within_s`
-    seconds."""
+    seconds.
+
+    It allows the pairs of the campaign's plan, or as many as fit into its time by what those of `original`
+    took, `LEAST_PAIRS` at least.
+    """
     plan = StoppingPlan.model_validate(original.plan)
     verdict = session.scalars(select(Verdict).where(Verdict.experiment_id == original.id)).one()
     pair_s, beside_s = _seconds(session, original, verdict)
-    most = plan.full_pairs + plan.validation_pairs
+    allowed = facts.spec.plan
+    most = allowed.full_pairs + allowed.validation_pairs
     if pair_s > 0:
         most = min(most, max(LEAST_PAIRS, floor((within_s - beside_s) / pair_s)))
     asked = plan.model_copy(

@@ -29,7 +29,9 @@ def print_campaign(campaign: CampaignView, verification: VerificationView) -> No
     out.print(campaign.id, state(campaign.state.value), campaign.name, sep="  ")
     spent = campaign.spent
     measured = f"{spent.experiments} experiments in {format_duration(spent.experiment_s)}"
-    gone = "" if spent.wall_s is None else f", {format_duration(spent.wall_s)} gone by"
+    if spent.again:
+        measured += f", {format_duration(spent.again_s)} of that for {spent.again} run once more on request"
+    gone = "" if spent.wall_s is None else f"; the campaign itself ran for {format_duration(spent.wall_s)}"
     counts = ", ".join(f"{count} {name}" for name, count in sorted(campaign.hypotheses.items()))
     found = campaign.discovery
     said = []

@@ -116,7 +116,8 @@ def _verdict(out: Console, detail: ExperimentDetail) -> None:
     verdict = detail.verdict
     if verdict is None:
         return
-    n = f"{counted(verdict.launches, 'launch', 'launches')}, {counted(verdict.samples, 'sample')}"
+    samples = f"{counted(verdict.samples, 'sample')} of {metric_word(detail.metric)}"
+    n = f"{counted(verdict.launches, 'launch', 'launches')} that it compares, {samples}"
     judge = judge_words(verdict.judge)
     _title(out, "Verdict")
     out.print(

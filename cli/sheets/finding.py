@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cli.output import console, fields, state, table, when
 from cli.sheets.elsewhere import findings_elsewhere
-from cli.words import configuration_words, effect_words
+from cli.words import about_words, configuration_words, effect_words
 from knowledge.figures import listed, unit_of
 from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY
 
@@ -27,6 +27,9 @@ def print_finding(finding: FindingDetail) -> None:
     out.print(
         fields(
             [
+                ("says", finding.says),
+                ("change", about_words(finding) or None),
+                ("written by", finding.written_by),
                 ("status", finding.status_reason),
                 ("effect", None if finding.effect is None else effect_words(finding.effect)),
                 ("campaigns", _campaigns(finding)),
@@ -54,8 +57,8 @@ def print_finding(finding: FindingDetail) -> None:
         out.print(fields([("disputed", dispute.question)]))
         if dispute.hypotheses:
             out.print(fields([("tested by", listed(list(dispute.hypotheses)))]))
-        if dispute.other is None and finding.once_more:
-            out.print(fields([("once more", finding.once_more)]))
+        if dispute.answered_by:
+            out.print(fields([("answered by", dispute.answered_by)]))
     if finding.evidence:
         rows = [
             (

@@ -11,13 +11,10 @@ from typing import Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from dashboard.mcp.quoting import plain
+from dashboard.mcp.quoting import Quoted, named
 from experiments.space.configuration import KnobValue
 from knowledge.figures import SHARES
 from knowledge.queries.view import ChangeView, EffectView
-
-MOST_VALUE = 120
-"""Characters of a knob's value that are told: some are paths."""
 
 MOST_RELATED = 25
 """Things of one kind that are told beside what an answer is about."""
@@ -79,22 +76,23 @@ def _effect(found: EffectView, interval: Literal["80 % prediction", "95 %"]) -> 
 
 
 class Change(Answer):
-    """One knob's difference; None stands for a knob that is not active."""
+    """One knob's difference; None stands for a knob that is not active. What is no single word is marked: a
+    path, or what an imported file says."""
 
-    knob: str
-    before: KnobValue | None
-    after: KnobValue | None
+    knob: str | Quoted
+    before: KnobValue | Quoted | None
+    after: KnobValue | Quoted | None
 
 
 def changes(found: Sequence[ChangeView]) -> tuple[Change, ...]:
-    """Differences of two configurations; long values are cut."""
+    """Differences of two configurations; long values are marked and cut."""
     return tuple(
-        Change(knob=each.knob, before=_value(each.before), after=_value(each.after)) for each in found
+        Change(knob=named(each.knob), before=_value(each.before), after=_value(each.after)) for each in found
     )
 
 
-def _value(value: KnobValue | None) -> KnobValue | None:
-    return plain(value)[:MOST_VALUE] if isinstance(value, str) else value
+def _value(value: KnobValue | None) -> KnobValue | Quoted | None:
+    return named(value) if isinstance(value, str) else value
 
 
 class Done(Answer):

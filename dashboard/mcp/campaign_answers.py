@@ -47,7 +47,7 @@ class SummaryAnswer(Answer):
 
     campaign: str
     state: str
-    headline: str
+    headline: Quoted = Field(description="How it stands, with why it ended.")
     parts: tuple[SummaryPart, ...]
     stopped_because: Quoted | None
 
@@ -87,7 +87,7 @@ def summary(session: Session, label: str | None) -> SummaryAnswer:
     return SummaryAnswer(
         campaign=found.campaign,
         state=found.state.value,
-        headline=told(found.headline) or "",
+        headline=quoted(found.headline, LONG),
         parts=tuple(
             SummaryPart(title=each.title, text=quoted(" | ".join((each.sentence, *each.lines)), LONG))
             for each in found.parts()

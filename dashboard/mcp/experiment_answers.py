@@ -18,7 +18,7 @@ from dashboard.mcp.answers import (
     measured,
     predicted,
 )
-from dashboard.mcp.quoting import LONG, SHORT, Quoted, maybe, quoted
+from dashboard.mcp.quoting import LONG, NAME, SHORT, Quoted, maybe, named, plain, quoted
 from db.labels import Noun
 from db.states import ExperimentState, VerdictOutcome
 from knowledge.queries.experiment_detail import experiment_detail
@@ -82,8 +82,10 @@ class ExperimentAnswer(ExperimentItem):
     rationale: Quoted | None
     refuted_if: Quoted | None
     judged_on: str = Field(description="The metric that is judged.")
-    launches: int | None = Field(description="Launches behind the verdict.")
-    samples: int | None = Field(description="Samples behind the verdict; read them with the tool samples.")
+    launches: int | None = Field(description="Launches that the verdict compares, in pairs; others scored.")
+    samples: int | None = Field(
+        description="Samples of the judged metric in these; the tool samples reads those of every metric."
+    )
     quality: tuple[Quality, ...]
     latency_only: bool = Field(description="Whether its weights are made up, so that quality is not known.")
     preregistered: str | None = Field(description="SHA-256 of prediction, margin and stopping plan.")
@@ -94,7 +96,7 @@ class ExperimentAnswer(ExperimentItem):
     failure_kind: str | None
     failure: Quoted | None
     stages: tuple[str, ...]
-    versions: dict[str, object]
+    versions: dict[str, str | Quoted] = Field(description="Of what ran, as the engine and packages say.")
     reproduced_by: tuple[str, ...]
     reproduce_command: str
 
@@ -195,7 +197,10 @@ def experiment(session: Session, label: str) -> ExperimentAnswer:
             f"{each.stage}: {each.outcome.value if each.outcome else 'running'}"
             for each in found.stages[:MOST_RELATED]
         ),
-        versions=dict(islice((found.versions or {}).items(), MOST_RELATED)),
+        versions={
+            plain(name)[:NAME]: named(str(each))
+            for name, each in islice((found.versions or {}).items(), MOST_RELATED)
+        },
         reproduced_by=found.reproduced_by[:MOST_RELATED],
         reproduce_command=found.reproduce_command,
     )

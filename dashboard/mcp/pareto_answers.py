@@ -16,7 +16,10 @@ MOST_FRONT = 25
 class FrontItem(Answer):
     """A configuration that none beats in both latency and quality; intervals of 95 %."""
 
-    experiment: str | None = Field(description="None for the baseline.")
+    experiment: str | None = Field(
+        description="The test that places it, never a rerun or check: the best's is the one that made it. "
+        "None for the baseline."
+    )
     change: tuple[Change, ...] = Field(description="Against the baseline.")
     outcome: str | None
     latency_ms: float

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from dashboard.mcp.answers import MOST_VALUE, Answer, Change, Effect, changes, predicted
-from dashboard.mcp.quoting import Quoted, maybe, quoted, told
+from dashboard.mcp.answers import Answer, Change, Effect, changes, predicted
+from dashboard.mcp.quoting import LONG, NAME, Quoted, maybe, quoted, told
 from dashboard.page import Ground, Request
 from dashboard.pages import enqueue, what_if
 from knowledge.levers import known_levers
@@ -40,7 +40,7 @@ class PreviewAnswer(Answer):
 
     campaign: str | None
     against: str = Field(description="The configuration that it would be tested against.")
-    refusal: str | None
+    refusal: Quoted | None = Field(description="Why it can't be; it may name what others claim.")
     change: tuple[Change, ...]
     lever: str | None
     predicted: Effect | None
@@ -94,8 +94,8 @@ def space(session: Session, ground: Ground, label: str | None, assignments: list
                 name=each.name,
                 lever=each.lever,
                 help=told(each.help, 300) or "",
-                values=tuple(told(one.text, MOST_VALUE) or "" for one in each.options)[:MOST_VALUES],
-                now=next((told(one.text, 120) for one in each.options if not one.assignment), None),
+                values=tuple(told(one.text, NAME) or "" for one in each.options)[:MOST_VALUES],
+                now=next((told(one.text, NAME) for one in each.options if not one.assignment), None),
                 also=told(each.also, 300) or None,
             )
             for each in found.knobs[:MOST_KNOBS]
@@ -132,7 +132,7 @@ def preview(
     return PreviewAnswer(
         campaign=found.campaign,
         against=found.against,
-        refusal=None if refusal is None else told(f"{refusal} {hint or ''}"),
+        refusal=None if refusal is None else quoted(f"{refusal} {hint or ''}", LONG),
         change=() if shown is None else changes(shown.change),
         lever=None if shown is None else shown.lever,
         predicted=None if shown is None else predicted(shown.predicted),

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from pydantic import BaseModel, ConfigDict
 
 SHORT, LONG = 300, 2_000
 """Characters of a text that are told in a list, and of one thing."""
+
+NAME = 120
+"""Characters of a name: some values of knobs are paths."""
+
+_NAME = re.compile(r"[\w./~-][\w.,:;+/@%=~-]*|", re.ASCII)
+"""A word without spaces; what is none is no name of a knob, a lever, a version or a value."""
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn"}
 """Unicode's categories of what is not seen: control and format characters, bidirectional marks, tags."""
@@ -47,6 +54,12 @@ def quoted(text: str, most: int = SHORT) -> Quoted:
 def maybe(text: str | None, most: int = SHORT) -> Quoted | None:
     """The same of a text that may be absent."""
     return None if text is None or not text.strip() else quoted(text, most)
+
+
+def named(text: str, most: int = NAME) -> str | Quoted:
+    """A name of this project's vocabulary as it is; marked where it is none: what an imported file, an engine
+    or a user calls something may be a sentence."""
+    return text if _NAME.fullmatch(text) and len(text) <= most else quoted(text, most)
 
 
 def told(text: str | None, most: int = LONG) -> str | None:

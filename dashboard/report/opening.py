@@ -8,7 +8,7 @@ from dashboard.report import words
 from dashboard.report.document import Block, Document, Paragraph, Points, Row, Section, Table
 from dashboard.report.results import best_speedup
 from db.models.base import JsonObject
-from db.states import CampaignState, VerdictOutcome
+from db.states import CampaignState, ExperimentKind, VerdictOutcome
 from knowledge.figures import counted, listed, margin, metric_word
 from knowledge.latency_only import FASTEST, UNKNOWN_QUALITY
 from knowledge.queries.discovery import discovery_sentence, outside_sentence
@@ -84,7 +84,7 @@ def _abstract(view: ReportView) -> list[str]:
     dollars = view.costs.money.total.actual_usd if view.costs.money.total.runs else None
     if spent:
         paid = "" if dollars is None else f" and {format_usd(dollars)} of rented machines"
-        said.append(f"It took {format_duration(spent)} of device time{paid}.")
+        said.append(f"It took {format_duration(spent)} of device time{paid}{_again(view)}.")
     if best is not None and best.note:
         said.append(f"{best.note[:1].upper()}{best.note[1:].rstrip('.')}.")
     return said
@@ -181,9 +181,9 @@ def set_up(view: ReportView) -> Section:
             "Plan of a test",
             f"{_whole(plan.get('quick_blocks'))} blocks at a quick look, {_whole(plan.get('full_blocks'))} "
             "a pair after "
-            f"it, at most {_whole(plan.get('full_pairs'))} pairs of launches, "
+            f"it, at most {_whole(plan.get('full_pairs'))} exploratory pairs of launches, "
             f"{_whole(plan.get('validation_pairs'))} fresh "
-            "pairs to validate"
+            f"pairs to validate{_paid_for(view)}"
             if plan.get("full_pairs")
             else None,
         ),
@@ -223,7 +223,27 @@ def _budget(view: ReportView) -> str | None:
     wall, spent = (as_number(view.campaign.budget.get(name)) for name in ("wall_s", "spent_s"))
     if wall is None:
         return None
-    return f"{format_duration(wall)}" + (f", of which {format_duration(spent)} were spent" if spent else "")
+    ran = f", of which {format_duration(spent)} were spent, by the clock while it ran" if spent else ""
+    return f"{format_duration(wall)}{ran}"
+
+
+def _again(view: ReportView) -> str:
+    """How much of its device time went into runs on request, which are no part of its own search."""
+    found = [each.wall_s for each in view.again if each.kind is ExperimentKind.REPRODUCE and each.wall_s]
+    if not found:
+        return ""
+    runs = counted(len(found), "run", "runs")
+    return f", {format_duration(sum(found))} of it for {runs} once more on request"
+
+
+def _paid_for(view: ReportView) -> str:
+    """How many pairs tests were given, where that is fewer than the plan allows."""
+    most = as_number(view.plan.get("full_pairs"))
+    given = sorted({each.most_pairs for each in view.trials if each.most_pairs is not None})
+    if most is None or not given or given[0] >= most:
+        return ""
+    several = f"{given[0]} to {given[-1]}" if len(given) > 1 else f"{given[0]}"
+    return f"; the budget paid for {several} of the {int(most)} in a test"
 
 
 def _whole(value: object) -> str:

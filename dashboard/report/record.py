@@ -28,6 +28,13 @@ COVERS = (
 """What a seal covers; see docs/discovery.md."""
 
 
+SAMPLES = (
+    "Samples by run, of every metric and every launch, those that score quality too. A verdict counts fewer: "
+    "the samples of its own metric in the launches that it compares."
+)
+"""The caption of the samples: `autoinfer show` tells what a verdict counts."""
+
+
 def seals(view: ReportView) -> Section:
     """The preregistrations."""
     title = "Preregistration"
@@ -219,6 +226,6 @@ def samples(view: ReportView) -> Section:
                 "sample in the order taken: arm, index of the launch, stage, block, position, item, "
                 "number, metric, unit, value."
             ),
-            table("Samples by run.", ("Run", "Kind", ">Seed", ">Launches", ">Samples", "SHA-256"), rows),
+            table(SAMPLES, ("Run", "Kind", ">Seed", ">Launches", ">Samples", "SHA-256"), rows),
         ),
     )

@@ -191,8 +191,9 @@ def pareto(view: ReportView) -> Section:
             ),
             table(
                 "The front: configurations that none beats in both. Latency is the baseline's times ratios "
-                "that "
-                "were measured side by side.",
+                "that were measured side by side, that of the best as its own test timed it. A configuration "
+                "is placed by one test, the best by the one that made it, others by theirs with the most "
+                "launches; what was run once more stands apart and moves nothing here.",
                 (
                     "Change against the baseline",
                     "Test",

@@ -295,7 +295,7 @@ def _measured(result: JobResult) -> str:
     launches = len(result.launches)
     samples = sum(len(each.samples) for each in result.launches)
     took = f"in {format_duration(result.wall_s)}" if result.wall_s else ""
-    left = f"{_launches(launches)}, {samples} samples"
+    left = f"{_launches(launches)}, {samples:,} samples of all metrics"
     broke = "" if result.failure is None else f"; it ended because {result.failure.cause.rstrip('.')}"
     return f"was measured {took}: {left}{broke}.".replace(" :", ":")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from sqlalchemy import func, select
@@ -15,7 +15,7 @@ from db.clock import now
 from db.labels import Noun, format_label
 from db.models import Campaign, Directive, Experiment, Hypothesis
 from db.models.base import JsonObject
-from db.states import CampaignState, DirectiveKind
+from db.states import CampaignState, DirectiveKind, ExperimentKind
 from knowledge.approvals import approve_above_s, waits_in_queue
 from knowledge.latency_only import latency_only
 from knowledge.queries.devices import AtRest, devices_left_out, devices_of, rests_of
@@ -34,11 +34,13 @@ NOT_KEPT = "why was not written down"
 
 class SpentView(View):
     """What a campaign spent: `experiment_s` is the time its experiments took, `wall_s` its own age while it
-    ran."""
+    ran. `again` of them, for `again_s`, ran a test or a recipe once more on request, as after its end."""
 
     experiments: int
     experiment_s: float
     wall_s: float | None
+    again: int = 0
+    again_s: float = 0.0
 
 
 class DirectiveView(View):
@@ -155,14 +157,19 @@ def _views(
     )
     for campaign_id, state, count in session.execute(by_state):
         states[campaign_id][state.value] = count
+    again = Experiment.kind == ExperimentKind.REPRODUCE
     spent_query = (
-        select(Experiment.campaign_id, func.count(), func.coalesce(func.sum(Experiment.wall_s), 0.0))
+        select(
+            Experiment.campaign_id,
+            func.count(),
+            func.coalesce(func.sum(Experiment.wall_s), 0.0),
+            func.count().filter(again),
+            func.coalesce(func.sum(Experiment.wall_s).filter(again), 0.0),
+        )
         .where(Experiment.campaign_id.in_(ids), Experiment.started_at.is_not(None))
         .group_by(Experiment.campaign_id)
     )
-    spent = {
-        campaign_id: (count, seconds or 0.0) for campaign_id, count, seconds in session.execute(spent_query)
-    }
+    spent = {campaign_id: tuple(sums) for campaign_id, *sums in session.execute(spent_query)}
     directives = _directives(session, ids)
     waiting = _awaiting(session, [each for each in campaigns if approve_above_s(each.budget) is not None])
     tested = {} if tallies is None else tallies(session, ids)
@@ -188,7 +195,7 @@ def _views(
             budget=each.budget,
             seed=each.seed,
             hypotheses=states[each.id],
-            spent=_spent(each, spent.get(each.id, (0, 0.0)), present),
+            spent=_spent(each, spent.get(each.id, (0, 0.0, 0, 0.0)), present),
             best_experiment=None
             if each.best_experiment_id is None
             else format_label(Noun.EXPERIMENT, each.best_experiment_id),
@@ -230,11 +237,14 @@ def _kept(campaign: Campaign, name: str) -> JsonObject | None:
     return kept if isinstance(kept, dict) else None
 
 
-def _spent(campaign: Campaign, experiments: tuple[int, float], present: datetime) -> SpentView:
+def _spent(campaign: Campaign, sums: tuple[Any, ...], present: datetime) -> SpentView:
     wall_s = None
     if campaign.started_at is not None:
         wall_s = ((campaign.ended_at or present) - campaign.started_at).total_seconds()
-    return SpentView(experiments=experiments[0], experiment_s=experiments[1], wall_s=wall_s)
+    experiments, experiment_s, again, again_s = sums
+    return SpentView(
+        experiments=experiments, experiment_s=experiment_s, wall_s=wall_s, again=again, again_s=again_s
+    )
 
 
 def _directives(session: Session, ids: Sequence[int]) -> Mapping[int, tuple[DirectiveView, ...]]:

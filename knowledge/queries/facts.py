@@ -40,6 +40,8 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         budget_s=number(campaign.budget.get("wall_s")),
         experiments=campaign.spent.experiments,
         experiment_s=campaign.spent.experiment_s,
+        again=campaign.spent.again,
+        again_s=campaign.spent.again_s,
         hypotheses=campaign.hypotheses,
         testing=under_test(session, campaign_id),
         next=coming_next(session, campaign_id),

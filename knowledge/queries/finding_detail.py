@@ -8,14 +8,17 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from db.labels import Noun, format_label
-from db.models import Finding, Hypothesis
+from db.labels import Noun, format_label, parse_label_of
+from db.models import Experiment, Finding, FindingEvidence, Hypothesis, Verdict
+from db.states import ExperimentKind, VerdictOutcome
+from knowledge.findings.answering import OwnTest, way_to_answer
 from knowledge.findings.disputes import suspects
 from knowledge.findings.facts import facts_of_finding
 from knowledge.findings.random_effects import Pooled, weights_of
 from knowledge.findings.rules import by_campaign, pooled_over_campaigns
 from knowledge.findings.telling import disputes
 from knowledge.queries.findings import FindingView, evidence_of, finding_fields
+from knowledge.queries.verification import is_said_again
 from knowledge.queries.view import EffectView, View, effect_view
 from knowledge.stored import DISPUTES, metric_of
 
@@ -51,7 +54,8 @@ class DisputeView(View):
     """A finding about the same change that disagrees, None where its own verdicts do.
 
     With what is asked of it, what differs, such as `vllm (0.32.0 against 0.26.0)`, and the hypotheses that
-    take it apart.
+    take it apart; where there are none, `command` is what answers it and `where` it must run (None: as it
+    is).
     """
 
     other: str | None
@@ -59,6 +63,13 @@ class DisputeView(View):
     question: str
     differs: str
     hypotheses: tuple[str, ...]
+    command: str | None
+    where: str | None
+
+    @property
+    def answered_by(self) -> str | None:
+        """The command, and where it must run."""
+        return f"{self.command} ({self.where})" if self.command and self.where else self.command
 
 
 class FindingDetail(FindingView):
@@ -66,14 +77,6 @@ class FindingDetail(FindingView):
 
     pooled: PooledView | None
     disputes: tuple[DisputeView, ...]
-
-    @property
-    def once_more(self) -> str | None:
-        """The command that tests once more what its own verdicts disagree about; None where they agree, and
-        where none of them is of this database."""
-        here = [each.experiment for each in self.evidence if each.origin is None]
-        divided = any(each.other is None for each in self.disputes)
-        return f"autoinfer reproduce {here[-1]}" if divided and here else None
 
 
 def finding_detail(session: Session, finding_id: int) -> FindingDetail:
@@ -132,17 +135,54 @@ def _disputes(session: Session, finding: Finding) -> tuple[DisputeView, ...]:
     found = []
     label = format_label(Noun.FINDING, finding.id)
     for dispute in disputes(session, finding):
-        other = next((each for each in (dispute.one, dispute.other) if each and each.label != label), None)
+        other = next((each for each in dispute.sides if each.label != label), None)
+        hypotheses = hypotheses_about(session, dispute.labels)
+        way = None if hypotheses else way_to_answer(dispute, _tests(session, dispute.labels))
         found.append(
             DisputeView(
                 other=None if other is None else other.label,
                 place=None if other is None else other.place,
                 question=dispute.question(),
                 differs=suspects(dispute),
-                hypotheses=hypotheses_about(session, dispute.labels),
+                hypotheses=hypotheses,
+                command=None if way is None else way.command,
+                where=None if way is None else way.where or None,
             )
         )
     return tuple(found)
+
+
+def _tests(session: Session, findings: Sequence[str]) -> dict[str, OwnTest]:
+    """The newest tests of this database behind each of these findings, by its label.
+
+    A test on another target counts as one; the check of a recipe does not, which asks by another least
+    effect. Where only runs of a test again are evidence, as on newer versions, it is the test that they ran.
+    """
+    query = (
+        select(FindingEvidence.finding_id, Experiment, Verdict.outcome)
+        .join(Verdict, Verdict.id == FindingEvidence.verdict_id)
+        .join(Experiment, Experiment.id == Verdict.experiment_id)
+        .where(FindingEvidence.finding_id.in_([parse_label_of(Noun.FINDING, each) for each in findings]))
+        .order_by(Verdict.id)
+    )
+    newest: dict[str, str] = {}
+    ran_again: dict[str, str] = {}
+    going_on: dict[str, str] = {}
+    for finding_id, experiment, outcome in session.execute(query):
+        finding, label = format_label(Noun.FINDING, finding_id), format_label(Noun.EXPERIMENT, experiment.id)
+        first = experiment.reproduces_experiment_id
+        promoted = experiment.kind is ExperimentKind.PROMOTE
+        if first is None or (promoted and is_said_again(session.get_one(Experiment, first), experiment)):
+            newest[finding] = label
+        else:
+            ran_again[finding] = format_label(Noun.EXPERIMENT, first)
+        if experiment.kind is ExperimentKind.TEST and outcome in _CONFIRMABLE:
+            going_on[finding] = label
+    return {each: OwnTest(test, going_on.get(each)) for each, test in {**ran_again, **newest}.items()}
+
+
+_CONFIRMABLE = (VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED)
+"""Outcomes that another target may confirm (`autoinfer promote`)."""
 
 
 def hypotheses_about(session: Session, findings: Sequence[str]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
+from configs.authors import author_words
 from db.labels import Noun, format_label
 from db.models import (
     Experiment,
@@ -22,10 +23,13 @@ from db.models import (
 from db.models.base import JsonObject
 from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
 from knowledge.findings.exchange import ToldVerdict
+from knowledge.findings.rules import Rule
+from knowledge.findings.verdict_fact import SAYING
 from knowledge.notes import concerns
+from knowledge.queries.scopes import besides, scope_words
 from knowledge.queries.ties import FindingTieView, ties_of_findings
-from knowledge.queries.view import EffectView, Page, View, effect_view, verdict_effect
-from knowledge.stored import metric_of
+from knowledge.queries.view import ChangeView, EffectView, Page, View, effect_view, verdict_effect
+from knowledge.stored import TOLD_BY, metric_of
 
 
 class EvidenceView(View):
@@ -50,7 +54,8 @@ class EvidenceView(View):
 class FindingView(View):
     """A finding with its scope, strength and evidence; `elsewhere` are those of other targets that it is tied
     to. `says_so` and `says_not` count the campaigns whose verdicts agree and disagree with its first: each
-    but that of the first is an independent replication, which a rerun in one campaign is not."""
+    but that of the first is an independent replication, which a rerun in one campaign is not. `place` is the
+    scope in a line, `beside` what its control has that tells it from findings which would read alike."""
 
     id: str
     campaign: str | None
@@ -61,6 +66,8 @@ class FindingView(View):
     rule: str
     effect: EffectView | None
     scope: JsonObject
+    place: str
+    beside: str | None
     superseded_by: str | None
     evidence: tuple[EvidenceView, ...]
     says_so: int
@@ -68,6 +75,24 @@ class FindingView(View):
     elsewhere: tuple[FindingTieView, ...]
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def says(self) -> str | None:
+        """What it says of the change, such as `it does not help`; None where its verdicts disagree."""
+        found = self.scope.get(SAYING)
+        return None if found is None else f"it {found}"
+
+    @property
+    def change(self) -> tuple[ChangeView, ...]:
+        """The knobs that it is about; one that was written down says what they are set to alone."""
+        return tuple(ChangeView.model_validate(each) for each in self.scope.get("change") or ())
+
+    @property
+    def written_by(self) -> str | None:
+        """Who wrote it down, `you` for the user; None where it was measured."""
+        if self.rule != Rule.TOLD:
+            return None
+        return author_words(str(self.scope.get(TOLD_BY) or "you"))
 
 
 def list_findings(
@@ -126,6 +151,7 @@ def finding_fields(session: Session, findings: Sequence[Finding]) -> list[dict[s
     ids = [finding.id for finding in findings]
     evidence = evidence_of(session, ids)
     ties = ties_of_findings(session, ids)
+    beside = besides(session, findings)
     return [
         {
             "id": format_label(Noun.FINDING, each.id),
@@ -139,6 +165,8 @@ def finding_fields(session: Session, findings: Sequence[Finding]) -> list[dict[s
                 each.effect_log, each.interval_low_log, each.interval_high_log, metric_of(each.scope)
             ),
             "scope": each.scope,
+            "place": scope_words(each.scope),
+            "beside": beside.get(each.id),
             "superseded_by": _optional(Noun.FINDING, each.superseded_by_id),
             "evidence": tuple(evidence[each.id]),
             "says_so": _campaigns(evidence[each.id], _AGREEING),

@@ -4,12 +4,16 @@ Latency drifts from launch to launch, so a configuration's is that of the baseli
 measured side by side in one experiment: of the candidate against the experiment's control, and of that
 control in turn, down to the baseline. On the campaign's own metric a ratio is the verdict's with its
 interval; on another it is the mean over the experiment's pairs of launches, with Student's interval (95 %,
-for this look alone). Intervals of a chain are combined in quadrature. Confounded verdicts give no ratio.
+for this look alone). Intervals of a chain are combined in quadrature. Confounded verdicts give no ratio,
+and neither does what was run once more: a rerun or the check of a recipe asks whether a test holds, which is
+told beside it, and a run on another target is of other hardware. The best stands where everything else that
+tells of it has it: by the test that made it, at the time that its arm took beside the baseline there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import exp, log
 from weakref import WeakKeyDictionary
 
@@ -22,7 +26,7 @@ from db.events import of_kinds
 from db.labels import Noun, format_label
 from db.models import Campaign, Configuration, Event, Experiment, Hypothesis, Launch, Measurement, Verdict
 from db.models.base import JsonObject
-from db.states import VerdictOutcome
+from db.states import ExperimentKind, VerdictOutcome
 from experiments.measurement.evidence import Metric, Stage
 from knowledge.figures import DEFAULT_METRIC
 from knowledge.front import bins, front
@@ -42,7 +46,7 @@ _TIMED = (Stage.NOISE, Stage.QUICK, Stage.FULL, Stage.VALIDATION)
 
 class FrontRow(View):
     """A configuration that none beats in both: `latency_ms` and the relative change of bits per byte, each
-    with its interval where one is known; `experiment` is None for the baseline."""
+    with its interval where one is known; `experiment` is the test that places it, None for the baseline."""
 
     experiment: str | None
     claim: str | None
@@ -101,6 +105,19 @@ NOTHING = ParetoView(
 """The view where there is no campaign."""
 
 
+@dataclass(frozen=True)
+class _Timed:
+    """A configuration over the baseline, and its time."""
+
+    placed: Placed
+    latency_ms: float
+
+    @property
+    def label(self) -> str:
+        """The test that places it."""
+        return format_label(Noun.EXPERIMENT, self.placed.experiment_id)
+
+
 _Mark = tuple[int | None, int | None, int | None]
 
 _KNOWN: WeakKeyDictionary[Engine | Connection, dict[tuple[int, str | None], tuple[_Mark, ParetoView]]] = (
@@ -153,9 +170,16 @@ def _made(session: Session, campaign: Campaign, metric: str | None) -> ParetoVie
     )
     if baseline is None or baseline_ms is None:
         return empty
-    placed = [each for each in chained(ratios, baseline).values() if each.quality is not None]
-    x = np.array([baseline_ms, *(baseline_ms * exp(each.log_ratio) for each in placed)])
-    y = np.array([0.0, *(each.quality or 0.0 for each in placed)])
+    best_id = campaign.best_experiment_id
+    found = chained(ratios, baseline, best_id).values()
+    best_ms = _best_ms(told, baseline_ms)
+    placed = []
+    for each in found:
+        own_ms = best_ms if each.experiment_id == best_id else None
+        if each.quality is not None:
+            placed.append(_Timed(each, own_ms or baseline_ms * exp(each.log_ratio)))
+    x = np.array([baseline_ms, *(each.latency_ms for each in placed)])
+    y = np.array([0.0, *(each.placed.quality or 0.0 for each in placed)])
     on_front = front(x, y)
     behind = np.setdiff1d(np.arange(1, len(x)), on_front)
     floor = None
@@ -169,7 +193,7 @@ def _made(session: Session, campaign: Campaign, metric: str | None) -> ParetoVie
             "front": _rows(session, campaign, baseline_ms, limit, chosen),
             "points": tuple(
                 PointView(
-                    experiment=format_label(Noun.EXPERIMENT, placed[behind[each.first] - 1].experiment_id),
+                    experiment=placed[behind[each.first] - 1].label,
                     latency_ms=each.x,
                     quality=each.y,
                     count=each.count,
@@ -177,13 +201,16 @@ def _made(session: Session, campaign: Campaign, metric: str | None) -> ParetoVie
                 for each in bins(x[behind], y[behind], MOST_POINTS)
             ),
             "configurations": len(placed),
-            "unplaced": judged - sum(each.experiments for each in placed),
+            "unplaced": judged - sum(each.placed.experiments for each in placed),
         }
     )
 
 
 def judged_ratios(session: Session, campaign_id: int, objective: str) -> list[Ratio]:
-    """What verdicts say of each candidate against its control, oldest first; one statement."""
+    """What the verdicts of tests say of each candidate against its control, oldest first; one statement.
+
+    What was run once more is left out: reruns, checks of recipes, and other targets.
+    """
     quality = Verdict.quality["bits_per_byte_relative"]
     query = (
         select(
@@ -202,6 +229,7 @@ def judged_ratios(session: Session, campaign_id: int, objective: str) -> list[Ra
         .join(Verdict, Verdict.experiment_id == Experiment.id)
         .where(
             Experiment.campaign_id == campaign_id,
+            Experiment.kind == ExperimentKind.TEST,
             Experiment.candidate_configuration_id.is_not(None),
             Verdict.outcome != VerdictOutcome.CONFOUNDED,
         )
@@ -224,6 +252,17 @@ def _told(session: Session, campaign_id: int) -> Mapping[str, JsonObject]:
         kind: data or {}
         for kind, data in session.execute(select(Event.kind, Event.data).where(Event.id.in_(newest)))
     }
+
+
+def _best_ms(told: Mapping[str, JsonObject], baseline_ms: float | None) -> float | None:
+    """The best's time as everything else tells it: that of its arm where it ran beside the baseline, else the
+    baseline's over its speed-up along the chain; None where no best was told."""
+    best = told.get(EventKind.CAMPAIGN_BEST.value, {})
+    speedup = number(best.get("speedup"))
+    if speedup is None or baseline_ms is None:
+        return None
+    beside = number(best.get("tpot_ms")) if best.get("speedup_basis") == best.get("experiment") else None
+    return baseline_ms / speedup if beside is None else beside
 
 
 def _baseline_ms(
@@ -260,10 +299,10 @@ def _rows(
     campaign: Campaign,
     baseline_ms: float,
     limit: float | None,
-    chosen: Sequence[Placed | None],
+    chosen: Sequence[_Timed | None],
 ) -> tuple[FrontRow, ...]:
     """The front's rows with what they change; two statements."""
-    ids = [each.experiment_id for each in chosen if each is not None]
+    ids = [each.placed.experiment_id for each in chosen if each is not None]
     about = {
         row[0]: row[1:]
         for row in session.execute(
@@ -280,19 +319,20 @@ def _rows(
         select(Experiment.candidate_configuration_id).where(Experiment.id == campaign.best_experiment_id)
     )
     rows = []
-    for each in chosen:
-        if each is None:
+    for timed in chosen:
+        if timed is None:
             rows.append(_baseline_row(baseline_ms))
             continue
+        each = timed.placed
         claim, outcome, changed = about[each.experiment_id]
         quality = each.quality or 0.0
         rows.append(
             FrontRow(
-                experiment=format_label(Noun.EXPERIMENT, each.experiment_id),
+                experiment=timed.label,
                 claim=claim,
                 change=changes_between(knobs, changed),
                 outcome=outcome,
-                latency_ms=baseline_ms * exp(each.log_ratio),
+                latency_ms=timed.latency_ms,
                 low_ms=None if each.low_log is None else baseline_ms * exp(each.low_log),
                 high_ms=None if each.high_log is None else baseline_ms * exp(each.high_log),
                 quality=quality,

@@ -41,8 +41,8 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Placed:
-    """A configuration over the baseline, by the experiment with the most launches among those that reach it
-    (of equals the newest); `experiments` counts them all."""
+    """A configuration over the baseline, by the test with the most launches among those that reach it (of
+    equals the newest), the best by the test that made it; `experiments` counts them all."""
 
     configuration_id: int
     experiment_id: int
@@ -56,8 +56,11 @@ class Placed:
     experiments: int = 1
 
 
-def chained(ratios: Sequence[Ratio], baseline_id: int) -> Mapping[int, Placed]:
+def chained(
+    ratios: Sequence[Ratio], baseline_id: int, best_experiment_id: int | None = None
+) -> Mapping[int, Placed]:
     """Configurations that ratios lead to from the baseline, by id; ratios in the order of their experiments.
+    `best_experiment_id` is the test that made the best, which places it whatever else reached it.
 
     A control's ratio is the one that is known when its candidate is reached; what nothing leads to is left
     out. Quality is against the baseline in every experiment, so it needs no chain. Pure.
@@ -66,7 +69,10 @@ def chained(ratios: Sequence[Ratio], baseline_id: int) -> Mapping[int, Placed]:
     for placed in _reached(ratios, baseline_id, found):
         before = found.get(placed.configuration_id)
         count = 1 if before is None else before.experiments + 1
-        kept = before is not None and before.launches > placed.launches
+        kept = before is not None and (
+            before.experiment_id == best_experiment_id
+            or (placed.experiment_id != best_experiment_id and before.launches > placed.launches)
+        )
         found[placed.configuration_id] = replace(before if before and kept else placed, experiments=count)
     return found
 

@@ -11,6 +11,7 @@ from db.event_kinds import EventKind
 from db.events import of_kind
 from db.labels import Noun, format_label
 from db.models import Campaign, Configuration, Event, Experiment, Hypothesis, Move, Verdict
+from db.models.base import JsonObject
 from db.states import ExperimentKind, HypothesisState
 from knowledge.latency_only import plan_is_latency_only
 from knowledge.queries.further import further_workloads
@@ -21,6 +22,7 @@ from knowledge.queries.verification import is_said_again
 from knowledge.queries.view import EffectView, changes_between, effect_view, prediction_view, verdict_effect
 from knowledge.report.view import AgainView, FurtherTestView, MoveCauseView, SearchView, TrialView
 from knowledge.stored import metric_of
+from knowledge.stored import number as number_of
 
 MOST_CAUSES = 12
 """Events that moved the queue, told at most."""
@@ -77,6 +79,7 @@ def trials(session: Session, campaign: Campaign) -> tuple[TrialView, ...]:
                 best_speedup=best,
                 why_then=why.get(hypothesis.id),
                 wall_s=experiment.wall_s,
+                most_pairs=_most_pairs(experiment.plan),
             )
         )
     return tuple(found)
@@ -102,6 +105,7 @@ def again(session: Session, campaign_id: int) -> tuple[AgainView, ...]:
             outcome=None if verdict is None else verdict.outcome,
             effect=None if verdict is None else verdict_effect(verdict),
             is_check=not is_said_again(first, each),
+            wall_s=each.wall_s,
         )
         for each, verdict, first in session.execute(query)
     )
@@ -161,6 +165,12 @@ def _placed(session: Session, campaign: Campaign) -> Mapping[int, Placed]:
         return {}
     ratios = judged_ratios(session, campaign.id, metric_of(campaign.objective))
     return each_over_baseline(ratios, campaign.baseline_configuration_id)
+
+
+def _most_pairs(plan: JsonObject) -> int | None:
+    """The exploratory pairs of launches that a plan allows, which a short campaign's budget cuts."""
+    pairs = number_of(plan.get("full_pairs"))
+    return None if pairs is None else int(pairs)
 
 
 def _over(placed: Placed | None, metric: str) -> EffectView | None:

@@ -69,6 +69,7 @@ class TrialView(View):
     best_speedup: float | None
     why_then: str | None
     wall_s: float | None
+    most_pairs: int | None = None
 
 
 class AgainView(View):
@@ -83,6 +84,7 @@ class AgainView(View):
     outcome: VerdictOutcome | None
     effect: EffectView | None
     is_check: bool = False
+    wall_s: float | None = None
 
 
 class FurtherTestView(View):

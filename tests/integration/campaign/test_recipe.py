@@ -16,12 +16,13 @@ from agent.campaign.confirm import ended
 from agent.campaign.outcome import note_best
 from agent.campaign.reading_facts import read_facts
 from agent.recipe.checking import Checked, Holding, begin_check, check, conclude_check
-from agent.recipe.folder import BUILD, RECIPE, SERVE, files_of
+from agent.recipe.folder import BUILD, README, RECIPE, SERVE, files_of
 from agent.recipe.making import recipe_of
 from agent.recipe.planning import CHECK_S, ENOUGH, LEAST_PAIRS, short_plan
 from agent.recipe.recipe import Recipe, read_recipe
 from cli.main import call
-from configs.errors import UsageError
+from configs.errors import EXIT_FAILURE, EXIT_OPEN, EXIT_USAGE, UsageError
+from configs.quantities import format_duration
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import (
@@ -41,8 +42,11 @@ from experiments.measurement.evidence import Stage
 from experiments.measurement.plan import StoppingPlan
 from experiments.own_processes import begun_beside, children
 from experiments.recording import load_test_spec
+from knowledge.findings.exchange import read_file
+from knowledge.findings.importing import export_verdicts, import_verdicts
 from knowledge.findings.keeping import update_findings
 from knowledge.findings.staleness import StaleCause
+from knowledge.queries.finding_detail import finding_detail
 from knowledge.queries.verification import verification
 from tests.integration.campaign.test_promoting import ORIGINAL, measured, run
 from tests.new_database import FILE_NAME, database_url
@@ -122,6 +126,18 @@ def test_a_recipe_promises_what_its_own_test_measured_and_says_how_it_is_served(
     assert read_recipe(files[RECIPE], "recipe.json") == recipe
 
 
+def test_the_readme_names_the_limit_of_a_check_and_every_exit_code_of_it(first: tuple[Path, Recipe]) -> None:
+    told = " ".join(files_of(first[1])[README].split())
+    assert f"It measures for {format_duration(CHECK_S)} at most (`--within 15m` gives it longer)" in told
+    for code, means in (
+        (0, "the gain still holds"),
+        (EXIT_FAILURE, "it does not, or the judge leaves it open"),
+        (EXIT_USAGE, "there was nothing to check"),
+        (EXIT_OPEN, "its time was up before that was settled"),
+    ):
+        assert f"- `{code}` where {means}" in told
+
+
 def test_a_name_with_the_end_of_a_line_in_it_runs_nothing(first: tuple[Path, Recipe], tmp_path: Path) -> None:
     recipe = first[1]
     words = ("true", "--model", "a 'b'\ntouch it; $(touch it)")
@@ -171,6 +187,20 @@ def test_a_recipe_whose_gain_is_not_there_any_more_fails_and_its_findings_are_st
     assert again.holding is Holding.HOLDS
     assert FindingStatus.STALE not in [status for status, _ in deployed.findings()[-1:]]
     assert again.confirmed
+
+
+def test_what_its_verdicts_disagree_about_is_tested_once_more_by_the_test_and_not_by_a_recipe_s_check(
+    deployed: Deployed,
+) -> None:
+    assert deployed.check(deployed.recipe).experiment == "E-0003"
+    with deployed.database.write() as session:
+        told = json.loads(export_verdicts(session, "lab").model_dump_json())
+        del told["verdicts"][1:]
+        told["verdicts"][0] |= {"outcome": "refuted", "effect_log": 0.0, "low_log": -0.01, "high_log": 0.01}
+        import_verdicts(session, read_file(json.dumps(told), "lab.json"))
+        finding = finding_detail(session, 1)
+    assert [each.named for each in finding.evidence] == ["E-0002", "E-0003", "E-0002 of lab"]
+    assert [(each.other, each.command) for each in finding.disputes] == [(None, "autoinfer reproduce E-0002")]
 
 
 @pytest.mark.parametrize("gain", [log(0.4), GAIN], ids=["fails", "holds"])
@@ -337,6 +367,33 @@ def test_the_plan_of_a_check_is_cut_to_the_time_by_what_the_first_test_took(depl
         session.flush()
         again = short_plan(session, facts, original, deployed.recipe.promise, within_s=3050.0)
         assert again.most_pairs == 3, "what no check measures takes none of its time"
+
+
+def test_the_plan_of_a_check_is_not_cut_to_what_a_short_campaign_could_pay_for_of_its_first_test(
+    deployed: Deployed,
+) -> None:
+    """A campaign of five minutes gives a test 4 pairs of its plan's 16, beside the validation's 2."""
+    with deployed.database.write() as session:
+        original = session.get_one(Experiment, ORIGINAL)
+        verdict = session.scalars(select(Verdict).where(Verdict.experiment_id == ORIGINAL)).one()
+        campaign = session.get_one(Campaign, original.campaign_id)
+        campaign.spec = {
+            **campaign.spec,
+            "plan": {**campaign.spec["plan"], "full_pairs": 16, "validation_pairs": 2},
+        }
+        original.plan = {**original.plan, "full_pairs": 4, "validation_pairs": 2}
+        session.execute(update(StageRun).where(StageRun.experiment_id == ORIGINAL).values(wall_s=0.0))
+        quick = select(StageRun).where(
+            StageRun.experiment_id == ORIGINAL, StageRun.stage == Stage.QUICK.value
+        )
+        session.scalars(quick).one().wall_s = 20.0 * (verdict.launches // 2)
+        original.wall_s = 20.0 * (verdict.launches // 2) + 8.0
+        session.flush()
+        facts, promise = read_facts(session, 1), deployed.recipe.promise
+        by_time = short_plan(session, facts, original, promise)
+        assert by_time.most_pairs == 14, "(300 − 8) / 20 of them fit"
+        by_plan = short_plan(session, facts, original, promise, within_s=3600.0)
+        assert by_plan.most_pairs == 18, "the campaign's own plan allows no more"
 
 
 def test_a_check_on_another_device_is_concluded_by_who_asked_for_it_alone(deployed: Deployed) -> None:

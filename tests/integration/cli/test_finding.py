@@ -19,11 +19,26 @@ def test_what_is_written_down_is_listed_as_ones_own_found_by_its_knob_and_taken_
     assert told.out.startswith("F-004 is written down as yours, for reference · gpu:NVIDIA L4 · reference.")
     listed = with_history("findings --about serving.threads --on l4")
     assert "F-004" in listed.out
-    assert "Written down by you" in listed.out
+    where = "for reference · gpu:NVIDIA L4; serving.threads=2: it helps."
+    assert f"Written down by you, {where}" in " ".join(listed.out.split())
     assert "F-001" not in listed.out  # of another target
     assert with_history("finding withdraw F-4 --why 'it was three'").code == 0
     shown = with_history("show F-4 --json").json()
     assert (shown["status"], shown["status_reason"]) == ("withdrawn", "Withdrawn by the user: it was three.")
+
+
+def test_the_sheet_of_what_was_written_down_says_what_it_says_of_which_change_and_who_wrote_it(
+    with_history: Autoinfer,
+) -> None:
+    line = "finding add 'Two threads are plenty' --set serving.threads=2 --says does-not-help"
+    assert with_history(line).code == 0
+    sheet = " ".join(with_history("show F-4").out.split())
+    assert "says it does not help" in sheet
+    assert "change serving.threads=2" in sheet
+    assert "written by you" in sheet
+    measured = " ".join(with_history("show F-1").out.split())
+    assert "says it helps" in measured
+    assert "written by" not in measured
 
 
 def test_verdicts_that_contradict_come_in_and_the_sheet_pools_both_and_says_so(
@@ -45,6 +60,7 @@ def test_verdicts_that_contradict_come_in_and_the_sheet_pools_both_and_says_so(
     assert "C-1 of lab" in sheet
     assert "Between campaigns: τ" in sheet
     assert "disputed" in sheet
+    assert "answered by  autoinfer reproduce E-" in sheet
     again = with_history(f"finding import {file} --json").json()
     assert (again["new"], again["known"], again["findings_changed"], again["disputes"]) == (0, 1, [], [])
 

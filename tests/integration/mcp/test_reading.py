@@ -15,9 +15,12 @@ from sqlalchemy import update
 from dashboard.mcp.server import READS
 from dashboard.mcp.write_tools import WRITES
 from db.models import Campaign, Event, Experiment, Finding, Hypothesis, Verdict
+from db.session import open_database
+from db.states import CampaignState
 from tests.history.large_history import large_history
 from tests.history.large_story import Size
 from tests.integration.mcp.calling import ask, caller, in_process
+from tests.new_database import database_url
 from tests.unit.agent.asking.test_answers import on_the_desk
 
 LARGEST_CHARACTERS = 60_000
@@ -181,8 +184,9 @@ def test_the_knobs_are_told_and_a_proposal_can_be_looked_at_before_it_is_made(fo
     assert "1" in threads["values"]
     shown = ask(folder, "preview", assignments=["serving.threads=1"]).structured
     assert shown["duplicate_of"] == "H-001"
-    assert "knob" in ask(folder, "preview", assignments=["serving.nothing=1"]).structured["refusal"]
-    assert ask(folder, "preview", assignments=[]).structured["refusal"]
+    refused = ask(folder, "preview", assignments=["serving.nothing=1"]).structured["refusal"]
+    assert "knob" in refused["quoted"]
+    assert ask(folder, "preview", assignments=[]).structured["refusal"]["quoted"]
 
 
 def texts(value: Any, under: str = "") -> Iterator[tuple[str, str]]:
@@ -231,6 +235,34 @@ def test_text_of_others_stands_nowhere_but_where_it_is_marked_and_every_answer_i
             assert "characters more are left out here: autoinfer report C-1 --format md" in written.text
 
     asyncio.run(asked())
+
+
+def test_why_a_campaign_ended_is_marked_in_its_headline_and_names_that_are_none_are_marked_too(
+    folder: Path,
+) -> None:
+    """A baseline that failed ends a campaign with the cause, which quotes a log; an imported file of verdicts
+    names levers, knobs and values as it likes."""
+    change = {"knob": HARM, "before": "none", "after": HARM}
+    database = open_database(database_url(folder))
+    with database.write() as session:
+        session.execute(
+            update(Campaign).values(
+                state=CampaignState.STOPPED, stopped_because=f"the baseline could not be measured: {HARM}"
+            )
+        )
+        session.execute(update(Finding).values(scope={"lever": HARM, "change": [change], "told_by": HARM}))
+        session.execute(update(Experiment).values(versions={"engine": HARM, "torch": "2.13.0+cpu"}))
+    database.close()
+    summary = ask(folder, "summary").structured
+    assert f"could not be measured: {SEEN}" in summary["headline"]["quoted"]
+    shown = ask(folder, "experiment", experiment="E-2").structured
+    assert shown["versions"]["torch"] == "2.13.0+cpu", "a plain name needs no mark"
+    listed = ask(folder, "findings").structured["items"]
+    assert listed[0]["change"][0]["before"] == "none"
+    for answer in (summary, shown, listed, ask(folder, "finding", finding="F-1").structured):
+        found = [(under, text) for under, text in texts(answer) if SEEN in text]
+        assert found
+        assert {under for under, _ in found} == {"quoted"}
 
 
 REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (

@@ -6,12 +6,15 @@ from math import hypot, isclose
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
+from db.event_kinds import EventKind
+from db.events import append as tell
 from db.models import Campaign, Experiment, Verdict
 from db.session import Database
 from db.states import VerdictOutcome
 from knowledge.queries.launch_means import launch_means
+from knowledge.queries.now_reached import best_of
 from knowledge.queries.pareto import pareto
 from knowledge.queries.pareto_ratios import Ratio, chained
 from tests.history.campaign_history import TPOT_MS, History
@@ -44,6 +47,13 @@ def test_the_experiment_with_more_launches_speaks_and_of_equals_the_newest() -> 
         BASE,
     )[A]
     assert (found.experiment_id, found.experiments) == (3, 3)
+
+
+def test_the_best_stands_where_the_test_that_made_it_has_it_whatever_else_was_measured_of_it() -> None:
+    ratios = [ratio(1, BASE, A, -0.4), ratio(2, BASE, A, -0.5, launches=10), ratio(3, A, B, -0.1)]
+    found = chained(ratios, BASE, best_experiment_id=1)
+    assert (found[A].experiment_id, found[A].log_ratio, found[A].experiments) == (1, -0.4, 2)
+    assert isclose(found[B].log_ratio, -0.5), "and what is put on top of it from there"
 
 
 @pytest.fixture
@@ -81,6 +91,41 @@ def test_the_front_is_of_all_configurations_and_says_what_is_beyond_the_limit(hi
     assert low is not None
     assert high is not None
     assert low < found.front[1].latency_ms < high
+
+
+def test_a_rerun_with_more_launches_and_another_effect_moves_nothing_and_the_best_has_one_time(
+    history: History,
+) -> None:
+    """As a recipe's check and a rerun of E-0002 did, both left open, in a campaign whose best it was."""
+    again = history.judge(
+        1, VerdictOutcome.INCONCLUSIVE, effect=(-0.46, -0.7, -0.02), reproduces=1, learn=False
+    )
+    with history.database.write() as session:
+        before = session.scalars(select(Verdict).where(Verdict.experiment_id == 1)).one()
+        rerun = session.get_one(Verdict, again.verdict_id)
+        rerun.quality, rerun.launches = before.quality, before.launches + 20
+        session.get_one(Campaign, history.campaign_id).best_experiment_id = 1
+        best = {
+            "experiment": "E-0001",
+            "speedup": 1.25,
+            "speedup_interval": [1.2, 1.3],
+            "speedup_basis": "E-0001",
+            "tpot_ms": 8.04,
+            "control_tpot_ms": 10.1,
+            "configuration": {},
+        }
+        tell(session, EventKind.CAMPAIGN_BEST, "The best.", campaign_id=history.campaign_id, data=best)
+        baseline = {"baseline": {"tpot_ms": 10.4, "configuration": {}}}
+        tell(session, EventKind.CAMPAIGN_BASELINE, "Trial 0.", campaign_id=history.campaign_id, data=baseline)
+    with history.database.read() as session:
+        found = pareto(session, history.campaign_id)
+        other = best_of(session, session.get_one(Campaign, history.campaign_id))
+    history.close()
+    assert other is not None
+    (row,) = [each for each in found.front if each.is_best]
+    assert (row.experiment, row.latency_ms) == ("E-0001", 8.04)
+    assert (found.baseline_ms, row.latency_ms) == (other.baseline_ms, other.best_ms)
+    assert found.unplaced == 0
 
 
 def test_another_metric_is_the_mean_over_pairs_of_launches(history: History) -> None:

@@ -13,6 +13,7 @@ from sqlalchemy import update
 from agent.campaign.create import create_campaign
 from configs.campaign import load_campaign
 from configs.errors import UsageError
+from configs.quantities import format_duration
 from dashboard.charts.search import MOST_MARKS, SearchPoint, search_plot
 from dashboard.rendering.figures import NARROW
 from dashboard.report.html import as_html, inline, policy, style
@@ -354,6 +355,22 @@ def test_the_path_of_a_long_search_is_drawn_as_dots() -> None:
     assert long.marks == ()
     assert long.dots[0][1].count("M") == MOST_MARKS + 1
     assert search_plot([]) is None
+
+
+def test_the_report_says_how_many_pairs_the_budget_paid_for_and_what_ran_once_more(
+    full_history: History,
+) -> None:
+    whole = read(full_history)
+    assert "the budget paid for" not in as_markdown(whole), "its tests had the pairs of the plan"
+    full_history.judge(1, VerdictOutcome.SUPPORTED, reproduces=1)
+    with full_history.database.write() as session:
+        test = session.get_one(Experiment, 1)
+        test.plan = {**test.plan, "full_pairs": 4}
+    text = as_markdown(read(full_history))
+    assert "at most 16 exploratory pairs of launches" in text
+    assert "to validate; the budget paid for 4 to 16 of the 16 in a test" in text
+    assert f", {format_duration(42.0)} of it for 1 run once more on request." in text
+    assert "A verdict counts fewer: the samples of its own metric" in text
 
 
 def test_what_was_not_timed_stands_on_the_edge_and_the_best_steps_down() -> None:

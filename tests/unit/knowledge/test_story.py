@@ -300,8 +300,10 @@ def counts(session: Session) -> set[str]:
         outcomes.count(VerdictOutcome.SUPPORTED) - 1,
         sum(each.started_at is not None for each in experiments),
     }
-    total_s = sum(each.wall_s or 0.0 for each in experiments if each.started_at)
-    return {str(each) for each in numbers} | {format_duration(total_s)}
+    begun = [each for each in experiments if each.started_at]
+    again = [each for each in begun if each.kind is ExperimentKind.REPRODUCE]
+    times = {format_duration(sum(each.wall_s or 0.0 for each in found)) for found in (begun, again)}
+    return {str(each) for each in {*numbers, len(again)}} | times
 
 
 def instants(session: Session) -> set[str]:

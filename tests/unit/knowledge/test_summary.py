@@ -188,6 +188,16 @@ def test_the_numbers_are_those_of_the_database(full_history: History) -> None:
     assert found.spent.sentence.startswith("5 experiments in 2m48s;")
 
 
+def test_what_was_run_once_more_on_request_is_told_apart_from_what_the_campaign_ran_for() -> None:
+    facts = replace(EMPTY, experiments=8, experiment_s=586.0, again=2, again_s=299.0, spent_s=291.0)
+    sentence = (
+        "8 experiments in 9m46s, 4m59s of that for 2 run once more on request; the campaign itself ran "
+    )
+    assert summarize(facts).spent.sentence == f"{sentence}for 4m51s of its budget of 8m."
+    alone = replace(facts, experiments=6, experiment_s=287.0, again=0, again_s=0.0)
+    assert summarize(alone).spent.sentence.startswith("6 experiments in 4m47s; the campaign itself ran for")
+
+
 def test_a_reproduction_is_not_counted_as_another_hypothesis(history: History) -> None:
     hypothesis = history.propose({"serving.threads": 1})
     first = history.judge(hypothesis, VerdictOutcome.SUPPORTED)
