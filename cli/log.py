@@ -98,10 +98,12 @@ def _print(event: Event, as_json: bool) -> None:
     from cli.output import print_json, when
     from knowledge.queries.log import event_view
 
+    shown = event_view(event)
     if as_json:
-        print_json(event_view(event), line=True)
+        print_json(shown, line=True)
         return
-    subject = f"{event.subject}  " if event.subject else ""
+    about = event.subject or (f"answer {shown.answer}" if shown.answer else None)
+    subject = f"{about}  " if about else ""
     text = " ".join(event.text.split())
     print(f"{event.id:>6}  {when(event.at)[11:19]}  {event.kind:<24}  {subject}{text}", flush=True)
 

@@ -11,6 +11,8 @@ def summary(ctx: typer.Context, campaign: CampaignLabel = None, as_json: Json = 
     """What is being validated, what was found, what was ruled out."""
     from dataclasses import replace
 
+    from rich.text import Text
+
     from agent.campaign.outcome import campaign_outcome
     from cli.opening import reading
     from cli.output import console, fields, print_json
@@ -21,6 +23,8 @@ def summary(ctx: typer.Context, campaign: CampaignLabel = None, as_json: Json = 
     from db.noise import SERIES_NAME
     from knowledge.queries.facts import campaign_facts
     from knowledge.queries.lookup import campaign_of
+    from knowledge.queries.story import story_facts
+    from knowledge.story import how_it_came
     from knowledge.summary import summarize
 
     with reading(ctx) as session:
@@ -30,13 +34,18 @@ def summary(ctx: typer.Context, campaign: CampaignLabel = None, as_json: Json = 
             raise UsageError(f"{label} is an A/A series.", f"See what it says: autoinfer aa {label}")
         outcome = campaign_outcome(session, campaign_id)
         facts = campaign_facts(session, campaign_id)
+        came = how_it_came(story_facts(session, campaign_id))
         paid = still_paid(session)
     found = summarize(replace(facts, outcome=outcome))
     if as_json:
-        print_json({**found.model_dump(mode="json"), "still_paid": paid})
+        how = [line.model_dump(mode="json") for line in came]
+        print_json({**found.model_dump(mode="json"), "how_it_came": how, "still_paid": paid})
         return
     out = console()
     out.print(found.headline)
+    if came:
+        out.print(" ".join(line.text for line in came))
+    out.print(Text(f"The whole story: autoinfer story {found.campaign}", "dim"))
     for part in found.parts():
         out.print()
         out.print(fields([(part.title, part.sentence)]))

@@ -7,6 +7,8 @@ database's; the labels in a line, and in its `about`, name the rows that it came
 Chapters, in their order; one that has nothing to say is left out:
 
 - *How it began*: what was asked for, on what, the baseline, and the question of the night;
+- *What was said to it*: notes, what became stale, and how it was steered;
+- *Asked of a language model*: how often one was asked, and what came of its answers;
 - *Found first*: the first supported hypothesis, how long it took and how many tests;
 - *Better and better*: each time that another configuration became the best;
 - *Surprises*: predictions that failed, the furthest first;
@@ -23,10 +25,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from configs.authors import author_words
 from configs.quantities import format_duration, format_usd
 from db.states import CampaignState, VerdictOutcome
 from knowledge.facts import CampaignFacts, JudgedFact
-from knowledge.figures import against_control, better, counted, effect, margin, metric_word, milliseconds
+from knowledge.figures import (
+    against_control,
+    better,
+    counted,
+    effect,
+    listed,
+    margin,
+    metric_word,
+    milliseconds,
+)
 from knowledge.latency_only import LATENCY_ONLY
 from knowledge.queries.bests import BestView
 from knowledge.queries.verification import VerificationView
@@ -37,6 +49,8 @@ from knowledge.summary_part import PartView
 
 SHORT_LINES = 2
 """Things named in a chapter of the short story; the others are counted."""
+
+FOUND_FIRST, BETTER = "Found first", "Better and better"
 
 ALL_LINES = 1_000_000
 """The same of the long one: everything."""
@@ -65,9 +79,24 @@ class BestMoment:
 
 
 @dataclass(frozen=True)
+class Said:
+    """What somebody beside the agent said to a campaign, `told` as it follows a colon after `verb`: `noted`,
+    `said`, `lifted`. `by` is who, None for the user; `stale` are the findings that it made stale."""
+
+    event: int
+    at: datetime
+    verb: str
+    told: str
+    by: str | None = None
+    stale: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class StoryFacts:
     """All that a story says, as values. `judged_at` are the instants of the verdicts of `campaign.judged`, in
-    their order; `spent_usd` is None where the campaign rents nothing."""
+    their order; `spent_usd` is None where the campaign rents nothing. Of a language model's hypotheses
+    `model_judged` have a verdict, `model_supported` of them hold. `made_stale` are findings that became stale
+    by something else than what was `said`."""
 
     campaign: CampaignFacts
     metric: str
@@ -79,6 +108,10 @@ class StoryFacts:
     bests: tuple[BestMoment, ...]
     troubles: tuple[Moment, ...]
     checks: tuple[Moment, ...]
+    said: tuple[Said, ...]
+    made_stale: tuple[Moment, ...]
+    model_judged: int
+    model_supported: int
     refused: int
     verification: VerificationView
     spent_usd: float | None
@@ -116,6 +149,8 @@ def tell_story(facts: StoryFacts, *, whole: bool = False) -> StoryView:
     teller = _Teller(facts, ALL_LINES if whole else SHORT_LINES)
     chapters = (
         teller.began(),
+        teller.said(),
+        teller.asked(),
         teller.found_first(),
         teller.bests(),
         teller.surprises(),
@@ -132,6 +167,16 @@ def tell_story(facts: StoryFacts, *, whole: bool = False) -> StoryView:
         whole=whole,
         chapters=tuple(each for each in chapters if each is not None),
     )
+
+
+def how_it_came(facts: StoryFacts) -> tuple[StoryLine, ...]:
+    """The two sentences of a story that tell most of how a campaign came to where it stands: what was found
+    first, and how it came to its best; none where nothing is supported."""
+    if not any(fact.outcome is VerdictOutcome.SUPPORTED for fact in facts.campaign.judged):
+        return ()
+    chapters = {each.title: each for each in tell_story(facts).chapters}
+    better = chapters.get(BETTER)
+    return (*chapters[FOUND_FIRST].lines[:1], *(() if better is None else better.lines[-1:]))
 
 
 class _Teller:
@@ -193,8 +238,48 @@ class _Teller:
         why = campaign.stopped_because
         return "was not measured" + (f": {_clause(why)}" if why else "")
 
+    def said(self) -> ChapterView | None:
+        lines = [(each.event, self._said(each)) for each in self._facts.said]
+        lines += [
+            (
+                each.event,
+                self._line(f"{self._in(each.at)} {_clause(each.text)}", each.subject, event=each.event),
+            )
+            for each in self._facts.made_stale
+        ]
+        in_time = [line for _, line in sorted(lines, key=lambda each: each[0])]
+        return self._chapter("What was said to it", in_time, newest=True)
+
+    def _said(self, each: Said) -> StoryLine:
+        stale = f", which made {listed(list(each.stale))} stale" if each.stale else ""
+        who = "you" if each.by is None else author_words(each.by)
+        text = f"{self._in(each.at)} {who} {each.verb}: {_clause(each.told)}{stale}"
+        return self._line(text, *each.stale, event=each.event)
+
+    def asked(self) -> ChapterView | None:
+        asked = self._campaign.asked
+        if asked is None:
+            return None
+        silent = f", {asked.failed} of them without an answer" if asked.failed else ""
+        came = counted(asked.hypotheses, "hypothesis", "hypotheses")
+        refused = counted(asked.refused, "proposal was", "proposals were")
+        lines = [
+            self._line(
+                f"A language model was asked {counted(asked.asked, 'question')}{silent}: {came} came of it, "
+                f"and {refused} refused"
+            )
+        ]
+        judged, supported = self._facts.model_judged, self._facts.model_supported
+        if asked.hypotheses:
+            tested = (
+                f"{judged} of them {'was' if judged == 1 else 'were'} tested, and {supported} "
+                f"{'is' if supported == 1 else 'are'} supported"
+            )
+            lines.append(self._line(tested if judged else "None of them was tested yet"))
+        return ChapterView(title="Asked of a language model", lines=tuple(lines))
+
     def found_first(self) -> ChapterView:
-        title = "Found first"
+        title = FOUND_FIRST
         judged = self._campaign.judged
         tests = counted(len(judged), "test")
         for place, (fact, at) in enumerate(zip(judged, self._facts.judged_at, strict=True), start=1):
@@ -226,7 +311,7 @@ class _Teller:
             for each in self._facts.bests
             if each.best.tpot_ms is not None
         ]
-        return self._chapter("Better and better", lines, newest=True)
+        return self._chapter(BETTER, lines, newest=True)
 
     def surprises(self) -> ChapterView | None:
         part = self._summary.surprised

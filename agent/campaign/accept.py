@@ -215,7 +215,10 @@ def refuse(session: Session, campaign_id: int, draft: Draft, reason: str) -> int
         EventKind.HYPOTHESIS_REFUSED,
         f"{draft.claim.rstrip('.')}, by {author_words(draft.proposer)}: {reason}",
         campaign_id=campaign_id,
-        data={"proposer": draft.proposer},
+        data={
+            "proposer": draft.proposer,
+            **({} if draft.from_model is None else {"answer": draft.from_model.answer_id}),
+        },
     )
 
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import shlex
 
 from pydantic import Field
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
+from dashboard.pages.campaign import MOST_TOLD
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Campaign
+from db.models import Campaign, Experiment
+from db.noise import SERIES_NAME
 from knowledge.queries.log import EventView, event_view
 from knowledge.queries.lookup import campaign_filter
+from knowledge.queries.story import campaign_story
 from knowledge.queries.view import View
+from knowledge.story import StoryView
 
 LARGEST_ID = 2**63 - 1
 MOST_EVENTS = 500
@@ -36,12 +40,15 @@ class LogFilters(Filters):
 
 class LogView(View):
     """Events, newest first, or oldest first after `since`; `kinds` are those there are, `campaigns`
-    the newest."""
+    the newest. `story` is that of the campaign that is asked for, or of the newest."""
 
     events: tuple[EventView, ...]
     last_id: int
     kinds: tuple[str, ...]
     campaigns: tuple[str, ...]
+    story: StoryView | None = Field(
+        description="In short; None where events are sought out, and of a large campaign."
+    )
 
 
 def read(session: Session, request: Request[LogFilters], ground: Ground) -> LogView:
@@ -58,7 +65,22 @@ def read(session: Session, request: Request[LogFilters], ground: Ground) -> LogV
         last_id=events.last_id(session),
         kinds=tuple(kind.value for kind in EventKind),
         campaigns=_campaigns(session),
+        story=_story(session, asked, campaign_id),
     )
+
+
+def _story(session: Session, asked: LogFilters, campaign_id: int | None) -> StoryView | None:
+    """The story with which a log begins that is read, and not searched."""
+    if asked.kind is not None or asked.q is not None or asked.since is not None:
+        return None
+    newest = select(Campaign.id).where(Campaign.name != SERIES_NAME).order_by(Campaign.id.desc()).limit(1)
+    shown = campaign_id or session.scalar(newest)
+    if shown is None or session.get_one(Campaign, shown).name == SERIES_NAME:
+        return None
+    begun = select(func.count()).where(Experiment.campaign_id == shown, Experiment.started_at.is_not(None))
+    if (session.scalar(begun) or 0) > MOST_TOLD:
+        return None
+    return campaign_story(session, shown)
 
 
 def _campaigns(session: Session) -> tuple[str, ...]:

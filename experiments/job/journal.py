@@ -9,13 +9,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from experiments.engines.port import PartTime
-from experiments.job.result import ArtifactRecord, Failure, HeldMemory, JobProgress, JobResult, StageRecord
+from experiments.job.result import (
+    ArtifactRecord,
+    Failure,
+    HeldMemory,
+    JobProgress,
+    JobResult,
+    StageRecord,
+    StageTurn,
+)
 from experiments.measurement.evidence import Arm, Json, LaunchRecord, Metric, Sample, Stage
 from experiments.space.configuration import KnobValue
 
@@ -94,6 +102,8 @@ class Fold:
         self.started = False
         self._launches: dict[int, _Launch] = {}
         self._stages: list[StageRecord] = []
+        self._turns: list[StageTurn] = []
+        self._open: list[StageTurn] = []
         self._artifacts: dict[str, ArtifactRecord] = {}
         self._profile: tuple[PartTime, ...] = ()
         self._chosen: Mapping[str, Json] | None = None
@@ -139,12 +149,14 @@ class Fold:
             case RecordKind.STARTED:
                 self.started = True
             case RecordKind.PROGRESS:
+                self._begin(Stage(line["stage"]), line["text"])
                 self.progress = JobProgress(
                     Stage(line["stage"]),
                     line["done"],
                     line["planned"],
                     line["text"],
                     None if (arm := line.get("arm")) is None else Arm(arm),
+                    tuple(self._turns),
                 )
             case RecordKind.LAUNCH:
                 self._launches[line["launch"]] = _Launch(
@@ -169,6 +181,7 @@ class Fold:
                         line["log"],
                     )
                 )
+                self._end(self._stages[-1])
             case RecordKind.ARTIFACT:
                 content = {key: value for key, value in line.items() if key not in ("record", "at")}
                 self._artifacts[line["digest"]] = ArtifactRecord(**content)
@@ -193,6 +206,21 @@ class Fold:
             case RecordKind.END:
                 self.ended = True
                 self._wall_s = line["wall_s"]
+
+    def _begin(self, stage: Stage, text: str) -> None:
+        """A stage begins with the first that it tells; one within another leaves that one open."""
+        if all(each.stage is not stage for each in self._open):
+            self._open.append(StageTurn(stage, text))
+            self._turns.append(self._open[-1])
+
+    def _end(self, ended: StageRecord) -> None:
+        begun = next((each for each in reversed(self._open) if each.stage is ended.stage), None)
+        if begun is not None:
+            self._open.remove(begun)
+        text = ended.stage.value if begun is None else begun.text
+        self._turns.append(StageTurn(ended.stage, text, ended.outcome, ended.wall_s))
+        if self.progress is not None:
+            self.progress = replace(self.progress, turns=tuple(self._turns))
 
     def _apply_block(self, line: Mapping[str, Any]) -> None:
         launch = self._launches[line["launch"]]

@@ -38,15 +38,27 @@ class ArtifactRecord:
 
 
 @dataclass(frozen=True)
+class StageTurn:
+    """A stage of a job that began, as `text` says, or, where it has an `outcome`, ended after `wall_s`."""
+
+    stage: Stage
+    text: str
+    outcome: str | None = None
+    wall_s: float = 0.0
+
+
+@dataclass(frozen=True)
 class JobProgress:
     """The last thing a running job told: stage, blocks done of planned, a sentence, and the arm that is
-    worked on; None while it is both, or neither."""
+    worked on; None while it is both, or neither. `turns` are the stages that began and ended so far, in the
+    order in which they did."""
 
     stage: Stage
     done: int
     planned: int
     text: str
     arm: Arm | None = None
+    turns: tuple[StageTurn, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -305,7 +305,7 @@ class RemoteWorker:
                 told = () if flight.extras is None else flight.extras.got
                 flight.got = tuple(dict.fromkeys((*gpus_of_launches(result), *told)))
                 kept = compared(self._gpu_asked, self._executor.name, flight.got, result)
-                self._end(flight, lambda: flight.reporter.record(flight.spec(), kept))
+                self._end(flight, lambda: flight.reporter.record(flight.spec(), kept, status.progress))
             case RunState.CANCELLED:
                 self._end(flight, flight.reporter.cancelled)
             case RunState.TIMED_OUT:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
-from sqlalchemy import update
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from configs.errors import LeaseLost
@@ -16,14 +16,14 @@ from db.claims import BoundProcess
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Experiment
+from db.models import Event, Experiment
 from db.models.base import JsonObject
 from db.session import Database
 from db.states import ExperimentState, JobState, WorkerState
 from experiments.engines.port import DEVICE_FAULTS, DEVICE_LOST
 from experiments.job.blame import BLAMES
 from experiments.job.comparison import CONTROL_FAILED
-from experiments.job.result import ArtifactRecord, JobProgress, JobResult
+from experiments.job.result import ArtifactRecord, JobProgress, JobResult, StageTurn
 from experiments.job.spec import AnyJob
 from experiments.kill_points import KillPoint, reached
 from experiments.measurement.evidence import Stage
@@ -82,6 +82,7 @@ class Reporter:
         self._times = times
         self._worker_id = worker_id
         self._told: JobProgress | None = None
+        self._turns_told: int | None = None
         self._progressed_at = 0.0
 
     def bind(self, process: BoundProcess) -> None:
@@ -96,7 +97,7 @@ class Reporter:
             return queue.is_cancel_requested(session, self._taken.job.id, self._taken.job.attempt)
 
     def beat(self, progress: JobProgress | None) -> None:
-        """Extend the lease and store what the job told last; a new stage is an event."""
+        """Extend the lease and store what the job told last; a stage that began or ended is an event."""
         job = self._taken.job
         with self._database.write() as session:
             if not queue.heartbeat(session, job.id, job.attempt, self._times.lease_s):
@@ -104,11 +105,11 @@ class Reporter:
             workers.beat(session, self._worker_id, WorkerState.BUSY)
             told = self.store(session, progress)
         if told:
-            self._told = progress
+            self.told(progress)
 
     def store(self, session: Session, progress: JobProgress | None) -> bool:
-        """Store what the job told last, in a transaction of a caller that holds the job; a new stage is an
-        event. False where it is nothing new."""
+        """Store what the job told last, in a transaction of a caller that holds the job, who then says so by
+        `told`; a stage that began or ended is an event. False where it is nothing new."""
         job = self._taken.job
         if progress is None or progress == self._told or job.experiment_id is None:
             return False
@@ -121,16 +122,11 @@ class Reporter:
             )
             .execution_options(synchronize_session=False)
         )
-        if self._told is None or self._told.stage is not progress.stage:
-            text = f"{self._taken.subject}: {progress.text}."
-            events.append(
-                session,
-                EventKind.STAGE_STARTED,
-                text,
-                self._taken.subject,
-                job.campaign_id,
-                {"stage": progress.stage.value},
-            )
+        told = self._tell_turns(session, progress.turns)
+        if not progress.turns and (self._told is None or self._told.stage is not progress.stage):
+            # an executor that tells of no turns
+            told = bool(self._tell_turn(session, StageTurn(progress.stage, progress.text), {}))
+        if told:
             self._progressed_at = time.monotonic()
         elif progress.stage in BUILDS and time.monotonic() - self._progressed_at >= PROGRESS_EVENT_S:
             events.append(
@@ -147,13 +143,16 @@ class Reporter:
     def told(self, progress: JobProgress | None) -> None:
         """What `store` wrote was committed."""
         self._told = progress
+        if progress is not None:
+            self._turns_told = max(self._turns_told or 0, len(progress.turns))
 
     def is_news(self, progress: JobProgress | None) -> bool:
         """Whether the job told something else than what is stored."""
         return progress is not None and progress != self._told
 
-    def record(self, spec: AnyJob, result: JobResult) -> None:
-        """Store the result and end the job, in one transaction."""
+    def record(self, spec: AnyJob, result: JobResult, progress: JobProgress | None = None) -> None:
+        """Store the result and end the job, in one transaction; `progress` is the last that it told, None
+        where only its result is known."""
         job, subject = self._taken.job, self._taken.subject
         reached(KillPoint.BEFORE_RESULT)
         with self._database.write() as session:
@@ -181,17 +180,14 @@ class Reporter:
             cause = failure.cause if failed and failure else None
             queue.finish(session, job, JobState.FAILED if failed else JobState.DONE, cause)
             self._at_end(session, RunOutcome.FAILED if failed else RunOutcome.DONE)
-            for stage in result.stages:
-                text = f"{subject}: {stage.stage.value} {stage.outcome} after {stage.wall_s:.1f} s."
-                data = {"stage": stage.stage.value, "outcome": stage.outcome, "wall_s": stage.wall_s}
-                events.append(session, EventKind.STAGE_FINISHED, text, subject, job.campaign_id, data)
+            self._tell_turns(session, _turns_of(progress or self._told, result))
             for artifact in result.artifacts:
                 if artifact.build_s > 0:
                     events.append(
                         session, EventKind.ARTIFACT_BUILT, _built(artifact), subject, job.campaign_id
                     )
             if added:
-                text = f"{subject} added {added} launches to the noise profile of its target."
+                text = f"{subject} added {_launches(added)} to the noise profile of its target."
                 events.append(session, EventKind.NOISE_RECORDED, text, subject, job.campaign_id)
             if not failed and job.experiment_id is not None:
                 text = f"{subject} {_measured(result)}"
@@ -257,6 +253,36 @@ class Reporter:
             self._at_end(session, RunOutcome.RELEASED)
             self._tell(session, EventKind.JOB_REQUEUED, "goes back to its place: its worker was stopped.")
 
+    def _tell_turns(self, session: Session, turns: Sequence[StageTurn]) -> bool:
+        """Tell of the stages that began and ended since it was told last, in their order; whether any did."""
+        before = self._turns_before(session) if self._turns_told is None else self._turns_told
+        for place, each in enumerate(turns[before:], start=before):
+            self._tell_turn(session, each, {"attempt": self._taken.job.attempt, "turn": place})
+        return len(turns) > before
+
+    def _tell_turn(self, session: Session, turn: StageTurn, place: JsonObject) -> int:
+        subject = self._taken.subject
+        data: JsonObject = {"stage": turn.stage.value, **place}
+        if turn.outcome is None:
+            kind, text = EventKind.STAGE_STARTED, f"{subject}: {turn.text}."
+        else:
+            kind = EventKind.STAGE_FINISHED
+            text = f"{subject}: {turn.text}, {turn.outcome} after {turn.wall_s:.1f} s."
+            data |= {"outcome": turn.outcome, "wall_s": turn.wall_s}
+        return events.append(session, kind, text, subject, self._taken.job.campaign_id, data)
+
+    def _turns_before(self, session: Session) -> int:
+        """How many of them a worker told that had this very run before; of another attempt's none."""
+        if self._taken.subject is None:
+            return 0
+        kinds = (EventKind.STAGE_STARTED.value, EventKind.STAGE_FINISHED.value)
+        told = select(Event.data).where(Event.subject == self._taken.subject, Event.kind.in_(kinds))
+        attempt = self._taken.job.attempt
+        mine = [
+            int(each["turn"]) for each in session.scalars(told) if each and each.get("attempt") == attempt
+        ]
+        return max(mine, default=-1) + 1
+
     def _tell(self, session: Session, kind: EventKind, what: str) -> None:
         label = format_label(Noun.JOB, self._taken.job.id)
         events.append(
@@ -269,9 +295,22 @@ def _measured(result: JobResult) -> str:
     launches = len(result.launches)
     samples = sum(len(each.samples) for each in result.launches)
     took = f"in {format_duration(result.wall_s)}" if result.wall_s else ""
-    left = f"{launches} {'launch' if launches == 1 else 'launches'}, {samples:,} samples of all metrics"
+    left = f"{_launches(launches)}, {samples:,} samples of all metrics"
     broke = "" if result.failure is None else f"; it ended because {result.failure.cause.rstrip('.')}"
     return f"was measured {took}: {left}{broke}.".replace(" :", ":")
+
+
+def _turns_of(told: JobProgress | None, result: JobResult) -> tuple[StageTurn, ...]:
+    """What began and ended in a job, with what of its result it had not told before its end."""
+    turns = () if told is None else told.turns
+    known = sum(each.outcome is not None for each in turns)
+    return turns + tuple(
+        StageTurn(each.stage, each.stage.value, each.outcome, each.wall_s) for each in result.stages[known:]
+    )
+
+
+def _launches(count: int) -> str:
+    return f"{count} {'launch' if count == 1 else 'launches'}"
 
 
 def _stored(progress: JobProgress) -> JsonObject:

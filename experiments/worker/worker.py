@@ -243,7 +243,7 @@ class _Worker:
             case RunState.DONE:
                 result = status.result
                 assert result is not None
-                self._write(taken, lambda: reporter.record(spec, result))
+                self._write(taken, lambda: reporter.record(spec, result, status.progress))
             case RunState.CANCELLED:
                 self._write(taken, reporter.cancelled)
             case RunState.FAILED:

@@ -21,6 +21,12 @@ class EventView(View):
     campaign: str | None
     data: JsonObject | None
 
+    @property
+    def answer(self) -> int | None:
+        """The language model's answer that it tells of, by number; None where it tells of none."""
+        found = (self.data or {}).get("answer")
+        return found if isinstance(found, int) else None
+
 
 def event_view(event: Event) -> EventView:
     """Return the view of a logged event."""

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from configs.targets import is_rented
+from db import events
 from db.event_kinds import EventKind
 from db.events import of_kind, of_kinds
 from db.labels import Noun, format_label
-from db.models import Campaign, Event, Experiment, Hypothesis, Verdict
+from db.models import Campaign, Event, Experiment, Finding, Hypothesis, Verdict
 from db.models.base import JsonObject
 from db.money import spent_by, usd
-from db.states import ExperimentKind, ExperimentState
+from db.states import ExperimentKind, ExperimentState, FindingStatus, VerdictOutcome
 from knowledge.figures import DEFAULT_METRIC
 from knowledge.latency_only import latency_only
 from knowledge.queries.bests import best_of
 from knowledge.queries.facts import campaign_facts
 from knowledge.queries.saved_time import saved_time
 from knowledge.queries.verification import verification
-from knowledge.stored import number
-from knowledge.story import BestMoment, Moment, StoryFacts, StoryView, tell_story
+from knowledge.stored import FROM_MODEL, number
+from knowledge.story import BestMoment, Moment, Said, StoryFacts, StoryView, tell_story
 
 TROUBLES = (
     EventKind.CAMPAIGN_PAUSED,
@@ -40,7 +42,17 @@ TROUBLES = (
 )
 """Events that kept a campaign from its work, and that it went on."""
 
-_TOLD = (EventKind.CAMPAIGN_BASELINE, EventKind.CAMPAIGN_BEST, EventKind.RECIPE_CHECKED, *TROUBLES)
+_STEERED = {EventKind.DIRECTIVE_GIVEN.value: "said", EventKind.DIRECTIVE_LIFTED.value: "lifted"}
+
+_TOLD = (
+    EventKind.CAMPAIGN_BASELINE,
+    EventKind.CAMPAIGN_BEST,
+    EventKind.RECIPE_CHECKED,
+    EventKind.DIRECTIVE_GIVEN,
+    EventKind.DIRECTIVE_LIFTED,
+    EventKind.FINDING_CHANGED,
+    *TROUBLES,
+)
 
 
 def campaign_story(session: Session, campaign_id: int, *, whole: bool = False) -> StoryView:
@@ -56,6 +68,7 @@ def story_facts(session: Session, campaign_id: int) -> StoryFacts:
     baseline = _baseline(session, campaign_id)
     rented = is_rented(str(campaign.spec.get("target", "")))
     spent = spent_by(session, campaign_id)
+    of_model = {} if facts.asked is None else _judged_of_model(session, campaign_id)
     return StoryFacts(
         campaign=facts,
         metric=str(campaign.objective.get("metric", DEFAULT_METRIC)),
@@ -80,6 +93,10 @@ def story_facts(session: Session, campaign_id: int) -> StoryFacts:
         ),
         troubles=_moments(told, TROUBLES),
         checks=_moments(told, (EventKind.RECIPE_CHECKED,)),
+        said=_said(told, _notes(session, campaign)),
+        made_stale=_moments([each for each in told if _made_stale(each)], (EventKind.FINDING_CHANGED,)),
+        model_judged=sum(of_model.values()),
+        model_supported=of_model.get(VerdictOutcome.SUPPORTED, 0),
         refused=_refused(session, campaign_id),
         verification=verification(session, campaign_id),
         spent_usd=usd(spent) if rented or spent else None,
@@ -89,6 +106,66 @@ def story_facts(session: Session, campaign_id: int) -> StoryFacts:
 
 def _moments(told: Sequence[Event], kinds: Sequence[EventKind]) -> tuple[Moment, ...]:
     return tuple(Moment(each.id, each.at, each.subject, each.text) for each in told if each.kind in kinds)
+
+
+def _said(told: Sequence[Event], notes: Sequence[Event]) -> tuple[Said, ...]:
+    """Notes and directives, in their order."""
+    steered = [each for each in told if each.kind in _STEERED]
+    return tuple(
+        Said(
+            each.id,
+            each.at,
+            _STEERED.get(each.kind, "noted"),
+            each.text.removeprefix("Lifted: "),
+            (each.data or {}).get(events.BY),
+            tuple((each.data or {}).get("stale") or ()),
+        )
+        for each in sorted([*steered, *notes], key=lambda each: each.id)
+    )
+
+
+def _notes(session: Session, campaign: Campaign) -> Sequence[Event]:
+    """Notes that belong to the campaign, and of those that belong to none what was written while it ran or
+    made a finding of it stale."""
+    kind = Event.kind == EventKind.NOTE_ADDED.value
+    mine = (Event.campaign_id == campaign.id) | Event.campaign_id.is_(None)
+    found = session.scalars(select(Event).where(kind, mine).order_by(Event.id)).all()
+    numbers = select(Finding.id).where(Finding.campaign_id == campaign.id)
+    own = {format_label(Noun.FINDING, each) for each in session.scalars(numbers)} if found else set()
+    return [
+        each
+        for each in found
+        if each.campaign_id is not None
+        or own & set((each.data or {}).get("stale") or ())
+        or _ran_at(campaign, each.at)
+    ]
+
+
+def _ran_at(campaign: Campaign, at: datetime) -> bool:
+    begun, ended = campaign.started_at, campaign.ended_at
+    return begun is not None and begun <= at and (ended is None or at <= ended)
+
+
+def _made_stale(changed: Event) -> bool:
+    """Whether a finding became stale, and not by a note, which says so itself."""
+    data = changed.data or {}
+    return data.get("status") == FindingStatus.STALE.value and "note_event_id" not in data
+
+
+def _judged_of_model(session: Session, campaign_id: int) -> dict[VerdictOutcome, int]:
+    """Verdicts on what a language model proposed, by outcome."""
+    query = (
+        select(Verdict.outcome, func.count())
+        .join(Hypothesis, Hypothesis.id == Verdict.hypothesis_id)
+        .join(Experiment, Experiment.id == Verdict.experiment_id)
+        .where(
+            Hypothesis.campaign_id == campaign_id,
+            Hypothesis.change[FROM_MODEL]["answer"].as_integer().is_not(None),
+            Experiment.reproduces_experiment_id.is_(None),
+        )
+        .group_by(Verdict.outcome)
+    )
+    return {outcome: count for outcome, count in session.execute(query)}  # noqa: C416 - rows, not pairs
 
 
 def _why_broken(baseline: Experiment | None) -> str | None:

@@ -21,7 +21,7 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Event, Experiment, Hypothesis, Job, StageRun, Verdict
 from db.states import FINAL_JOB_STATES, ExperimentKind, ExperimentState, StageOutcome, VerdictOutcome
 from experiments.measurement.evidence import Stage
-from knowledge.figures import counted, listed
+from knowledge.figures import listed
 from knowledge.latency_only import latency_only
 from knowledge.queries.view import EffectView, View, effect_view, verdict_effect
 from knowledge.replication import RULE, Agreement, Judgement, compare
@@ -109,17 +109,20 @@ class VerificationView(View):
     def sentence(self) -> str:
         """What came of it in a sentence."""
         total = len(self.verdicts)
+        one = total == 1
         if not total:
             return f"Nothing is supported in {self.campaign}: there is nothing to verify"
         if self.begun_event is None:
-            return f"None of {counted(total, 'supported verdict')} was verified yet"
+            none = "The supported verdict" if one else f"None of {total} supported verdicts"
+            return f"{none} was {'not ' if one else ''}verified yet"
         said = [
-            f"{count} {word}"
+            word if one and _is_verb(standing) else f"is {word}" if one else f"{count} {word}"
             for standing, word in _WORDS.items()
-            if (count := self.count(standing)) or standing is Standing.AGREES
+            if (count := self.count(standing)) or (standing is Standing.AGREES and not one)
         ]
         only = "; latency only, quality is not known" if self.latency_only else ""
-        return f"Of {counted(total, 'supported verdict')} {listed(said)}{only}"
+        of = "The supported verdict" if one else f"Of {total} supported verdicts"
+        return f"{of} {listed(said)}{only}"
 
 
 _WORDS = {
@@ -131,6 +134,11 @@ _WORDS = {
     Standing.RUNS: "running now",
     Standing.WAITS: "not run yet",
 }
+
+
+def _is_verb(standing: Standing) -> bool:
+    """Whether its words are what a verdict did, and not what it is."""
+    return standing not in (Standing.RUNS, Standing.WAITS)
 
 
 def verification(session: Session, campaign_id: int) -> VerificationView:

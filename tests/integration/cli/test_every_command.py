@@ -27,6 +27,7 @@ READING = {
         "surprised",
         "spent",
         "stopped_because",
+        "how_it_came",
     },
     "queue": {"campaign", "items", "total", "limit", "offset"},
     "hypotheses": {"items", "total", "limit", "offset"},
@@ -50,6 +51,14 @@ READING = {
     "artifacts size": {"root", "count", "bytes", "kinds"},
     "db upgrade": {"database", "revision", "upgraded"},
 }
+
+
+def test_a_summary_begins_with_how_it_came_to_that(with_history: Autoinfer) -> None:
+    headline, *rest = with_history("summary").out.splitlines()
+    assert headline.startswith("C-1 makes reference faster")
+    lead = " ".join(rest[: rest.index("")])
+    assert "with 1 test, H-001: One thread is faster, TPOT −10.0 % [−12.0, −8.0] (E-0001)." in lead
+    assert lead.endswith("The whole story: autoinfer story C-1")
 
 
 @pytest.mark.parametrize("line", READING)

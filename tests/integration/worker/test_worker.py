@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -11,16 +11,18 @@ from sqlalchemy import select, update
 
 from agent.judge.launch_interval import LaunchIntervalJudge
 from db import queue
-from db.models import Artifact, Experiment, ExperimentArtifact, Job, Launch, StageRun, Worker
+from db.models import Artifact, Event, Experiment, ExperimentArtifact, Job, Launch, StageRun, Worker
 from db.session import Database
 from db.states import ExperimentState, JobState, StageOutcome, WorkerState
 from experiments.job.journal import read_records
-from experiments.job.result import HeldMemory, JobResult, StageRecord
+from experiments.job.result import HeldMemory, JobProgress, JobResult, StageRecord, StageTurn
 from experiments.measurement.evidence import Arm, Metric, Stage
 from experiments.measurement.judging import Outcome
 from experiments.recording import load_evidence, load_launches, load_noise, load_stages, record_result
 from experiments.space.configuration import Configuration
 from experiments.worker.cancelling import cancel
+from experiments.worker.claiming import Taken
+from experiments.worker.reporting import Reporter
 from experiments.worker.settings import WorkerName, WorkerTimes
 from experiments.worker.worker import run_worker
 from tests.integration.worker.processes import assert_recorded_once, events_of, processes_of
@@ -329,7 +331,48 @@ def test_progress_is_told_while_the_job_runs(database: Database, campaign: int, 
             assert experiment.progress == {"done": 0, "planned": 4, "text": "time launch pair 1"}
             assert session.execute(select(Worker.state)).scalar_one() is WorkerState.BUSY
             assert experiment.state is ExperimentState.RUNNING
-    assert events_of(database, "stage.started")[-1] == "E-0001: time launch pair 1."
+        assert events_of(database, "stage.started") == [
+            "E-0001: check both configurations.",
+            "E-0001: time launch pair 1.",
+        ]
+        assert events_of(database, "stage.finished")[0].startswith(
+            "E-0001: check both configurations, done after"
+        ), "each stands at its own end, and not at the job's"
+
+
+def test_every_stage_is_told_once_when_it_begins_and_once_when_it_ends(
+    database: Database, campaign: int, work: Work
+):
+    enqueue_job(database, campaign, a_test_job)
+    work()
+    with database.read() as session:
+        kinds = ("stage.started", "stage.finished")
+        told = session.scalars(select(Event).where(Event.kind.in_(kinds)).order_by(Event.id)).all()
+        stages = session.scalars(select(StageRun.stage).order_by(StageRun.id)).all()
+    assert [(each.data or {})["stage"] for each in told if each.kind == "stage.finished"] == stages
+    assert [(each.data or {})["turn"] for each in told] == list(range(len(told)))
+    assert [each.kind for each in told] == [*kinds] * len(stages)
+
+
+def test_a_worker_that_takes_a_run_over_tells_no_stage_again(database: Database, campaign: int):
+    enqueue_job(database, campaign, a_test_job)
+    with database.write() as session:
+        claimed = queue.claim(session, "first", "desk/cpu", ("cpu",), TIMES.lease_s)
+    assert claimed is not None
+    pair = StageTurn(Stage.QUICK, "time launch pair 1")
+    ended = replace(pair, outcome="done", wall_s=3.0)
+    next_ = StageTurn(Stage.FULL, "time launch pair 2")
+    taken = Taken(claimed, "job1")
+    for turns in ((pair,), (pair, ended, next_)):
+        progress = JobProgress(turns[-1].stage, 0, 2, turns[-1].text, turns=turns)
+        reporter = Reporter(database, taken, TIMES, 0)  # each time another worker's
+        reporter.beat(progress)
+        reporter.beat(replace(progress, done=1))
+    assert events_of(database, "stage.started") == [
+        "E-0001: time launch pair 1.",
+        "E-0001: time launch pair 2.",
+    ]
+    assert events_of(database, "stage.finished") == ["E-0001: time launch pair 1, done after 3.0 s."]
 
 
 WHY = "Whoever waited for the reproduction went away."

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from experiments.job.result import (
     JobProgress,
     JobResult,
     StageRecord,
+    StageTurn,
 )
 from experiments.measurement.evidence import Arm, Metric, Stage
 
@@ -94,7 +96,9 @@ def test_following_a_growing_file_adds_up_to_reading_it_whole(
         journal.update()
     assert journal.result() == read_records(folder / "whole")
     assert journal.fold.ended
-    assert journal.fold.progress == JobProgress(Stage.QUICK, 2, 2, "time launch pair 1")
+    pair = StageTurn(Stage.QUICK, "time launch pair 1")
+    turns = (pair, replace(pair, outcome="done", wall_s=3.0))
+    assert journal.fold.progress == JobProgress(Stage.QUICK, 2, 2, "time launch pair 1", turns=turns)
 
 
 def test_a_missing_file_is_an_empty_result(tmp_path: Path):
@@ -125,7 +129,9 @@ def test_progress_says_which_arm_is_worked_on_and_prints_a_stage_once(
         records.progress(Stage.FULL, 0, 2, "time launch pair 1", Arm.CANDIDATE)
     journal = Journal(tmp_path / "records")
     journal.update()
-    assert journal.fold.progress == JobProgress(Stage.FULL, 0, 2, "time launch pair 1", Arm.CANDIDATE)
+    turns = (StageTurn(Stage.FULL, "time launch pair 1"),)
+    progress = JobProgress(Stage.FULL, 0, 2, "time launch pair 1", Arm.CANDIDATE, turns)
+    assert journal.fold.progress == progress
     assert capsys.readouterr().out.count("full: time launch pair 1") == 1
 
 
@@ -137,3 +143,26 @@ def test_what_a_gpu_held_is_said_in_the_log_with_what_is_left(
     assert capsys.readouterr().out == (
         "Memory of cuda:1: 0.5 GB held before, 41.2 GB at most, 5.0 GB after the last launch. It stays.\n"
     )
+
+
+def test_each_pair_of_a_stage_begins_and_ends_and_a_stage_within_another_leaves_that_open(tmp_path: Path):
+    def ended(stage: Stage, wall_s: float) -> StageRecord:
+        return StageRecord(stage, "2026-01-01T00:00:00+00:00", wall_s, "done", {}, "log")
+
+    with Records(tmp_path / "records") as records:
+        records.progress(Stage.FULL, 0, 4, "time launch pair 2")
+        records.progress(Stage.FURTHER, 0, 1, "time further workloads")
+        records.stage(ended(Stage.FURTHER, 1.0))
+        records.progress(Stage.FULL, 2, 4, "time launch pair 2")
+        records.stage(ended(Stage.FULL, 2.0))
+        records.progress(Stage.FULL, 0, 4, "time launch pair 3")
+    journal = Journal(tmp_path / "records")
+    journal.update()
+    assert journal.fold.progress is not None
+    assert [(each.text, each.outcome) for each in journal.fold.progress.turns] == [
+        ("time launch pair 2", None),
+        ("time further workloads", None),
+        ("time further workloads", "done"),
+        ("time launch pair 2", "done"),
+        ("time launch pair 3", None),
+    ]

@@ -3,11 +3,12 @@
 import json
 import re
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from math import exp
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
@@ -16,12 +17,22 @@ from db import events
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label, parse_label
-from db.models import Campaign, Event, Experiment, Hypothesis, Verdict
-from db.states import CampaignState, ExperimentKind, ExperimentState, HypothesisState, VerdictOutcome
+from db.models import Campaign, Event, Experiment, Hypothesis, ModelAnswer, Verdict
+from db.states import (
+    CampaignState,
+    DirectiveKind,
+    ExperimentKind,
+    ExperimentState,
+    HypothesisState,
+    VerdictOutcome,
+)
 from knowledge.figures import milliseconds, signed
-from knowledge.queries.story import campaign_story
+from knowledge.lever_steering import give_directive, lift_directives
+from knowledge.notes import add_note
+from knowledge.queries.story import campaign_story, story_facts
 from knowledge.queries.view import PREDICTION_Z
-from knowledge.story import StoryLine, StoryView
+from knowledge.stored import FROM_MODEL
+from knowledge.story import StoryLine, StoryView, how_it_came
 from tests.history.campaign_history import BASE, History, a_full_history
 
 NUMBER = re.compile(r"(?<![\w.-])[−+]?\d+(?:\.\d+)?(?:[dhms](?:\d+[hms])*)?(?!\w)")
@@ -151,6 +162,37 @@ def latency_only(folder: Path) -> History:
     return history
 
 
+def spoken_to(folder: Path) -> History:
+    """Somebody steered it and wrote down what was done outside, and a language model was asked."""
+    history = running(folder)
+    with history.database.write() as session:
+        give_directive(session, 1, DirectiveKind.FOCUS, "threads", ["threads"])
+        lift_directives(session, 1, DirectiveKind.FOCUS, "threads")
+        add_note(session, "A new driver was installed.", stale="F-001")
+        session.add(
+            ModelAnswer(
+                campaign_id=1,
+                base_url="http://127.0.0.1:8000/v1",
+                model="a-model",
+                form="json_schema",
+                prompt="What next?",
+                prompt_digest="0" * 64,
+                answer="",
+                attempts=1,
+                counted_tokens=900,
+                prompt_tokens=900,
+                answer_tokens=50,
+                usd=None,
+                wall_s=1.5,
+                outcome={"proposed": ["a=1"], "refused": [{"what": "b=2", "reason": "No knob."}] * 4},
+            )
+        )
+        session.flush()
+        first = session.get_one(Hypothesis, 1)
+        first.change = {**first.change, FROM_MODEL: {"answer": 1, "place": 0, "builds_on": []}}
+    return history
+
+
 def stop(history: History, why: str) -> None:
     with history.database.write() as session:
         campaign = session.get_one(Campaign, 1)
@@ -159,7 +201,7 @@ def stop(history: History, why: str) -> None:
 
 
 KINDS: dict[str, Callable[[Path], History]] = {
-    each.__name__: each for each in (running, empty, finished, failed, interrupted, latency_only)
+    each.__name__: each for each in (running, empty, finished, failed, interrupted, latency_only, spoken_to)
 }
 
 
@@ -251,6 +293,8 @@ def counts(session: Session) -> set[str]:
         *(hypotheses.count(each) for each in HypothesisState),
     }
     numbers |= {outcomes.count(each) for each in VerdictOutcome}
+    answers = session.scalars(select(ModelAnswer)).all()
+    numbers |= {len(answers), sum(len(each.outcome["refused"]) for each in answers)}
     numbers |= {place for place, _ in enumerate(outcomes, start=1)}
     numbers |= {
         outcomes.count(VerdictOutcome.SUPPORTED) - 1,
@@ -395,6 +439,90 @@ def test_a_failed_one_says_why_and_an_interrupted_one_what_happened(tmp_path: Pa
     assert text_of(history, "Interrupted").count("the campaign goes on") == 4
     (short,) = (each for each in story(history, whole=False).chapters if each.title == "Interrupted")
     assert (len(short.lines), short.more) == (2, 6)
+    history.close()
+
+
+def test_what_was_said_to_it_and_what_became_stale_is_told(tmp_path: Path) -> None:
+    history = spoken_to(tmp_path)
+    (chapter,) = (each for each in story(history).chapters if each.title == "What was said to it")
+    focus, lifted, note = (line.text.partition("s ")[2] for line in chapter.lines)
+    assert focus == "you said: Rank what changes threads as if it paid five times as much."
+    assert lifted == "you lifted: Rank what changes threads as if it paid five times as much."
+    assert note == "you noted: A new driver was installed, which made F-001 stale."
+    assert "F-001" in chapter.lines[2].about
+    assert all(line.event is not None for line in chapter.lines)
+    (short,) = (each for each in story(history, whole=False).chapters if each.title == chapter.title)
+    assert (short.lines[-1], short.more) == (chapter.lines[-1], 1)
+    history.close()
+
+
+def test_a_note_of_no_campaign_is_told_where_it_was_written_meanwhile_or_made_its_own_stale(
+    tmp_path: Path,
+) -> None:
+    history = running(tmp_path)
+    with history.database.write() as session:
+        add_note(session, "The desk was moved.")
+    stop(history, "the budget of 8m is spent")
+    with history.database.write() as session:
+        session.execute(update(Campaign).values(ended_at=session.scalars(select(func.max(Event.at))).one()))
+        late = [
+            add_note(session, "Another desk.").event_id,
+            add_note(session, "A new driver.", stale="F-001").event_id,
+        ]
+        long_after = session.get_one(Campaign, 1).ended_at + timedelta(hours=1)
+        session.execute(update(Event).where(Event.id.in_(late)).values(at=long_after))
+    said = text_of(history, "What was said to it")
+    assert "The desk was moved." in said
+    assert "A new driver, which made F-001 stale." in said
+    assert "Another desk" not in said
+    history.close()
+
+
+def test_who_said_it_is_told_where_it_was_a_coding_agent(tmp_path: Path) -> None:
+    history = running(tmp_path)
+    with history.database.write() as session:
+        events.sign(session, "mcp:helper")
+        give_directive(session, 1, DirectiveKind.FOCUS, "threads", ["threads"])
+    assert "an agent that says it is helper said: Rank" in text_of(history, "What was said to it")
+    history.close()
+
+
+def test_what_a_language_model_was_asked_and_what_came_of_it_is_told(tmp_path: Path) -> None:
+    history = spoken_to(tmp_path)
+    assert text_of(history, "Asked of a language model") == (
+        "A language model was asked 1 question: 1 hypothesis came of it, and 4 proposals were refused. "
+        "1 of them was tested, and 1 is supported."
+    )
+    history.close()
+
+
+def test_how_it_came_to_its_best_is_its_first_finding_and_its_last_step(tmp_path: Path) -> None:
+    history = finished(tmp_path)
+    with history.database.read() as session:
+        first, last = how_it_came(story_facts(session, 1))
+    assert "H-001: One thread is faster" in first.text
+    assert "E-0007 made it 1.449×" in last.text
+    history.close()
+    history = empty(tmp_path / "empty")
+    with history.database.read() as session:
+        assert how_it_came(story_facts(session, 1)) == ()
+    history.close()
+
+
+def test_one_verdict_is_told_in_the_singular(tmp_path: Path) -> None:
+    history = running(tmp_path)
+    assert text_of(history, "Said again") == "The supported verdict was not verified yet."
+    with history.database.write() as session:
+        events.append(
+            session,
+            EventKind.CAMPAIGN_VERIFYING,
+            "It begins.",
+            campaign_id=1,
+            data={"after_experiment": 5},
+        )
+    assert text_of(history, "Said again") == "The supported verdict is not run yet."
+    history.judge(1, VerdictOutcome.SUPPORTED, effect=(-0.1, -0.12, -0.08), reproduces=1)
+    assert "The supported verdict agreed in a fresh run." in text_of(history, "Said again")
     history.close()
 
 
