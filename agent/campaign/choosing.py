@@ -24,6 +24,10 @@ from knowledge.approvals import quote_words
 NEARLY_AS_GOOD = 0.5
 """The least share of the first one's expected gain per second with which another may go before it, once."""
 
+MOST_BROKEN = 2
+"""Tests of the best against the baseline that may end without a word on the claim before none is begun any
+more."""
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -65,6 +69,7 @@ def choose(desk: Desk, left_s: float, *, flying: bool = False) -> Choice:
     if flying:
         return Choice(reason="the verdicts of what runs come first")
     waiting = [place for place in fitting if place.awaits_approval]
+    last = last or (_twin(desk, confirmation) if confirmation is not None else None)
     if confirmation is not None and last is None:
         return Choice(draft=confirmation, asks=reserve_s > desk.approve_above_s)
     if confirmation is not None and last is not None:
@@ -116,6 +121,18 @@ def _queued_confirmation(desk: Desk) -> Place | None:
     return next((place for place in desk.here.places if place.hypothesis_id in found), None)
 
 
+def _twin(desk: Desk, confirmation: Draft) -> Place | None:
+    """Somebody else's proposal of what the confirmation would test, where it stands in the queue."""
+    found = {
+        each.id
+        for each in desk.facts.queue
+        if (each.control, each.candidate) == (confirmation.control, confirmation.candidate)
+        and each.metric == desk.facts.objective
+        and not each.target
+    }
+    return next((place for place in desk.here.places if place.hypothesis_id in found), None)
+
+
 def _is_user_s(desk: Desk, place: Place) -> bool:
     return _queued(desk, place).proposer == USER
 
@@ -156,8 +173,8 @@ def _queued(desk: Desk, place: Place) -> Queued:
 
 
 def _confirmation(desk: Desk) -> Draft | None:
-    """A direct test of the best against the baseline, where only a chain of steps supports it; none where it
-    was tried, or where somebody else's proposal of the same has a place in the queue."""
+    """A direct test of the best against the baseline, where only a chain of steps supports it; none where
+    that was tried, does not run, or broke twice."""
     baseline, best = desk.baseline_configuration, desk.incumbent
     if best.steps < 2 or any(
         (each.control, each.candidate) == (baseline, best.configuration)
@@ -165,12 +182,9 @@ def _confirmation(desk: Desk) -> Draft | None:
         if is_on(each, desk.facts.objective)
     ):
         return None
-    last = _queued_confirmation(desk)
     arms = (baseline.digest, best.configuration.digest)
-    if last is None and any(
-        (before, after) == arms and state is not HypothesisState.WITHDRAWN
-        for before, after, state in desk.facts.proposed
-    ):
+    before = [state for control, candidate, state in desk.facts.proposed if (control, candidate) == arms]
+    if HypothesisState.INFEASIBLE in before or before.count(HypothesisState.INCONCLUSIVE) >= MOST_BROKEN:
         return None
     prediction = desk.beliefs.predict(baseline, best.configuration)
     share = -math.expm1(prediction.log_ratio_mean)

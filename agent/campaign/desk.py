@@ -20,7 +20,7 @@ from agent.ground.shape import refused_on_a_shape
 from agent.ground.sweep import swept
 from agent.plan.duration import Request, further_seconds, test_seconds
 from agent.plan.further import further_of
-from agent.proposers.carried import NAME as CARRIED
+from agent.proposers.carried import taken_over
 from agent.proposers.confirmation import PROPOSER as CONFIRMATION
 from agent.proposers.dispute import PROPOSER as DISPUTE
 from agent.proposers.port import CampaignView
@@ -218,7 +218,7 @@ class Desk:
         most = self._most_s([each.candidate for each in queue])
         flying = flying_now(self.facts, self.space, self.beliefs, self.incumbent.configuration)
         here = Here(self.facts, self.space, self.baseline, self.beliefs.cost)
-        wholes = {each.id: _changes(each) for each in queue if each.proposer == CARRIED and not each.target}
+        wholes = self._wholes(queue)
         candidates = []
         for each, belief, most_s in zip(queue, beliefs, most, strict=True):
             if each.target:
@@ -285,6 +285,14 @@ class Desk:
             used=self.used,
             usd_per_hour=self.facts.spec.usd_per_hour,
         )
+
+    def _wholes(self, queue: Sequence[Queued]) -> dict[int, frozenset[tuple[Configuration, Change]]]:
+        """What in a queue is another campaign's best, all of it, on top of the best here, with its
+        changes."""
+        found = [taken_over(self.view, each) for each in self.view.carried_bests]
+        bests = {each.candidate for each in found if not each.left_out}
+        on_best = [each for each in queue if each.control == self.incumbent.configuration]
+        return {each.id: _changes(each) for each in on_best if each.candidate in bests and not each.target}
 
     @cached_property
     def here(self) -> Ranking:

@@ -20,6 +20,7 @@ from agent.proposers.port import CampaignView, CarriedBest, Draft, StaleFinding
 from agent.proposers.turns import Rule, in_turns
 from agent.surrogate.levers import NOISE_KNOBS
 from configs.errors import UsageError
+from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import written
 from knowledge.figures import listed
@@ -63,8 +64,18 @@ def found_elsewhere(view: CampaignView) -> list[Idea]:
 
 def left_behind(view: CampaignView) -> list[Idea]:
     """What helped here with versions of before, on top of the incumbent; what that has already gives nothing,
-    nor what leads back to the baseline."""
-    found = [(each, changed(view, each.change)) for each in view.stale_findings]
+    nor what leads back to the baseline, nor what was settled here since, on whatever control."""
+    settled = [
+        {
+            each.knob: each.after
+            for each in trial.control.changes_to(trial.candidate)
+            if each.after is not None
+        }
+        for trial in view.trials
+        if trial.on_objective and trial.outcome in (Outcome.SUPPORTED, Outcome.REFUTED)
+    ]
+    stale = [each for each in view.stale_findings if dict(each.change) not in settled]
+    found = [(each, changed(view, each.change)) for each in stale]
     return [
         Idea(candidate, _measured_before(each), as_found=f"as in {each.finding}")
         for each, candidate in found

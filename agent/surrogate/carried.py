@@ -95,11 +95,17 @@ class Carried:
 
     @property
     def counts(self) -> float:
-        """What it counts towards the chance that something runs here. What the same hardware with the same
-        versions could not run it can't run for another model either, as long as memory was not the cause."""
-        failed = self.trial.outcome is Outcome.INFEASIBLE
-        of_the_model = self.trial.failure_kind == "out_of_memory" and not self.same_model
-        return 1.0 if failed and self.same_hardware and self.same_versions and not of_the_model else COUNTS
+        """What it counts towards the chance that something runs here.
+
+        What crashed on the same hardware with the same versions crashes for another model too, nearly every
+        time; so does what has no kernel there, where the engine put that down to a knob. What may be of the
+        model (its memory, its files, a size that no kernel takes) or was told by another database counts as
+        what ran does.
+        """
+        kind = self.trial.failure_kind
+        alike = kind == "crashed" or (kind == "unsupported" and (self.same_model or bool(self.trial.blames)))
+        failed = self.trial.outcome is Outcome.INFEASIBLE and alike
+        return 1.0 if failed and self.same_hardware and self.same_versions else COUNTS
 
     def discounted(self, features: Features) -> Features:
         """The features of its latency, with those of what may differ between there and here."""

@@ -12,7 +12,7 @@ from agent.campaign.facts import Facts, Queued
 from agent.campaign.incumbent import find_incumbent
 from agent.campaign.measured import Baseline
 from agent.ground.legal import Legal
-from agent.proposers.port import Trial
+from agent.proposers.port import CarriedBest, Trial
 from agent.proposers.user import PROPOSER as USER
 from agent.ranking.stopping import WORTH
 from agent.ranking.values import Candidate, Ranking
@@ -238,12 +238,15 @@ def test_what_is_part_of_another_campaign_s_best_on_the_same_control_is_known_as
         control=NARROWER,
         candidate=SPACE.with_change(NARROWER, {"serving.compile": "default"}),
     )
-    whole = replace(whole, proposer="carried")
+    best = CarriedBest("C-9", "E-0099", "", BASELINE, both, -0.5, 2)
     ranked: list[Candidate] = []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("agent.campaign.desk.rank", lambda given, *_, **__: ranked.extend(given) or Ranking())
-        desk(whole, part, other).ranking_of((whole, part, other, elsewhere))
-    assert [each.part_of for each in ranked] == [(), (1,), (), ()]
+        found = desk(whole, part, other)
+        known = replace(found, facts=replace(found.facts, carried_bests=(best,)))
+        known.ranking_of((whole, part, other, elsewhere))
+        found.ranking_of((replace(whole, proposer="carried"), part))  # a finding, not a best
+    assert [each.part_of for each in ranked] == [(), (1,), (), (), (), ()]
 
 
 def test_only_what_is_reached_from_the_baseline_by_supported_changes_can_be_the_best() -> None:

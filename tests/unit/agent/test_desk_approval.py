@@ -133,10 +133,32 @@ def test_what_was_withdrawn_for_a_step_on_the_way_is_confirmed_at_the_end() -> N
 
 
 @pytest.mark.parametrize(
-    "state", [HypothesisState.INFEASIBLE, HypothesisState.INCONCLUSIVE, HypothesisState.QUEUED]
+    ("before", "confirmed"),
+    [
+        ((HypothesisState.INFEASIBLE,), False),
+        ((HypothesisState.INCONCLUSIVE,), True),
+        ((HypothesisState.INCONCLUSIVE, HypothesisState.INCONCLUSIVE), False),
+        ((HypothesisState.SUPPORTED,), True),
+    ],
+    ids=["does not run", "broke once", "broke twice", "on another metric"],
 )
-def test_what_was_tried_or_has_a_place_is_not_confirmed_once_more(state: HypothesisState) -> None:
-    assert choose(chain_with(state), LEFT_S).draft is None
+def test_what_was_tried_is_not_confirmed_once_more(
+    before: tuple[HypothesisState, ...], confirmed: bool
+) -> None:
+    found = asking(LEFT_S, trials=CHAIN)
+    proposed = tuple((BASELINE.digest, BOTH.digest, state) for state in before)
+    assert (
+        choose(replace(found, facts=replace(found.facts, proposed=proposed)), LEFT_S).draft is not None
+    ) == (confirmed)
+
+
+def test_another_s_proposal_of_the_same_is_run_for_it_at_the_end() -> None:
+    """As one that was never worth its price before."""
+    twin = replace(queued(7, BOTH), pinned=False)
+    choice = choose(asking(LEFT_S, twin, trials=CHAIN), LEFT_S)
+    assert choice.draft is None
+    assert choice.hypothesis is not None
+    assert choice.hypothesis.id == 7
 
 
 def test_proposers_are_asked_for_others_beside_what_waits() -> None:

@@ -234,6 +234,15 @@ def test_what_helped_before_an_upgrade_is_left_out_where_it_is_had_taken_banned_
         assert candidates(told) == []
 
 
+def test_what_was_settled_here_since_is_not_asked_again_on_another_control() -> None:
+    refuted = trial(COMPILED, Outcome.REFUTED, 0.1)
+    here = view([refuted], incumbent=HALF, incumbent_hypothesis_id=1, stale_findings=[UPGRADED])
+    assert candidates(here) == []
+    open_yet = replace(refuted, outcome=Outcome.INCONCLUSIVE)
+    here = view([open_yet], incumbent=HALF, incumbent_hypothesis_id=1, stale_findings=[UPGRADED])
+    assert candidates(here) == [changed({"serving.compile": "default"}, HALF)]
+
+
 def test_a_campaign_after_an_upgrade_asks_again_what_helped_before_it() -> None:
     empty = test_desk.desk()
     drafts = StaleFinding("F-003", {"drafting.method": "mtp"}, -0.5, (("torch 2.13.0", "torch 2.14.0"),))

@@ -162,9 +162,11 @@ def test_what_this_machine_could_not_run_for_another_model_it_is_not_expected_to
     other = FeasibilityBelief.learn(VIEW, [], [*ran, replace(another, same_hardware=False)])
     again = SPACE.with_change(BASELINE, {GDN: "flashinfer"})
     assert chance(learnt, again) < 0.4 < chance(other, again)
-    of_memory = replace(another, trial=replace(failed, failure_kind="out_of_memory"))
-    memory = FeasibilityBelief.learn(VIEW, [], [*ran, of_memory])
-    assert chance(memory, again) == chance(other, again)
+    for of_the_model in ("out_of_memory", "checkpoint", "imported", "unsupported"):
+        told = replace(another, trial=replace(failed, failure_kind=of_the_model))
+        assert chance(FeasibilityBelief.learn(VIEW, [], [*ran, told]), again) == chance(other, again)
+    named = replace(another, trial=replace(failed, failure_kind="unsupported", blames={GDN: None}))
+    assert chance(FeasibilityBelief.learn(VIEW, [], [*ran, named]), again) < 0.4
 
 
 def test_one_failure_more_teaches_the_same_as_learning_all_anew() -> None:
