@@ -56,6 +56,23 @@ def remote_executors(settings: Settings) -> Callable[[str, str | None], Executor
     return cache(lambda name, target: make_remote_executor(settings, name, target))
 
 
+def unreachable_by(settings: Settings) -> Callable[[str], str | None]:
+    """Return what says of a rented machine such as `modal:H100!` why it can't be rented from here, in a
+    sentence, None where it can. The executor of each is made once; where that fails it is tried again."""
+    from configs.errors import AutoinferError
+
+    make = remote_executors(settings)
+
+    def unreachable(device: str) -> str | None:
+        try:
+            make(device.partition(":")[0], device)
+        except AutoinferError as error:
+            return f"{error.message} {error.hint}"
+        return None
+
+    return unreachable
+
+
 def place_of(settings: Settings, beside: tuple[str, ...] = ()) -> Place:
     """Return the folders and limits of this machine that executors hand on to jobs; `beside` as in `Place`.
 

@@ -72,6 +72,7 @@ def findings(
             fields(
                 [
                     ("  ", finding.claim),
+                    ("  ", finding.beside and f"Made {finding.beside}."),
                     ("  ", finding.status_reason),
                     ("  ", written),
                     ("  ", f"{listed(relations)} it" if relations else None),

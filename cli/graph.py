@@ -46,6 +46,10 @@ Depth = Annotated[int, typer.Option("--depth", min=1, max=20, help="How many edg
 @app.command("show")
 def show(
     ctx: typer.Context,
+    node: Annotated[
+        str | None,
+        typer.Argument(metavar="NODE", help="The same as --around: a label, or knob:NAME, model:NAME …"),
+    ] = None,
     campaign: CampaignFilter = None,
     around: Around = None,
     depth: Depth = 1,
@@ -53,8 +57,15 @@ def show(
 ) -> None:
     """How many nodes and edges there are by kind; around one node, which."""
     from cli.output import print_json
+    from configs.errors import UsageError
     from knowledge.graph import counts
 
+    if node is not None and around is not None:
+        raise UsageError(
+            f"{node} and --around {around} name a node each.",
+            f"Name one: autoinfer graph show {node}, or: autoinfer graph show --around {around}",
+        )
+    around = node or around
     found = _read(ctx, campaign, around, depth)
     if as_json:
         kinds, relations = counts(found)

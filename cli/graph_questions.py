@@ -30,12 +30,12 @@ def known(
     as_json: Json = False,
 ) -> None:
     """What is known about a knob: findings, values tried and with what, what does not run."""
-    from agent.asking.answers import knobs_known, what_is_known
+    from agent.asking.of_the_graph import what_is_known
     from cli.opening import reading
     from knowledge.graph_building import build_graph
 
     with reading(ctx) as session:
-        found = what_is_known(build_graph(session), knob, on, knobs_known(session))
+        found = what_is_known(session, build_graph(session), knob, on)
     _show(found, as_json)
 
 
@@ -61,7 +61,7 @@ def why_not(
 
 def led_to(ctx: typer.Context, label: Label, as_json: Json = False) -> None:
     """What led to a hypothesis, an experiment or a finding."""
-    from agent.asking.answers import what_led_to
+    from agent.asking.of_the_graph import what_led_to
     from cli.opening import reading
     from knowledge.graph_building import build_graph
 
@@ -120,7 +120,7 @@ def _print(row: Row, depth: int) -> None:
 
     out = console()
     out.print(Padding(_line(row), (0, 0, 0, len(_INDENT) * depth)))
-    for text in filter(None, (row.because, row.command)):
+    for text in filter(None, (row.scope, row.because, row.command)):
         out.print(Padding(text, (0, 0, 0, len(_INDENT) * depth + 2)), style="dim")
     for each in row.rows:
         _print(each, depth + 1)

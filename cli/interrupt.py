@@ -1,4 +1,4 @@
-"""Ctrl C that is not lost.
+"""Ctrl C, and the SIGTERM of a service manager, that are not lost.
 
 Python raises KeyboardInterrupt wherever it happens to be; in a finalizer, such as that of a database
 connection, it drops the exception and goes on. So a flag is kept beside it, and whoever loops looks at it.
@@ -18,34 +18,42 @@ DATABASE_CODE = ("db", "sqlalchemy", "contextlib")
 the blocks of transactions."""
 
 
-class Interrupt:
-    """Within it Ctrl C raises KeyboardInterrupt, at once, at the next `check`, or at its end. For the main
-    thread alone.
+ENDING = (signal.SIGINT, signal.SIGTERM)
+"""The signals by which a person or a service manager asks a command to end."""
 
-    Where Ctrl C was to be ignored, as in the background of a shell, it still is.
+
+class Interrupt:
+    """Within it Ctrl C or SIGTERM raises KeyboardInterrupt, at once, at the next `check`, or at its end. For
+    the main thread alone.
+
+    A signal that was to be ignored, as Ctrl C in the background of a shell, still is.
     """
 
     def __init__(self) -> None:
         self._happened = False
-        self._before = signal.getsignal(signal.SIGINT)
+        self._before = {each: signal.getsignal(each) for each in ENDING}
 
     def __enter__(self) -> Interrupt:
-        if self.is_heard:
-            signal.signal(signal.SIGINT, self._note)
+        for each in self._heard:
+            signal.signal(each, self._note)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.is_heard:
-            signal.signal(signal.SIGINT, self._before)
+        for each in self._heard:
+            signal.signal(each, self._before[each])
         if error is None:
             self.check()
 
     @property
     def is_heard(self) -> bool:
         """Whether Ctrl C ends this process, outside of it too."""
-        return self._before is not signal.SIG_IGN
+        return signal.SIGINT in self._heard
+
+    @property
+    def _heard(self) -> tuple[signal.Signals, ...]:
+        return tuple(each for each, before in self._before.items() if before is not signal.SIG_IGN)
 
     def check(self) -> None:
         """Raise KeyboardInterrupt if it happened, wherever the first one got lost."""

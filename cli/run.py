@@ -134,6 +134,12 @@ def run(
             help="Let the language model of the settings propose at most this share of all tests: 30%.",
         ),
     ] = None,
+    ask_again: Annotated[
+        bool,
+        typer.Option(
+            "--ask-again", help="Test the questions too that another campaign answered in the same scope."
+        ),
+    ] = False,
     tasks: Annotated[
         str | None,
         typer.Option(
@@ -217,6 +223,7 @@ def run(
             "memory": None if memory is None else parse_bytes(memory),
             "seed": seed,
             "plan.min_effect": min_effect,
+            "ask_again": ask_again or None,
             "plan.workload.evaluation_tasks": None if tasks is None else split_tasks(tasks),
             "plan.workload.evaluation_thinking": thinking,
         },

@@ -50,12 +50,12 @@ def verify(
 
     from agent.campaign.verify import Limits, Runner
     from agent.campaign.verify import verify as run_all
-    from cli.executor import make_remote_executor
+    from cli.executor import unreachable_by
     from cli.interrupt import Interrupt
     from cli.opening import database_of, settings_of
     from cli.output import print_json, say
     from cli.reproduce import fresh_worker
-    from configs.errors import EXIT_FAILURE, EXIT_OPEN, AutoinferError
+    from configs.errors import EXIT_FAILURE, EXIT_OPEN
     from configs.quantities import parse_duration_s, parse_usd
     from db.models import Campaign
     from knowledge.queries.lookup import campaign_of
@@ -91,17 +91,11 @@ def verify(
                 each.stop()
             processes.clear()
 
-        def unreachable(device: str) -> str | None:
-            try:
-                make_remote_executor(settings, device.partition(":")[0], device)
-            except AutoinferError as error:
-                return f"{error.message} {error.hint}"
-            return None
-
+        runner = Runner(wait, stop, worker, unreachable_by(settings))
         tell = _quiet if as_json else _tell
         try:
             with interrupt:
-                found = run_all(database, campaign_id, Runner(wait, stop, worker, unreachable), limits, tell)
+                found = run_all(database, campaign_id, runner, limits, tell)
         finally:
             stop()
     if as_json:

@@ -223,6 +223,8 @@ class CampaignSpec(_Spec):
     beside the verdict and no part of it."""
     questions: tuple[Question, ...] = ()
     """Contrasts to settle first, in their order."""
+    ask_again: bool = False
+    """Whether questions are tested that another campaign of the database answered in the same scope."""
 
     @property
     def further(self) -> tuple[FurtherWorkloadSpec, ...]:

@@ -49,6 +49,15 @@ class EventKind(StrEnum):
         "campaign.device_out",
         "A device of a campaign that has others is left out from now on, and why.",
     )
+    CAMPAIGN_DEVICE_RESTS = (
+        "campaign.device_rests",
+        "A device of a campaign is used by others and gets no test until they are gone: who they are, and "
+        "when it is looked at again.",
+    )
+    CAMPAIGN_DEVICE_BACK = (
+        "campaign.device_back",
+        "A device that rested takes tests again, and why.",
+    )
     CAMPAIGN_VERIFYING = (
         "campaign.verifying",
         "The supported verdicts of the campaign are being reproduced in fresh processes.",

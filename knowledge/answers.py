@@ -74,7 +74,7 @@ def _answer(number: int, answer: AnswerView, every: Sequence[ContrastView]) -> l
                         metric_word(each.metric),
                         effect(each.effect, each.low, each.high, each.metric),
                         _n(each),
-                        each.experiment or "—",
+                        _experiment(each),
                     )
                     for each in noise
                 ),
@@ -96,6 +96,7 @@ def _contrast(contrast: ContrastView) -> list[str]:
         f"- Why: {_sentence(contrast.why)}",
         f"- Verdict: **{verdict_word(contrast)}**. {_reasons(contrast)}",
         *_confounded(contrast),
+        *_elsewhere(contrast),
     ]
     shared = _shared(contrast)
     if shared:
@@ -122,7 +123,9 @@ def _contrast(contrast: ContrastView) -> list[str]:
 
 
 def _experiment(contrast: ContrastView) -> str:
-    """The experiment that answers a contrast, and the confounded one that it stands for."""
+    """The experiment that answers a contrast, and the confounded one that it stands for, or whose it is."""
+    if contrast.answered_in is not None:
+        return f"{contrast.experiment} of {contrast.answered_in}"
     if contrast.confounded is None:
         return contrast.experiment or "—"
     return f"{contrast.experiment} for {contrast.confounded.experiment}"
@@ -140,6 +143,16 @@ def _confounded(contrast: ContrastView) -> list[str]:
     return [
         f"- This is of {contrast.hypothesis}, which makes the claim anew{held_words(contrast)}. As it was "
         f"asked ({told.hypothesis}, {told.experiment}) it was confounded: {_sentence(told.reason)}"
+    ]
+
+
+def _elsewhere(contrast: ContrastView) -> list[str]:
+    """That another campaign answered it, in a line; none where this one did."""
+    if contrast.answered_in is None:
+        return []
+    return [
+        f"- {contrast.answered_in} answered it, with the same claim, arms, plan, model, target and versions; "
+        "it was not tested again (`autoinfer run --ask-again` does)."
     ]
 
 

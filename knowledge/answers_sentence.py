@@ -60,8 +60,10 @@ def verdict_word(contrast: ContrastView) -> str:
 
 
 def instead_of(contrast: ContrastView) -> str:
-    """For which confounded experiment a contrast's own stands, and what both its arms have fixed for that;
-    empty where it stands for none."""
+    """For which confounded experiment a contrast's own stands, and what both its arms have fixed for that, or
+    of which other campaign it is; empty where neither is so."""
+    if contrast.answered_in is not None:
+        return f"of {contrast.answered_in}, which asked the same"
     if contrast.confounded is None:
         return ""
     held = held_words(contrast).replace(",", ";", 1)

@@ -11,6 +11,7 @@ from datetime import datetime
 from db.models.base import JsonObject
 from db.states import CampaignState, VerdictOutcome
 from knowledge.queries.carried import CarriedView
+from knowledge.queries.devices import AtRest
 from knowledge.queries.discovery import DiscoveryView
 from knowledge.queries.model_answers import AskedView
 from knowledge.queries.night import QuestionView
@@ -86,6 +87,8 @@ class CampaignFacts:
     again_s: float = 0.0
     awaiting: int = 0
     """Hypotheses that wait for approval."""
+    at_rest: tuple[AtRest, ...] = ()
+    """Devices that others use, so that it gives them no test."""
     question: QuestionView | None = None
     """The question of the night."""
     carried: CarriedView | None = None

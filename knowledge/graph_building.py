@@ -40,7 +40,7 @@ from knowledge.graph_pieces import (
     tell_effect,
     word,
 )
-from knowledge.graph_sketch import Sketch
+from knowledge.graph_sketch import Sketch, uncollected
 from knowledge.queries.carried import findings_carried
 from knowledge.queries.ties import experiment_relations
 from knowledge.stored import findings_behind, separates_of
@@ -65,7 +65,8 @@ def build_graph(session: Session, campaign_id: int | None = None) -> Graph:
     """Return the graph of everything in the database, or of one campaign and the findings that its verdicts
     bear on or that it began with."""
     if campaign_id is None:
-        return sketch_graph(session).graph()
+        with uncollected():
+            return sketch_graph(session).graph()
     verdicts = (
         select(FindingEvidence.finding_id)
         .join(Verdict, Verdict.id == FindingEvidence.verdict_id)
@@ -87,7 +88,8 @@ def build_graph(session: Session, campaign_id: int | None = None) -> Graph:
 
 def sketch_graph(session: Session, *, effects: bool = True) -> Sketch:
     """Return the graph of everything in the database as plain rows; without effects it takes less time."""
-    return _build(session, Where(), effects=effects)
+    with uncollected():
+        return _build(session, Where(), effects=effects)
 
 
 def build_part(session: Session, part: Part) -> Graph:
@@ -186,6 +188,7 @@ def _add_hypotheses(
         Hypothesis.lever,
         Hypothesis.proposer,
         Hypothesis.confirms_experiment_id,
+        Hypothesis.target,
         cast(Hypothesis.change, Text).label("change"),
         *(
             (
@@ -219,6 +222,7 @@ def _add_hypotheses(
                 candidate=row.candidate_configuration_id,
                 state_reason=row.state_reason,
                 rationale=row.rationale,
+                target=row.target or None,
             )
         joined(graph, label, format_label(Noun.CAMPAIGN, row.campaign_id), Relation.PART_OF)
         changed = _changes(row.change)

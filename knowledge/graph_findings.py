@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from db.labels import Noun, format_label
 from db.models import Experiment, Finding, FindingEvidence, ImportedEvidence, Verdict
 from db.states import EvidenceRelation, ExperimentKind
+from knowledge.findings.verdict_fact import SAYING
 from knowledge.graph import NodeKind, Relation
 from knowledge.graph_pieces import (
     OF_EVIDENCE,
@@ -62,7 +63,12 @@ def add_findings(
         if effects:
             logs = (row.effect_log, row.interval_low_log, row.interval_high_log)
             tell_effect(graph.nodes[label], metric_of(row.scope), logs)
-            tell(graph.nodes[label], status_reason=row.status_reason, target=row.scope.get("target"))
+            tell(
+                graph.nodes[label],
+                status_reason=row.status_reason,
+                target=row.scope.get("target"),
+                says=row.scope.get(SAYING),
+            )
         ends = {each["knob"]: ends_of(each) for each in row.scope.get("change") or ()}
         for knob in row.scope.get("knobs", []):
             graph.add_edge(label, knob_node(graph, knob), word(Relation.CHANGES), ends.get(knob, NOTHING))

@@ -47,6 +47,11 @@ FROM_MODEL = "from_model"
 builds on."""
 
 
+ANSWERED_BY = "answered_by"
+"""Where a hypothesis's `change` keeps the id of the experiment of another campaign that answers its question,
+where that is not tested again."""
+
+
 UNDER_WAY = "under_way"
 """What the `outcome` of a language model's answer says as long as none was seen; gone once it is settled."""
 
@@ -62,6 +67,13 @@ def builds_on(change: Mapping[str, object]) -> tuple[str, ...]:
     told = change.get(FROM_MODEL)
     named = told.get("builds_on") if isinstance(told, dict) else None
     return tuple(str(each) for each in named) if isinstance(named, list) else ()
+
+
+def answered_by_of(change: Mapping[str, object]) -> int | None:
+    """Return the id of another campaign's experiment that answers a question, from its hypothesis's
+    `change`."""
+    number_ = change.get(ANSWERED_BY)
+    return number_ if isinstance(number_, int) else None
 
 
 _FINDING = re.compile(r"F-[0-9]{1,15}", re.ASCII)

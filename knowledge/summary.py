@@ -4,6 +4,7 @@
 
 - *validating*: the hypotheses under test, with the stage, and what comes next;
 - *question*: the question of the night, whether it is settled and how, where one was asked;
+- *at rest*: the devices that others use, so that the campaign gives them no test, where there are any;
 - *waiting*: how many hypotheses wait for the user's approval, where the campaign asks for any;
 - *supported*: what was supported, the largest effect first;
 - *supported* also says how many of these are expected to be false at most (`knowledge.queries.discovery`);
@@ -56,6 +57,7 @@ class SummaryView(View):
     headline: str
     question: PartView | None
     validating: PartView
+    at_rest: PartView | None
     waiting: PartView | None
     supported: PartView
     ruled_out: PartView
@@ -73,6 +75,7 @@ class SummaryView(View):
         return (
             *(() if self.question is None else (self.question,)),
             self.best,
+            *(() if self.at_rest is None else (self.at_rest,)),
             self.validating,
             *(() if self.waiting is None else (self.waiting,)),
             self.supported,
@@ -99,6 +102,7 @@ def summarize(facts: CampaignFacts, most: int = MOST_NAMED, *, short: bool = Fal
         headline=_headline(facts),
         question=_question(facts.question),
         validating=validating(facts.testing, facts.next, facts.hypotheses),
+        at_rest=_at_rest(facts),
         waiting=_waiting(facts),
         supported=verdicts.supported(by_outcome[VerdictOutcome.SUPPORTED], facts.discovery, most),
         ruled_out=verdicts.ruled_out(by_outcome, most),
@@ -175,6 +179,19 @@ def _waiting(facts: CampaignFacts) -> PartView | None:
         title=title,
         sentence=f"{waits} for your approval, which is asked for above {above} of expected time.",
         lines=("See them with their quotes: autoinfer queue --awaiting",),
+    )
+
+
+def _at_rest(facts: CampaignFacts) -> PartView | None:
+    """Which devices others use, and who; None where none rests."""
+    if not facts.at_rest:
+        return None
+    devices = listed([each.device for each in facts.at_rest])
+    return PartView(
+        title="At rest",
+        sentence=f"{devices} {'rests' if len(facts.at_rest) == 1 else 'rest'}, because others use "
+        f"{'it' if len(facts.at_rest) == 1 else 'them'}.",
+        lines=tuple(f"{each.told}." for each in facts.at_rest),
     )
 
 

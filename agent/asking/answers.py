@@ -1,5 +1,5 @@
-"""Answers to what is asked of the graph: the pure core of `knowledge.asking`, with what only a campaign's
-ground can tell added to it. Reads, writes nothing."""
+"""Answers to what is asked of the graph that need a campaign's ground: the pure core of `knowledge.asking`,
+with what only the ground can tell added to it. Reads, writes nothing."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from sqlalchemy.orm import Session
 
 from agent.asking.assumed import parse_assumed
 from agent.asking.fallen import MOST_RELEARNT, learnt_from, without
-from agent.asking.imported import imported_rows
+from agent.asking.imported import imported_of, imported_rows
+from agent.asking.of_the_graph import EVIDENT
 from agent.asking.preview import Ground
 from agent.asking.rows import believed_row, consequence_section, reordered_section, withheld_row
+from agent.asking.scopes import scoped
 from agent.asking.untested import untested
 from agent.asking.what_if import what_if
 from agent.ground.drafter import space_of
 from agent.ground.legal import Legal
-from configs.catalog import Kind, packaged_names
 from configs.errors import AutoinferError, UsageError
-from db.event_kinds import EventKind
-from db.events import of_kind
 from db.labels import Noun, format_label, parse_label_of
-from db.models import Campaign, Directive, Event, Experiment, Hypothesis, Verdict
+from db.models import Campaign, Directive, Experiment, Hypothesis, Verdict
 from db.models import Configuration as ConfigurationRow
 from db.states import CampaignState, DirectiveKind, EvidenceRelation, ExperimentState
 from experiments.measurement.judging import Outcome
@@ -30,23 +29,17 @@ from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import written
 from experiments.space.loading import load_space
 from experiments.space.space import Space
-from knowledge.asking.answer import Answer, Question, Row, Section, section, some
+from knowledge.asking.answer import Answer, Question, Section, section, some
 from knowledge.asking.if_fell import fall, if_fell
-from knowledge.asking.known import known
-from knowledge.asking.led_to import led_to
 from knowledge.asking.walking import campaign_of_node, hypothesis_of, label_in, number_of
-from knowledge.asking.why_not import Objection, why_not_finding, why_not_hypothesis, why_not_values
+from knowledge.asking.why_not import Mark, Objection, why_not_finding, why_not_hypothesis, why_not_values
 from knowledge.figures import counted
 from knowledge.graph import Graph
-from knowledge.queries.hypothesis_detail import moves_of
 from knowledge.queries.lookup import campaign_of
 from knowledge.stored import LEVER_JOINT
 
 GroundOf = Callable[[Session, int], Ground]
 """Reads what a campaign decides on, or has it; raises `AutoinferError` where its model is not there."""
-
-EVIDENT = (Noun.FINDING, Noun.EXPERIMENT, Noun.HYPOTHESIS)
-"""What can fall, and what something led to."""
 
 FOR = (EvidenceRelation.SUPPORTS, EvidenceRelation.REPLICATES)
 AGAINST = (EvidenceRelation.CONTRADICTS,)
@@ -66,11 +59,6 @@ MOST_NAMED = 4
 """Campaigns that a sentence names; how many more there are is told."""
 
 
-def what_is_known(graph: Graph, knob: str, on: str | None, space: Sequence[str]) -> Answer:
-    """As `knowledge.asking.known.known`."""
-    return known(graph, knob, on, space)
-
-
 def why_not(
     session: Session, graph: Graph, subject: Sequence[str], campaign: str | None, ground_of: GroundOf
 ) -> Answer:
@@ -79,6 +67,12 @@ def why_not(
     `subject` is one label, or one or more of `KNOB=VALUE` and `KNOB`. Raises `UsageError` for what is
     neither, and what there is not.
     """
+    return scoped(session, _why_not(session, graph, subject, campaign, ground_of))
+
+
+def _why_not(
+    session: Session, graph: Graph, subject: Sequence[str], campaign: str | None, ground_of: GroundOf
+) -> Answer:
     words = [word for each in subject for word in each.replace(",", " ").split()]
     if not words:
         raise UsageError("Nothing was named.", "Name a label such as H-002, a knob, or KNOB=VALUE.")
@@ -90,7 +84,8 @@ def why_not(
     legality = _legality(session, campaign_id, ground_of, lambda legal: _of_values(legal, assigned))
     levers = {space.knob(name).lever for name in assigned}
     texts = {name: None if value is None else written(value) for name, value in assigned.items()}
-    return why_not_values(graph, texts, legality, _bans(session, campaign_id, levers))
+    bans = _bans(session, campaign_id, levers)
+    return why_not_values(graph, texts, legality, bans, imported_of(session))
 
 
 def _why_not_label(session: Session, graph: Graph, word: str, ground_of: GroundOf) -> Answer:
@@ -116,20 +111,7 @@ def _why_not_label(session: Session, graph: Graph, word: str, ground_of: GroundO
 
     legality = _legality(session, row.campaign_id, ground_of, against)
     steering = _bans(session, row.campaign_id, set(row.lever.split(LEVER_JOINT)))
-    return why_not_hypothesis(graph, label, legality, steering)
-
-
-def what_led_to(session: Session, graph: Graph, subject: str) -> Answer:
-    """What led to a hypothesis, an experiment or a finding, with its places in the queue and the profile that
-    it was proposed under."""
-    label = label_in(graph, subject, *EVIDENT)
-    hypothesis = hypothesis_of(graph, label) if label.startswith("E-") else label
-    more: list[Section] = []
-    if hypothesis is not None and hypothesis.startswith("H-"):
-        number = parse_label_of(Noun.HYPOTHESIS, hypothesis)
-        more = [_places(session, number), _profile(session, hypothesis, number)]
-    told = imported_rows(session, label) if label.startswith("F-") else ()
-    return led_to(graph, label, more, told)
+    return why_not_hypothesis(graph, label, legality, steering, imported_of(session))
 
 
 def what_if_fell(session: Session, graph: Graph, subject: str, ground_of: GroundOf) -> Answer:
@@ -145,7 +127,7 @@ def what_if_fell(session: Session, graph: Graph, subject: str, ground_of: Ground
     if label.startswith("H-") and not found.experiments:
         more += _if_refuted(session, label, ground_of)
     told = imported_rows(session, label, FOR) if label.startswith("F-") else ()
-    return if_fell(graph, label, more, told)
+    return scoped(session, if_fell(graph, label, more, told))
 
 
 def _if_refuted(session: Session, label: str, ground_of: GroundOf) -> list[Section]:
@@ -215,17 +197,6 @@ def space_of_campaign(session: Session, campaign_id: int) -> Space:
     return load_space(str(session.get_one(Campaign, campaign_id).spec.get("space", "reference")))
 
 
-def knobs_known(session: Session) -> tuple[str, ...]:
-    """Return the knobs of all packaged spaces, and of the spaces of the campaigns that can be read."""
-    found = {knob.name for name in packaged_names(Kind.SPACES) for knob in load_space(name).knobs}
-    for (spec,) in session.execute(select(Campaign.spec)):
-        try:
-            found |= {knob.name for knob in load_space(str(spec.get("space", "reference"))).knobs}
-        except AutoinferError:
-            continue  # a file of the user's that is not there any more
-    return tuple(sorted(found))
-
-
 def _assigned(space: Space, words: Sequence[str]) -> dict[str, KnobValue | None]:
     found: dict[str, KnobValue | None] = {}
     for word in words:
@@ -241,7 +212,11 @@ def _of_values(legal: Legal, assigned: Mapping[str, KnobValue | None]) -> list[O
     each of its values."""
     whole = all(value is not None for value in assigned.values())
     found = [
-        Objection(f"{each.knob}={written(each.value)}: {each.why}", absolute=whole and not each.when_given)
+        Objection(
+            f"{each.knob}={written(each.value)}: {each.why}",
+            absolute=whole and not each.when_given,
+            mark=Mark.INCOMPLETE if each.when_given else Mark.INFEASIBLE,
+        )
         for each in legal.withheld
         if each.knob in assigned and assigned[each.knob] in (None, each.value)
     ]
@@ -249,8 +224,8 @@ def _of_values(legal: Legal, assigned: Mapping[str, KnobValue | None]) -> list[O
         given = {name: value for name, value in assigned.items() if value is not None}
         try:
             why = legal.refused(legal.space.configuration(given))
-        except UsageError as error:
-            why = str(error)
+        except UsageError as error:  # a knob without what it depends on
+            return [Objection(str(error), absolute=False, mark=Mark.INCOMPLETE)]
         if why is not None:
             found.append(Objection(why, absolute=False))
     return found
@@ -265,7 +240,8 @@ def _legality(
     try:
         return against(ground_of(session, campaign_id).legal)
     except AutoinferError as error:
-        return [Objection(f"What is legal can't be told here: {error.message}", absolute=False)]
+        said = f"What is legal can't be told here: {error.message}"
+        return [Objection(said, absolute=False, mark=Mark.UNKNOWN)]
 
 
 def _bans(session: Session, campaign_id: int, levers: set[str]) -> list[Objection]:
@@ -277,39 +253,6 @@ def _bans(session: Session, campaign_id: int, levers: set[str]) -> list[Objectio
         for each in session.scalars(query.order_by(Directive.id))
         if each.lever in levers
     ]
-
-
-def _places(session: Session, hypothesis_id: int) -> Section:
-    rows = [
-        Row(
-            id=None if each.cause_subject and each.cause_subject in each.reason else each.cause_subject,
-            relation=_place(each.from_rank, each.to_rank),
-            text=each.reason,
-            because=f"What came before: {each.cause}",
-        )
-        for each in moves_of(session, hypothesis_id)
-    ]
-    return section("Its places in the queue", rows, "It never moved in the queue.")
-
-
-def _place(before: int | None, after: int | None) -> str:
-    if before is None:
-        return "never in the queue" if after is None else f"new at place {after}"
-    return f"left from place {before}" if after is None else f"place {before} → {after}"
-
-
-def _profile(session: Session, hypothesis: str, number: int) -> Section:
-    """The newest profile of its campaign when it was proposed."""
-    campaign_id = session.get_one(Hypothesis, number).campaign_id
-    proposed = session.scalar(
-        select(Event.id).where(Event.kind == EventKind.HYPOTHESIS_PROPOSED.value, Event.subject == hypothesis)
-    )
-    query = select(Event).where(of_kind(EventKind.CAMPAIGN_PROFILED, campaign_id))
-    if proposed is not None:
-        query = query.where(Event.id < proposed)
-    newest = session.scalars(query.order_by(Event.id.desc()).limit(1)).first()
-    rows = [] if newest is None else [Row(id=newest.subject, text=newest.text)]
-    return section("The profile it was proposed under", rows, "Nothing was profiled before.")
 
 
 def orders_without(

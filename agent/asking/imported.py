@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from db.labels import Noun, parse_label_of
 from db.models import ImportedEvidence, ImportedVerdict
 from db.states import EvidenceRelation
-from knowledge.asking.answer import Row
+from knowledge.asking.answer import ImportedOf, Row
 from knowledge.findings.exchange import ToldVerdict
 from knowledge.queries.view import effect_view
 
@@ -36,6 +36,11 @@ def imported_rows(
         for relation, row in session.execute(query)
         if relations is None or relation in relations
     )
+
+
+def imported_of(session: Session) -> ImportedOf:
+    """Return what tells the imported verdicts behind a finding."""
+    return lambda finding: imported_rows(session, finding)
 
 
 def _row(relation: EvidenceRelation, row: ImportedVerdict) -> Row:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from agent.asking.fallen import Reordered
 from agent.asking.untested import Neighbour
@@ -13,10 +13,13 @@ from configs.quantities import format_duration
 from db.labels import Noun, format_label
 from experiments.space.configuration import Change, KnobValue
 from experiments.space.knob import written
-from knowledge.asking.answer import Row, Section, section
+from knowledge.asking.answer import Row, Section, section, some
 from knowledge.asking.walking import changes_words
 from knowledge.figures import listed
 from knowledge.queries.view import prediction_view
+
+MOST_LEAVING = 20
+"""Hypotheses that leave the queue and are named; how many more there are is told."""
 
 
 def change_text(changes: tuple[Change, ...]) -> str:
@@ -75,6 +78,23 @@ def consequence_section(title: str, desk: Desk, found: Consequence) -> Section:
     return _order(title, about, desk, found.shifts, found.moved, found.leave, [])
 
 
+def _leaving(leave: Sequence[int], claims: Mapping[int, str]) -> Row:
+    """What leaves the queue, in one row: for all of it the reason is the same."""
+    labels = [format_label(Noun.HYPOTHESIS, each) for each in leave]
+    if len(leave) == 1:
+        return Row(
+            id=labels[0],
+            relation="leaves the queue",
+            text=claims.get(leave[0], ""),
+            because="it builds on what is the best now",
+        )
+    return Row(
+        relation=f"{len(leave)} leave the queue",
+        text=some(labels, MOST_LEAVING),
+        because="each builds on what is the best now",
+    )
+
+
 def _order(
     title: str,
     about: str,
@@ -96,15 +116,7 @@ def _order(
             )
             for each in shifts
         ),
-        *(
-            Row(
-                id=format_label(Noun.HYPOTHESIS, each),
-                relation="leaves the queue",
-                text=claims.get(each, ""),
-                because="it builds on what is the best now",
-            )
-            for each in leave
-        ),
+        *([_leaving(leave, claims)] if leave else []),
     ]
     more = moved - len(shifts)
     if more > 0:

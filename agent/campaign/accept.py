@@ -11,6 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
+from agent.campaign.answered_there import AnsweredThere
 from agent.ground.drafter import drafter_content
 from agent.proposers.dedupe import Earlier, refusal
 from agent.proposers.draft import by_time_alone
@@ -27,7 +28,7 @@ from experiments.space.configuration import Change
 from experiments.space.space import Space
 from knowledge.latency_only import latency_only
 from knowledge.steering import pin
-from knowledge.stored import FROM_MODEL, SEPARATES
+from knowledge.stored import ANSWERED_BY, FROM_MODEL, SEPARATES
 
 
 class Duplicate(UsageError):
@@ -75,7 +76,7 @@ def same_arms(
     """The campaign's hypotheses that compare what the draft compares, oldest first.
 
     One with another drafter in the same folder compared something else; where it is not known what was in
-    it, it counts.
+    it, it counts. A question that another campaign answered compared nothing here.
     """
     content = drafter_content(draft.control, draft.candidate)
     broke = (
@@ -95,6 +96,7 @@ def same_arms(
             Hypothesis.candidate_configuration_id == store.configuration_id(session, draft.candidate),
             Hypothesis.metric == metric,
             Hypothesis.target == "",
+            Hypothesis.change[ANSWERED_BY].as_integer().is_(None),
             *(() if with_questions else (Hypothesis.question.is_(None),)),
         )
         .order_by(Hypothesis.id)
@@ -121,11 +123,13 @@ def put_down(
     *,
     question: str | None = None,
     impossible: str | None = None,
+    answered: AnsweredThere | None = None,
     separates: Mapping[str, Json] | None = None,
     target: str = "",
     confirms: int | None = None,
 ) -> Accepted:
-    """Write the draft down as it is, and tell of it; `impossible` is why it can't be tested, if it can't.
+    """Write the draft down as it is, and tell of it; `impossible` is why it can't be tested, if it can't,
+    `answered` what answers it, so that it is not tested.
 
     `target` is where it is to confirm the experiment `confirms`; the campaign's own if not given.
     """
@@ -138,6 +142,7 @@ def put_down(
         change={
             "changes": [asdict(change) for change in changes],
             **({} if separates is None else {SEPARATES: dict(separates)}),
+            **({} if answered is None else {ANSWERED_BY: answered.experiment_id}),
             **_from_model(draft),
         },
         change_digest=change_digest(changes),
@@ -150,8 +155,8 @@ def put_down(
         rationale=draft.rationale,
         proposer=draft.proposer,
         lever=draft.lever,
-        state=HypothesisState.QUEUED if impossible is None else HypothesisState.INFEASIBLE,
-        state_reason=impossible,
+        state=_begins_as(impossible, answered),
+        state_reason=impossible if answered is None else answered.words,
         target=target,
         confirms_experiment_id=confirms,
     )
@@ -160,6 +165,7 @@ def put_down(
     for parent in draft.parents:
         session.add(HypothesisParent(hypothesis_id=row.id, parent_id=parent))
     untested = "" if impossible is None else f"; infeasible here: {impossible}"
+    untested += "" if answered is None else f"; not tested again: {answered.words}"
     event_id = events.append(
         session,
         EventKind.HYPOTHESIS_PROPOSED,
@@ -173,12 +179,19 @@ def put_down(
             **({} if question is None else {"question": question}),
             **({"target": target} if target else {}),
             **({} if impossible is None else {"infeasible": impossible}),
+            **({} if answered is None else {ANSWERED_BY: answered.experiment}),
             **({} if separates is None else {SEPARATES: dict(separates)}),
         },
     )
     if draft.pinned and impossible is None:
         pin(session, row.id)  # with an event of its own, which the ranking cites
     return Accepted(row.id, event_id)
+
+
+def _begins_as(impossible: str | None, answered: AnsweredThere | None) -> HypothesisState:
+    if answered is not None:
+        return HypothesisState.WITHDRAWN
+    return HypothesisState.QUEUED if impossible is None else HypothesisState.INFEASIBLE
 
 
 def _from_model(draft: Draft) -> dict[str, Json]:

@@ -9,7 +9,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign.device_faults import GaveOut, device_gave_out
+from agent.campaign.devices import device_of
 from agent.campaign.fewer_bits import WORTH_FEWER_BITS, steps
+from configs.targets import is_rented
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment
 from db.states import ExperimentKind, ExperimentState
@@ -18,17 +20,18 @@ from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST
 MAX_BASELINE_ATTEMPTS = 2
 """Baseline experiments that may come to nothing before the campaign gives up."""
 
-WORTH_ANOTHER_BASELINE = ("error", "lost", DEVICE_BUSY)
-"""Failures of a baseline that may not come again: the job broke or was taken away, or somebody else was on
-the device. What the engine says against model or configuration holds the second time too."""
+WORTH_ANOTHER_BASELINE = ("error", "lost", "crashed", DEVICE_BUSY)
+"""Failures of a baseline that may not come again: the job broke or was taken away, the engine's process was
+killed (by whoever looks after memory, say), or somebody else was on a rented device. What the engine says
+against model or configuration holds the second time too."""
 
 
 @dataclass(frozen=True)
 class Attempts:
     """Those that count: `count` of them, the newest with its label, why it failed and the kind of that.
 
-    `gone` tells of the device of the newest, where that gave out; `is_last` that none is worth making any
-    more.
+    `gone` tells of the device of the newest, where that gave out, `found_others` that others were on it, and
+    it is to rest; `is_last` that none is worth making any more.
     """
 
     count: int
@@ -36,12 +39,13 @@ class Attempts:
     cause: str
     is_last: bool
     gone: GaveOut | None
+    found_others: bool = False
     kind: str | None = None
 
 
 def baseline_attempts(session: Session, campaign_id: int, newest_id: int | None) -> Attempts:
     """The attempts so far; `newest_id` is the one that this process began. Those that lost their device in
-    another process don't count: it may be back."""
+    another process don't count: it may be back. Nor do those that found others on a device of one's own."""
     tried = session.scalars(
         select(Experiment)
         .where(
@@ -53,10 +57,12 @@ def baseline_attempts(session: Session, campaign_id: int, newest_id: int | None)
     ).all()
     newest = tried[-1] if tried and tried[-1].id == newest_id else None
     gone = None if newest is None else device_gave_out(session, newest.id)
+    found_others = newest is not None and _found_others(session, newest)
     counted = [each for each in tried if each.failure_kind != DEVICE_LOST or each.id == newest_id]
+    counted = [each for each in counted if not _found_others(session, each)]
     counted = _of_what_it_begins_from_now(counted, steps(session.get_one(Campaign, campaign_id)))
     if not counted:
-        return Attempts(0, "", "", is_last=False, gone=gone)
+        return Attempts(0, "", "", is_last=False, gone=gone, found_others=found_others)
     last = counted[-1]
     return Attempts(
         len(counted),
@@ -64,8 +70,15 @@ def baseline_attempts(session: Session, campaign_id: int, newest_id: int | None)
         last.failure or "no cause was recorded",
         is_last=len(counted) >= MAX_BASELINE_ATTEMPTS or last.failure_kind not in WORTH_ANOTHER_BASELINE,
         gone=gone,
+        found_others=found_others,
         kind=last.failure_kind,
     )
+
+
+def _found_others(session: Session, experiment: Experiment) -> bool:
+    if experiment.failure_kind != DEVICE_BUSY:
+        return False
+    return not is_rented(device_of(session, experiment.id) or "")
 
 
 def _of_what_it_begins_from_now(tried: Sequence[Experiment], steps_taken: int) -> list[Experiment]:

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.baseline_attempts import baseline_attempts
 from agent.campaign.device_faults import give_up_device
+from agent.campaign.device_rests import put_to_rest
 from agent.campaign.dispatch import dispatch_baseline
 from agent.campaign.facts import Facts
 from agent.campaign.fewer_bits import begin_from_fewer_bits
@@ -48,6 +49,11 @@ class BaselineRun:
             with self._writing() as session:
                 reason = give_up_device(session, facts.id, seen.devices, tried.gone)
             return None if reason is None else self._stop(reason)
+        if tried.found_others and self._newest_id is not None:
+            with self._writing() as session:
+                put_to_rest(session, self._newest_id, facts.id, seen.devices)
+            self._newest_id = None
+            return None
         if tried.is_last:
             with self._writing() as session:
                 if begin_from_fewer_bits(session, facts.id, tried.kind, tried.cause):

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.desk import Desk
 from agent.campaign.facts import Queued
-from agent.campaign.ruled_out import asked_again
+from agent.campaign.stale_findings import why_again
 from db import events
 from db.event_kinds import EventKind
 from knowledge.figures import counted, signed
@@ -31,10 +31,10 @@ MOST_EXPLAINED = 20
 
 
 def rests_on(desk: Desk, queued: Queued) -> str:
-    """Which findings of other campaigns an expectation rests on and why a change is tested that a finding
-    speaks against, as sentences; empty where nothing was carried over."""
+    """Which findings of other campaigns an expectation rests on and why a change is tested of which a finding
+    speaks already, as sentences; empty where nothing was carried over."""
     facts = desk.facts
-    said = asked_again(facts.ruled_out, queued.control, queued.candidate, desk.trust)
+    said = why_again(facts, queued.control, queued.candidate, desk.trust)
     sentences = [f"{said}."] if said else []
     moved = {
         label: log

@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.campaign.desk import CONFIRMATION, Desk
+from agent.campaign.desk import Desk
 from agent.campaign.facts import Queued
 from agent.campaign.incumbent import is_on
+from agent.proposers.confirmation import PROPOSER as CONFIRMATION
 from agent.proposers.draft import refuted_if
 from agent.proposers.port import Draft
 from agent.proposers.user import PROPOSER as USER
@@ -17,7 +18,7 @@ from agent.ranking.values import Place
 from agent.surrogate.levers import joined
 from configs.quantities import format_duration
 from db.labels import Noun, format_label
-from db.states import DirectiveKind
+from db.states import DirectiveKind, HypothesisState
 from knowledge.approvals import quote_words
 
 NEARLY_AS_GOOD = 0.5
@@ -155,12 +156,20 @@ def _queued(desk: Desk, place: Place) -> Queued:
 
 
 def _confirmation(desk: Desk) -> Draft | None:
-    """A direct test of the best against the baseline, where only a chain of steps supports it."""
+    """A direct test of the best against the baseline, where only a chain of steps supports it; none where it
+    was tried, or where somebody else's proposal of the same has a place in the queue."""
     baseline, best = desk.baseline_configuration, desk.incumbent
     if best.steps < 2 or any(
         (each.control, each.candidate) == (baseline, best.configuration)
         for each in desk.facts.trials
         if is_on(each, desk.facts.objective)
+    ):
+        return None
+    last = _queued_confirmation(desk)
+    arms = (baseline.digest, best.configuration.digest)
+    if last is None and any(
+        (before, after) == arms and state is not HypothesisState.WITHDRAWN
+        for before, after, state in desk.facts.proposed
     ):
         return None
     prediction = desk.beliefs.predict(baseline, best.configuration)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,12 +14,14 @@ from agent.campaign.facts import Facts, Queued
 from agent.campaign.incumbent import Incumbent, is_on
 from agent.campaign.measured import Baseline
 from agent.campaign.ruled_out import rules_out
-from agent.campaign.steered import disputed_next, settling, used_by, used_up
+from agent.campaign.steered import disputes_in_turn, settling, used_by, used_up
 from agent.ground.legal import Legal
 from agent.ground.shape import refused_on_a_shape
 from agent.ground.sweep import swept
 from agent.plan.duration import Request, further_seconds, test_seconds
 from agent.plan.further import further_of
+from agent.proposers.carried import NAME as CARRIED
+from agent.proposers.confirmation import PROPOSER as CONFIRMATION
 from agent.proposers.dispute import PROPOSER as DISPUTE
 from agent.proposers.port import CampaignView
 from agent.proposers.pruning_rule import losing
@@ -28,7 +30,8 @@ from agent.proposers.user import PROPOSER as USER
 from agent.proposers.user import was_asked_for
 from agent.ranking.candidates import candidate_of
 from agent.ranking.ranking import rank
-from agent.ranking.values import Directive, Ranking, Used
+from agent.ranking.values import Candidate, Directive, Ranking, Used
+from agent.ranking.wholes import parts_of
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.feasibility import Tried
 from agent.surrogate.physics import Physics
@@ -40,11 +43,8 @@ from experiments.engines.port import PartTime
 from experiments.job.named import serves_packed
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Margins, Prediction
-from experiments.space.configuration import Configuration
+from experiments.space.configuration import Change, Configuration
 from experiments.space.space import Space
-
-CONFIRMATION = "confirmation"
-"""The proposer of the last test: the best configuration against the baseline itself."""
 
 QUESTIONS = "questions"
 """The proposer of what the campaign's file asks."""
@@ -186,6 +186,7 @@ class Desk:
             bandwidth_bytes_per_s=self.baseline.bandwidth_bytes_per_s,
             launches_sd_log=self.beliefs.latency.launches_sd_log,
             carried_bests=facts.carried_bests,
+            stale_findings=facts.stale_findings,
         )
 
     @cached_property
@@ -199,9 +200,9 @@ class Desk:
         return settling(self.facts, self.directives)
 
     @cached_property
-    def disputed_next(self) -> int | None:
-        """What takes a dispute apart and has its turn, by hypothesis."""
-        return disputed_next(self.facts, self.view.banned_levers)
+    def disputes_in_turn(self) -> tuple[int, ...]:
+        """What takes a dispute apart, where it is such a test's turn, by hypothesis."""
+        return disputes_in_turn(self.facts, self.view.banned_levers)
 
     @cached_property
     def ranking(self) -> Ranking:
@@ -217,6 +218,7 @@ class Desk:
         most = self._most_s([each.candidate for each in queue])
         flying = flying_now(self.facts, self.space, self.beliefs, self.incumbent.configuration)
         here = Here(self.facts, self.space, self.baseline, self.beliefs.cost)
+        wholes = {each.id: _changes(each) for each in queue if each.proposer == CARRIED and not each.target}
         candidates = []
         for each, belief, most_s in zip(queue, beliefs, most, strict=True):
             if each.target:
@@ -245,14 +247,37 @@ class Desk:
                     asked=each.question is not None,
                     separates=each.separates,
                     stands_for=each.stands_for,
-                    takes_apart=each.disputes if each.id == self.disputed_next else (),
                     metric=metric,
                     most_s=most_s,
                     usd=self.facts.usd_per_s and self.facts.usd_per_s * belief.cost_s,
                     settles=self.settling.get(each.id),
                     confirms=each.proposer == CONFIRMATION,
+                    part_of=parts_of(wholes, _changes(each)) if wholes and metric is None else (),
                 )
             )
+        return self._with_a_dispute(candidates, {each.id: each.disputes for each in queue})
+
+    def _with_a_dispute(
+        self, candidates: Sequence[Candidate], disputes: Mapping[int, tuple[str, ...]]
+    ) -> Ranking:
+        """The order with the turn given to the first dispute that may be tested then: one that waits for
+        approval, or for a cap, keeps no other's turn, and has it where none may."""
+        first: Ranking | None = None
+        for number in self.disputes_in_turn:
+            if number not in disputes:
+                continue
+            ranking = self._rank(
+                [
+                    replace(each, takes_apart=disputes[number]) if each.hypothesis_id == number else each
+                    for each in candidates
+                ]
+            )
+            if next(each for each in ranking.places if each.hypothesis_id == number).may_run:
+                return ranking
+            first = first or ranking
+        return first or self._rank(candidates)
+
+    def _rank(self, candidates: Sequence[Candidate]) -> Ranking:
         return rank(
             candidates,
             self.directives,
@@ -354,6 +379,12 @@ class Desk:
             log_ratio_mean=own.log_ratio_mean + (0.0 if same else step.log_ratio_mean),
             log_ratio_sd=math.hypot(own.log_ratio_sd, 0.0 if same else step.log_ratio_sd),
         )
+
+
+def _changes(hypothesis: Queued) -> frozenset[tuple[Configuration, Change]]:
+    """What it changes, each change with what it is made to."""
+    changes = hypothesis.control.changes_to(hypothesis.candidate)
+    return frozenset((hypothesis.control, each) for each in changes)
 
 
 def _targets(queue: Sequence[Queued]) -> set[str]:

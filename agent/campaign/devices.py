@@ -1,7 +1,7 @@
 """The devices of a campaign: which of them takes the next test, which is at work, which is out.
 
 One test flies on a device at a time, and all of its launches are on that device: the arms are paired within
-it. A device is out after it was lost, or after others held it too often, until the campaign is resumed.
+it. A device is out after it was lost, until the campaign is resumed; it rests while others use it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, or_, select
 from sqlalchemy.orm import Session, aliased
 
+from configs.targets import CPU
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Experiment, Hypothesis, Job
 from db.states import ExperimentKind, JobState
-from knowledge.queries.devices import devices_left_out
+from knowledge.queries.devices import devices_at_rest, devices_left_out
 
 ALIVE = (JobState.QUEUED, JobState.RUNNING)
 """States of a job that is out: its device is not free for another of the campaign."""
@@ -28,13 +29,14 @@ class Devices:
     """The devices of a campaign in the order of its target, at one moment.
 
     `own` have a job of the campaign, waiting or running; `others` run one of somebody else's; `out` are left
-    out.
+    out; `at_rest` are used by others.
     """
 
     every: tuple[str, ...]
     own: frozenset[str] = frozenset()
     others: frozenset[str] = frozenset()
     out: frozenset[str] = frozenset()
+    at_rest: frozenset[str] = frozenset()
 
     @property
     def usable(self) -> tuple[str, ...]:
@@ -44,17 +46,22 @@ class Devices:
     @property
     def free(self) -> tuple[str, ...]:
         """Those that may get a test, first those on which nobody else measures: there it waits its turn."""
-        mine = [each for each in self.usable if each not in self.own]
+        mine = [each for each in self.usable if each not in self.own and each not in self.at_rest]
         return tuple(sorted(mine, key=lambda each: each in self.others))
 
     @property
     def is_all_taken(self) -> bool:
-        """Whether every usable device has a job of this campaign or of another."""
-        return all(each in self.own or each in self.others for each in self.usable)
+        """Whether every usable device has a job of this campaign or of another, or rests."""
+        return all(each in self.own | self.others | self.at_rest for each in self.usable)
+
+    @property
+    def all_rest(self) -> bool:
+        """Whether others use every device that is left."""
+        return bool(self.usable) and all(each in self.at_rest for each in self.usable)
 
 
 def devices_now(session: Session, campaign_id: int, every: tuple[str, ...]) -> Devices:
-    """The campaign's devices as they are now; two statements."""
+    """The campaign's devices as they are now; a few statements."""
     jobs = session.execute(
         select(Job.device_class, Job.campaign_id, Job.state).where(
             Job.state.in_(ALIVE), Job.device_class.in_(every)
@@ -69,6 +76,9 @@ def devices_now(session: Session, campaign_id: int, every: tuple[str, ...]) -> D
             if row.campaign_id != campaign_id and row.state is JobState.RUNNING
         ),
         out=devices_left_out(session, campaign_id) if len(every) > 1 else frozenset(),
+        at_rest=frozenset()
+        if every == (CPU,)
+        else frozenset(each.device for each in devices_at_rest(session, campaign_id)),
     )
 
 

@@ -225,8 +225,7 @@ def enqueue_test(
     session.add(experiment)
     session.flush()
     asked = hypothesis_id is not None and _is_asked(session, hypothesis_id)
-    own = plan.metric in QUALITY_METRICS or (asked and plan.metric in SCORED_METRICS)
-    against = control if own else facts.baseline
+    against = quality_against(facts, control, plan.metric, is_question=asked)
     noise = load_noise(session, facts.noise_key, facts.model_fingerprint, plan.metric)
     baseline = facts.baseline_experiment_id
     unsealed = TestJob(
@@ -269,6 +268,14 @@ def enqueue_test(
         device_class=device,
     )
     return experiment.id
+
+
+def quality_against(
+    facts: Facts, control: Configuration, metric: Metric, *, is_question: bool
+) -> Configuration | None:
+    """What the quality of a test's candidate is compared with, as `enqueue_test` says."""
+    own = metric in QUALITY_METRICS or (is_question and metric in SCORED_METRICS)
+    return control if own else facts.baseline
 
 
 def _is_asked(session: Session, hypothesis_id: int) -> bool:

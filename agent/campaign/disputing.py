@@ -4,12 +4,13 @@ After each verdict whose finding is disputed, in the transaction that writes it;
 else's verdicts began (an import, another campaign), or verdicts of one scope, before the queue is ranked
 next. Each dispute is taken apart once, by the first campaign that comes upon it. Where one knob of the
 control is all that differs, both verdicts are the answer; where nothing does, a campaign that has not tested
-it asks for the same test once more, and in one that has `autoinfer reproduce` does.
+it asks for the same test once more, and in one that has `autoinfer reproduce` does. Where no test of here is
+behind either side, the change itself is tested here (`disputed_here`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import select
@@ -18,11 +19,13 @@ from sqlalchemy.orm import Session
 from agent.campaign import store
 from agent.campaign.accept import accept
 from agent.campaign.desk import Desk
+from agent.campaign.disputed_here import draft_here
 from agent.campaign.measured import read_measured
 from agent.campaign.order import read_directives
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.ruled_out import differs_from
 from agent.campaign.settling import settled
+from agent.campaign.steered import waiting_disputes
 from agent.ground.legal import legal_here
 from agent.proposers.claims import refuted_if
 from agent.proposers.dispute import PROPOSER, Disputed, once_more, take_apart
@@ -33,15 +36,15 @@ from db.labels import Noun, format_label, parse_label_of
 from db.models import Campaign, Event, Experiment, Finding, FindingEvidence, Hypothesis, Verdict
 from experiments.measurement.evidence import Json, Metric
 from experiments.space.configuration import Configuration
-from knowledge.findings.disputes import Claim, Dispute, Part
+from knowledge.findings.disputes import Claim, Dispute
 from knowledge.findings.running import ran, ran_behind
 from knowledge.findings.telling import disputes
 from knowledge.queries.finding_detail import hypotheses_about
 from knowledge.stored import DISPUTES, metric_of
 
 MOST_TAKEN_UP = 4
-"""Disputes that others began and that are taken up before one ranking: an import of a hundred must not fill
-the queue at once."""
+"""Disputes that others began and that wait in the queue at a time: an import of a hundred must not fill
+it."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def take_disputes_apart(session: Session, experiment_id: int) -> tuple[int, ...]
     for finding in session.scalars(query).all():
         for dispute in disputes(session, finding):
             other = _other(dispute, format_label(Noun.FINDING, finding.id))
-            if other is None or _is_answered(dispute) or hypotheses_about(session, dispute.labels):
+            if other is None or dispute.is_answered or hypotheses_about(session, dispute.labels):
                 continue
             queued += _of_own_verdict(session, experiment, hypothesis, dispute, other)
     return tuple(queued)
@@ -84,11 +87,17 @@ def take_disputes_apart(session: Session, experiment_id: int) -> tuple[int, ...]
 
 def take_up_disputes(session: Session, desk: Desk, since: int) -> tuple[tuple[int, ...], int]:
     """Queue what takes apart the disputes that the log told after the event `since`, where a test of this
-    very scope is behind one of the findings; returns the ids of the hypotheses, and the last event looked at.
+    very scope is behind one of the findings, or else the change itself can be tested here; returns the ids of
+    the hypotheses, and the last event looked at.
 
     No verdict of the campaign would lead there: an import disputes what was measured before it, and what is
-    ruled out is not tested again.
+    ruled out is not tested again. As many are taken up as `MOST_TAKEN_UP` leaves room for.
     """
+    room = MOST_TAKEN_UP - len(
+        {each.disputes for each in waiting_disputes(desk.facts, desk.view.banned_levers)}
+    )
+    if room <= 0:
+        return (), since
     told = session.execute(
         select(Event.id, Event.data)
         .where(Event.kind == EventKind.FINDING_DISPUTED.value, Event.id > since)
@@ -100,31 +109,39 @@ def take_up_disputes(session: Session, desk: Desk, since: int) -> tuple[tuple[in
     for event_id, data in told:
         since = event_id
         labels = tuple((data or {}).get("findings", ()))
-        for label in labels:
-            found = _take_up(session, desk, campaign, label, labels)
-            if found:
-                queued += found
-                taken_up += 1
-                break
-        if taken_up == MOST_TAKEN_UP:
+        found = _take_up(session, desk, campaign, labels)
+        queued += found
+        taken_up += bool(found)
+        if taken_up == room:
             break
     return tuple(queued), since
 
 
-def _take_up(
-    session: Session, desk: Desk, campaign: Campaign, label: str, labels: Collection[str]
-) -> list[int]:
-    """Queue what takes the dispute between these findings apart from the side of the finding `label`."""
-    finding = session.get(Finding, parse_label_of(Noun.FINDING, label))
-    if finding is None or not _is_here(finding, desk, campaign):
+def _take_up(session: Session, desk: Desk, campaign: Campaign, labels: Sequence[str]) -> list[int]:
+    """Queue what takes the dispute between these findings apart, from the side of a test of here, or else by
+    testing the change here."""
+    dispute = _standing(session, labels)
+    if dispute is None or dispute.is_answered or hypotheses_about(session, dispute.labels):
         return []
-    dispute = next((each for each in disputes(session, finding) if {*each.labels} == {*labels}), None)
-    if dispute is None or hypotheses_about(session, dispute.labels):
-        return []
-    other = _other(dispute, label)
-    asked = dispute.other is None or (other is not None and not _is_answered(dispute))
-    tested = _tested(session, desk, finding) if asked else None
-    return [] if tested is None else _queue(session, desk, tested, dispute, other)
+    for side in dispute.sides:
+        finding = session.get_one(Finding, parse_label_of(Noun.FINDING, side.label))
+        other = _other(dispute, side.label)
+        if _is_here(finding, desk, campaign) and (other is not None or dispute.other is None):
+            tested = _tested(session, desk, finding)
+            queued = [] if tested is None else _queue(session, desk, tested, dispute, other)
+            if queued:
+                return queued
+    draft = draft_here(session, desk, campaign, dispute)
+    return [] if draft is None else _put_down(session, desk, draft, {"findings": list(dispute.labels)})
+
+
+def _standing(session: Session, labels: Sequence[str]) -> Dispute | None:
+    """The dispute between these findings as it is now; None where one of them does not stand any more."""
+    for label in labels:
+        finding = session.get(Finding, parse_label_of(Noun.FINDING, label))
+        if finding is not None:
+            return next((each for each in disputes(session, finding) if {*each.labels} == {*labels}), None)
+    return None
 
 
 def _is_here(finding: Finding, desk: Desk, campaign: Campaign) -> bool:
@@ -165,11 +182,6 @@ def _other(dispute: Dispute, label: str) -> Claim | None:
     """
     other = next((each for each in (dispute.one, dispute.other) if each and each.label != label), None)
     return None if other is None or other.is_told else other
-
-
-def _is_answered(dispute: Dispute) -> bool:
-    """Whether one knob of the control is all that differs: then it is that knob."""
-    return len(dispute.differences) == 1 and dispute.differences[0].part is Part.CONTROL
 
 
 def _of_own_verdict(

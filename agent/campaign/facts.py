@@ -9,7 +9,7 @@ from pathlib import Path
 from agent.campaign.incumbent import Incumbent, find_incumbent
 from agent.campaign.other_targets import OtherTarget
 from agent.campaign.ruled_out import RuledOut
-from agent.proposers.port import CarriedBest, Trial
+from agent.proposers.port import CarriedBest, StaleFinding, Trial
 from agent.surrogate.carried import Carried
 from agent.surrogate.feasibility import Tried
 from configs.campaign import CampaignSpec
@@ -121,6 +121,8 @@ class Facts:
     """What the sweep before trial 0 could not run."""
     ruled_out: tuple[RuledOut, ...] = ()
     """What findings of other campaigns speak against."""
+    stale_findings: tuple[StaleFinding, ...] = ()
+    """What helped here with versions that are no longer here."""
     gpu_name: str | None = None
     """What the driver calls the target's GPU, where it is one."""
     gpu_memory_bytes: int | None = None

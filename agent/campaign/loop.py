@@ -25,6 +25,7 @@ from agent.campaign.confirming import left_over
 from agent.campaign.desk import Desk
 from agent.campaign.desk_reading import DeskReader
 from agent.campaign.device_faults import device_gave_out, give_up_device
+from agent.campaign.device_rests import DeviceRests, Look, put_to_rest, waits_for_a_device, who_is_on
 from agent.campaign.devices import Devices, device_of
 from agent.campaign.dispatch import dispatch_test
 from agent.campaign.disputing import take_disputes_apart, take_up_disputes
@@ -46,7 +47,8 @@ from agent.campaign.separating import follow_up
 from agent.campaign.spent_time import SpentTime
 from agent.campaign.waiting import approve_command
 from agent.campaign.worker_process import Workers
-from configs.errors import PASSING, LeaseLost
+from agent.proposers.port import Draft
+from configs.errors import PASSING, LeaseLost, UsageError
 from configs.language_model import Endpoint
 from configs.quantities import format_duration
 from db import events
@@ -79,7 +81,8 @@ class CampaignLoop:
     workers started elsewhere take the jobs. `absent` are devices of the campaign that are not there now.
     `wait` takes seconds, `clock` is monotonic ones; both are passed in for tests. `attended` tells whether
     somebody may approve what waits for it: then the loop waits too, else it ends. `announce` is called after
-    every turn. `endpoint` is where the campaign's language model is asked, where it has one.
+    every turn. `endpoint` is where the campaign's language model is asked, where it has one. `who` is asked
+    who else is on a device that rests.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class CampaignLoop:
         attended: bool = True,
         announce: Callable[[], None] = lambda: None,
         endpoint: Endpoint | None = None,
+        who: Callable[[str, str | None], Look] = who_is_on,
     ) -> None:
         self._database = database
         self._campaign_id = campaign_id
@@ -111,6 +115,7 @@ class CampaignLoop:
         self._model = LanguageModel(database, campaign_id, endpoint, self._writing)
         self._baseline = BaselineRun(database, self._writing, self._stop_now)
         self._elsewhere = Confirmations(database, campaign_id, self._writing)
+        self._device_rests = DeviceRests(database, campaign_id, self._writing, who, clock)
         self._price = PriceWait(
             database, campaign_id, self._time, self._writing, self._stop_now, attended=attended
         )
@@ -185,6 +190,8 @@ class CampaignLoop:
             self._elsewhere.learn(seen.unlearnt_there[0])
             self._rests = False
             return None
+        self._device_rests.look(seen.devices)
+        self._let_time_rest(waits_for_a_device(seen))
         if seen.state == CampaignState.STOPPING and seen.idle:
             return self._stop_now("stopped by the user")
         if self._price.no_money and seen.idle:
@@ -198,8 +205,10 @@ class CampaignLoop:
             return None  # it is on this machine, and is silent while something is measured
         answered = bool(seen.free) and self._model.has_answer
         to_rank = seen.has_baseline and (answered or seen.newest_cause > self._ranked_through)
+        if self._time.rests and self._left_s(seen) <= 0:
+            return self._stop_now(f"the budget of {format_duration(seen.wall_s)} is spent")
         if not seen.free and not to_rank:
-            return None  # everything measures, or the user wants peace: nothing is computed beside
+            return None  # everything measures or rests, or the user wants peace: nothing is computed beside
         if (self._time.waits or (self._rests and not seen.idle)) and (
             seen.newest_cause <= self._waited_through
         ):
@@ -217,13 +226,15 @@ class CampaignLoop:
         desk = self._read.desk(facts)
         if self._elsewhere.send(desk, seen, self._left_s(facts)):
             return None  # the next look sees what was sent
-        return self._next_experiment(desk, seen) if seen.free else None
+        return self._next_experiment(desk, seen) if seen.free or self._time.rests else None
 
     def _next_experiment(self, desk: Desk, seen: Seen) -> str | None:
         """Give the first free device the next test; the reason to end where there is none, and none flies
-        either, on any target."""
-        facts, device = desk.facts, seen.free[0]
+        either, on any target. While every device rests a test waits for one."""
+        facts, device = desk.facts, next(iter(seen.free), None)
         choice = choose(desk, self._left_s(facts), flying=seen.flying)
+        if device is None and (choice.hypothesis is not None or choice.draft is not None):
+            return None
         self._rests = not seen.idle and choice.hypothesis is None and choice.draft is None
         if self._rests:
             self._waited_through = self._ranked_through
@@ -232,16 +243,12 @@ class CampaignLoop:
             return self._wait_for_approval(choice, facts)
         self._time.go_on()
         if choice.draft is not None:
-            with self._writing() as session:
-                nothing_else = order.newest_cause(session, facts.id) <= self._ranked_through
-                accepted = accept(session, facts.id, choice.draft, facts.spec.plan.metric, desk.space)
-                if choice.asks:
-                    return None  # it is ranked, and then waits for approval
-                facts = read_facts(session, facts.id)
-                confirmation = next(each for each in facts.queue if each.id == accepted.hypothesis_id)
-                dispatch_test(session, facts, confirmation, device=device)
-            if nothing_else:  # it is under test and in no queue: there is nothing to rank beside it
-                self._ranked_through = accepted.event_id
+            try:
+                dispatched = self._confirm(choice.draft, desk, None if choice.asks else device)
+            except UsageError as refused:
+                return self._stop(f"the best can't be confirmed: {refused.message.rstrip('.')}", facts)
+            if not dispatched:
+                return None
         elif choice.hypothesis is not None:
             prediction = desk.prediction_of(choice.hypothesis)
             with self._writing() as session:
@@ -256,6 +263,22 @@ class CampaignLoop:
             )
         reached(KillPoint.AFTER_DISPATCH)
         return None
+
+    def _confirm(self, draft: Draft, desk: Desk, device: str | None) -> bool:
+        """Put the confirmation of the best down and give it to the device; without one it waits in the queue,
+        to be ranked and approved. Whether it was given. Raises `UsageError` where it can't be put down."""
+        facts = desk.facts
+        with self._writing() as session:
+            nothing_else = order.newest_cause(session, facts.id) <= self._ranked_through
+            accepted = accept(session, facts.id, draft, facts.spec.plan.metric, desk.space)
+            if device is None:
+                return False
+            facts = read_facts(session, facts.id)
+            confirmation = next(each for each in facts.queue if each.id == accepted.hypothesis_id)
+            dispatch_test(session, facts, confirmation, device=device)
+        if nothing_else:  # it is under test and in no queue: there is nothing to rank beside it
+            self._ranked_through = accepted.event_id
+        return True
 
     def _wait_for_approval(self, choice: Choice, facts: Facts) -> str | None:
         """Say that nothing is left but what waits for approval, once, and wait for it; the reason to end
@@ -286,12 +309,19 @@ class CampaignLoop:
                 take_disputes_apart(session, experiment_id)
                 note_best(session, self._campaign_id)
                 tell_of_question(session, self._campaign_id)
+            put_to_rest(session, experiment_id, self._campaign_id, devices)
             ended = None if gone is None else give_up_device(session, self._campaign_id, devices, gone)
             reached(KillPoint.BEFORE_LEARNT)
         self._rests = False
         if self._workers is not None and device is not None:
             self._workers.did_well(device)
         return None if ended is None else self._stop_now(ended)
+
+    def _let_time_rest(self, rests: bool) -> None:
+        """Count no time while others use every device and nothing of the campaign is out."""
+        if rests is not self._time.rests:
+            with self._writing() as session:
+                self._time.rest(rests, session, self._campaign_id)
 
     def _propose_and_rank(self, facts: Facts, seen: Seen) -> Facts:
         desk = self._read.desk(facts)

@@ -13,7 +13,7 @@ from agent.campaign.accept import Duplicate, accept, refuse
 from agent.campaign.carried_words import MOST_EXPLAINED, rests_on, tell_carried
 from agent.campaign.desk import Desk
 from agent.campaign.plugins import load_proposer
-from agent.campaign.ruled_out import asked_again
+from agent.campaign.stale_findings import why_again
 from agent.campaign.unpromising import sift
 from agent.ground.shape import judged_here
 from agent.proposers.asking import ask
@@ -149,9 +149,12 @@ def take_in(session: Session, desk: Desk, drafts: Sequence[Draft]) -> None:
 
 
 def with_reason(desk: Desk, draft: Draft) -> Draft:
-    """The draft, with why it is tested where a finding of another scope speaks against it."""
-    said = asked_again(desk.facts.ruled_out, draft.control, draft.candidate, desk.trust)
-    return replace(draft, rationale=f"{draft.rationale} {said}.".strip()) if said else draft
+    """The draft, with why it is tested where a finding of another scope speaks against it, or one of versions
+    that are no longer here for it."""
+    said = why_again(desk.facts, draft.control, draft.candidate, desk.trust)
+    if not said or said in draft.rationale:
+        return draft
+    return replace(draft, rationale=f"{draft.rationale} {said}.".strip())
 
 
 def rank_queue(session: Session, desk: Desk) -> int:

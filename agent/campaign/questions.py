@@ -4,7 +4,8 @@
 knob's and a knob that means nothing beside the others are mistakes of writing. A value that the space does
 not have, and what this model, engine or parameter budget does not allow, is no mistake of writing, for one
 file is asked of many models: such a question becomes a hypothesis that is infeasible, with the cause, and
-the campaign goes on.
+the campaign goes on. What another campaign answered already is not tested again, unless the file says
+`ask_again`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from itertools import product
 from sqlalchemy.orm import Session
 
 from agent.campaign.accept import accept, put_down
+from agent.campaign.answered_there import answered_there
 from agent.campaign.desk import QUESTIONS, Desk
 from agent.ground.drafter import space_of
 from agent.ground.legal import Legal
@@ -49,7 +51,8 @@ def check_questions(spec: CampaignSpec, space: Space, where: str) -> None:
 
 
 def pose_questions(session: Session, desk: Desk) -> None:
-    """Write the questions down that are no hypotheses yet: queued, or infeasible with the cause."""
+    """Write the questions down that are no hypotheses yet: queued, infeasible with the cause, or answered by
+    another campaign."""
     for question in desk.facts.unasked:
         try:
             control, candidate = (
@@ -58,14 +61,12 @@ def pose_questions(session: Session, desk: Desk) -> None:
             )
             if control == candidate:
                 raise UsageError("Both arms are the same on this baseline.", "Name other knobs.")
-            accept(
-                session,
-                desk.facts.id,
-                _draft(question, control, candidate, desk.space, desk.beliefs.predict),
-                question.metric,
-                desk.space,
-                question=question.id,
-            )
+            draft = _draft(question, control, candidate, desk.space, desk.beliefs.predict)
+            there = None if desk.facts.spec.ask_again else answered_there(session, desk.facts, draft)
+            if there is None:
+                accept(session, desk.facts.id, draft, question.metric, desk.space, question=question.id)
+            else:
+                put_down(session, desk.facts.id, draft, question.metric, question=question.id, answered=there)
         except UsageError as error:
             _put_down_as_infeasible(session, desk, question, error.message)
 

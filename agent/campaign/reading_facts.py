@@ -24,6 +24,7 @@ from agent.campaign.profiles import candidate_profiles
 from agent.campaign.ran import resolved_by_experiment, resolved_of
 from agent.campaign.ruled_out import read_ruled_out
 from agent.campaign.settling import settled, stored_digests
+from agent.campaign.stale_findings import read_stale_findings
 from agent.campaign.worked_before import worked_before
 from agent.ground.stored_spec import AT_ONCE, FOUND, GPU, START, asked_of, terms_now
 from agent.proposers.dispute import PROPOSER as DISPUTE
@@ -42,7 +43,7 @@ from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
 from knowledge.directives import WAITING
 from knowledge.queries.proposers import records
-from knowledge.stored import SEPARATES, STANDS_FOR, disputes_of, separates_of, stands_for_of
+from knowledge.stored import ANSWERED_BY, SEPARATES, STANDS_FOR, disputes_of, separates_of, stands_for_of
 
 STEP_LENGTH = "acceptance_length"
 """Where a verdict's `judge` keeps the candidate's mean number of tokens a verification step."""
@@ -60,6 +61,7 @@ _OF_HYPOTHESIS = (
     Hypothesis.state,
     Hypothesis.target,
     Hypothesis.change[SEPARATES][STANDS_FOR].as_integer().label(STANDS_FOR),
+    Hypothesis.change[ANSWERED_BY].as_integer().label(ANSWERED_BY),
 )
 _OF_EXPERIMENT = (
     Experiment.id,
@@ -179,8 +181,10 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         proposed=tuple(
             (known[h.control_configuration_id].digest, known[h.candidate_configuration_id].digest, h.state)
             for h in hypotheses
-            # a comparison of bits or bytes that the campaign asked for leaves the one of latency open
+            # a comparison of bits or bytes that the campaign asked for leaves the one of latency open, and so
+            # does what another campaign answered
             if not h.target
+            and h.answered_by is None
             and ((h.question is None and h.stands_for is None) or h.metric == spec.plan.metric)
         ),
         asked=_asked(hypotheses),
@@ -209,6 +213,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
             session, campaign.id, spec.space, _known(known, campaign.naive_configuration_id)
         ),
         ruled_out=read_ruled_out(session, campaign, spec),
+        stale_findings=read_stale_findings(session, campaign, spec),
     )
     best = facts.incumbent
     measured_in = None if best is None else best.experiment_id or facts.baseline_experiment_id

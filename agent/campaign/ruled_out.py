@@ -36,7 +36,7 @@ WORDS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Differing:
-    """Something of the scope that is not the same: as it was there, and as it is here."""
+    """Something of the scope that is not the same: as it was there, and as it is here, each with its name."""
 
     there: str
     here: str
@@ -75,7 +75,7 @@ class RuledOut:
         if self.told:
             return self.differs
         knobs = [
-            Differing(f"{each.knob} {_shown(each.before)}", _shown(each.after))
+            Differing(f"{each.knob} {_shown(each.before)}", f"{each.knob} {_shown(each.after)}")
             for each in self.control.changes_to(control)
         ]
         return (*self.differs, *knobs)
@@ -120,7 +120,7 @@ def read_ruled_out(session: Session, campaign: Campaign, spec: CampaignSpec) -> 
         )
         .order_by(Finding.id)
     )
-    versions = _versions_here(session, campaign)
+    versions = versions_here(session, campaign)
     return tuple(
         RuledOut(
             format_label(Noun.FINDING, finding.id),
@@ -150,11 +150,11 @@ def rules_out(
     found: Sequence[RuledOut], control: Configuration, candidate: Configuration, trust: float
 ) -> RuledOut | None:
     """The finding by which this change need not be tested again: one of this database, of this very scope,
-    while what was carried over is trusted."""
+    while what was carried over is trusted; of what the user wrote down nothing was carried over."""
     nearest = against(found, control, candidate)
-    if nearest is None or nearest[1] or not nearest[0].ours or trust < LEAST_TRUST:
+    if nearest is None or nearest[1] or not nearest[0].ours:
         return None
-    return nearest[0]
+    return nearest[0] if nearest[0].told or trust >= LEAST_TRUST else None
 
 
 def asked_again(
@@ -170,7 +170,8 @@ def asked_again(
         there = ", ".join(each.there for each in differs[:MOST_NAMED])
         here = ", ".join(each.here for each in differs[:MOST_NAMED])
         more = f" and {len(differs) - MOST_NAMED} more" if len(differs) > MOST_NAMED else ""
-        return f"{ruled.finding} says that it {ruled.says} with {there}{more}; asked again since here {here}"
+        said = f"{ruled.finding} says that it {ruled.says} with {there}{more}"
+        return f"{said}; asked again since here it is {here}"
     if not ruled.ours:
         who = "a program wrote down" if ruled.told else "another database told"
         return f"{ruled.finding} says that it {ruled.says}, which {who}; asked again here"
@@ -184,7 +185,7 @@ MOST_NAMED = 3
 """Differences that are named."""
 
 
-def _versions_here(session: Session, campaign: Campaign) -> Mapping[str, object]:
+def versions_here(session: Session, campaign: Campaign) -> Mapping[str, object]:
     """The versions that the campaign's last experiment on its own target ran with; none before one told
     any."""
     last = session.scalars(
@@ -200,14 +201,14 @@ def differs_from(scope: Mapping[str, Any], campaign: Campaign, spec: CampaignSpe
     """What of a finding's scope is not this campaign's: its model, its target, its workload."""
     found = []
     if scope["model_fingerprint"] != campaign.model_fingerprint:
-        found.append(Differing(f"the model {scope['model']}", str(campaign.model)))
+        found.append(Differing(f"the model {scope['model']}", f"the model {campaign.model}"))
     if scope["target"] != campaign.target:
         found.append(Differing(scope["target"], campaign.target))
     workload = spec.plan.workload
     for name, (one, many) in _OF_WORKLOAD.items():
         there, here = (scope.get("workload") or {}).get(name), getattr(workload, name)
         if there is not None and there != here:
-            found.append(Differing(_counted(there, one, many), str(here)))
+            found.append(Differing(_counted(there, one, many), _counted(here, one, many)))
     return tuple(found)
 
 
@@ -224,7 +225,7 @@ def _differs_further(
     there, here = scope.get("min_effect"), spec.plan.min_effect
     if scope.get(SAYING) == Saying.DOES_NOT_HELP and isinstance(there, int | float) and here < there:
         metric = spec.plan.metric
-        found.append(Differing(f"{margin(there, metric)} asked for", f"{margin(here, metric)} is"))
+        found.append(Differing(f"{margin(there, metric)} asked for", f"{margin(here, metric)} asked for"))
     return tuple(found)
 
 

@@ -1,12 +1,12 @@
 """What steering asks of the campaign's facts: how much each lever has used, what settles a question, and
-which dispute between findings has its turn. Pure."""
+which disputes between findings have their turn. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
 
-from agent.campaign.facts import Facts
+from agent.campaign.facts import Facts, Queued
 from agent.ranking.shares import is_used_up
 from agent.ranking.values import DISPUTE_EVERY, Directive, Used
 from db.labels import Noun, format_label
@@ -39,16 +39,19 @@ def used_up(directives: Sequence[Directive], used: Used) -> frozenset[str]:
     return frozenset(each.lever for each in caps if each.lever is not None)
 
 
-def disputed_next(facts: Facts, banned: Collection[str]) -> int | None:
-    """The hypothesis that takes a dispute between findings apart and has its turn: of `DISPUTE_EVERY` tests
-    one, once the others have been; the oldest that waits and changes no `banned` lever."""
-    waiting = [
-        each.id for each in facts.queue if each.disputes and not set(each.lever.split("+")) & set(banned)
-    ]
+def disputes_in_turn(facts: Facts, banned: Collection[str]) -> tuple[int, ...]:
+    """The hypotheses that take a dispute between findings apart and change no `banned` lever, the oldest
+    first, where it is such a test's turn: of `DISPUTE_EVERY` tests one, once the others have been."""
+    waiting = [each.id for each in waiting_disputes(facts, banned)]
     tests = len(facts.trials) + len(facts.flying)
     if (facts.disputes_tested + 1) * DISPUTE_EVERY > tests + 1:
-        return None
-    return min(waiting, default=None)
+        return ()
+    return tuple(sorted(waiting))
+
+
+def waiting_disputes(facts: Facts, banned: Collection[str]) -> list[Queued]:
+    """What waits to take a dispute between findings apart and changes no `banned` lever."""
+    return [each for each in facts.queue if each.disputes and not set(each.lever.split("+")) & set(banned)]
 
 
 def settling(facts: Facts, directives: Sequence[Directive]) -> dict[int, str]:

@@ -227,6 +227,6 @@ def _checked_sweep(
     if first.kind == "out_of_memory" and spec.launches == "auto" and at_once != IN_TURN:
         return _checked_sweep(spec, engine, sweep, served, IN_TURN, context_tokens)
     raise UsageError(
-        f"The engine {spec.engine} can't serve the model in what the campaign begins from: {first.cause}",
+        f"The engine {spec.engine} can't serve what the campaign begins from: {first.cause}",
         "Put that right first; no campaign was begun.",
     )

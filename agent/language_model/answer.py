@@ -2,6 +2,8 @@
 
 An answer is untrusted: it becomes knobs of the space with values that are enumerated there, finite numbers,
 bounded plain words and ids of findings that it was told of, or it is refused. Nothing else of it is used.
+What stands around its JSON is prose that nobody asked for: nothing is taken of an answer in which that tries
+to instruct. What a model thought aloud before is dropped unread, for there it weighs what it was told too.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ LEAST_SPREAD_LOG = 0.01
 
 _THOUGHT = re.compile(r"^.*</think>", re.DOTALL)
 _LIST = re.compile(r'^[^{]*\{\s*"hypotheses"\s*:\s*\[\s*')
+_FENCE_BEGINS = re.compile(r"```[a-zA-Z]{0,10}$")
+_FENCE_ENDS = "```"
 _BETWEEN = re.compile(r"\s*,\s*")
 
 
@@ -117,10 +121,11 @@ def read_answer(
     Of one that ended at its limit of tokens the hypotheses before that are read.
     """
     ended: list[Refused] = []
+    said = _THOUGHT.sub("", text)
     try:
-        told = _object_in(text)
+        told, around = _object_in(said)
     except _Malformed as error:
-        entries = _whole_in(text) if was_cut else []
+        entries, around = _whole_in(said) if was_cut else [], [_before(said, said.find("{"))]
         what = "the rest of the answer" if entries else "the answer"
         why = "It ended at its limit of tokens before its JSON did." if was_cut else f"{error}."
         ended = [Refused(what, f"{why[0].upper()}{why[1:]}")]
@@ -133,6 +138,10 @@ def read_answer(
             why = "It is not an object with a list of hypotheses, and that alone."
             return [], [Refused("the answer", why)]
         entries = listed
+    why_not = next(filter(None, map(_tries, around)), None)
+    if why_not is not None:
+        why = f"What stands around its JSON {why_not}, and its JSON alone was asked for."
+        return [], [Refused("the answer", why)]
     found: list[Proposal] = []
     refused: list[Refused] = []
     for at, entry in enumerate(entries[: allowed.most], start=1):
@@ -150,30 +159,34 @@ class _No(Exception):
     """Why a proposal is refused, as a sentence."""
 
 
-def _object_in(text: str) -> dict[str, Any]:
-    """The first object of JSON in a text, after what a model thought aloud.
+def _object_in(said: str) -> tuple[dict[str, Any], list[str]]:
+    """The first object of JSON in a text, and what stands before it and after it, without the fence of code
+    that it may stand in.
 
     Raises `ValueError` with a clause for what holds none, for a name that stands twice in an object, and for
     numbers that are not finite.
     """
-    said = _THOUGHT.sub("", text)
     start = said.find("{")
     if start < 0:
         raise ValueError("it holds no JSON object")
     try:
-        told, _ = _DECODER.raw_decode(said, start)
+        told, end = _DECODER.raw_decode(said, start)
     except _Twice as twice:
         raise ValueError(str(twice)) from None
     except (ValueError, RecursionError):
         raise _Malformed("its JSON is malformed") from None
     if not isinstance(told, dict):
         raise ValueError("it holds no JSON object")
-    return told
+    return told, [_before(said, start), said[end:].lstrip().removeprefix(_FENCE_ENDS)]
 
 
-def _whole_in(text: str) -> list[Any]:
+def _before(said: str, start: int) -> str:
+    """What stands before the JSON and the fence that it may stand in."""
+    return _FENCE_BEGINS.sub("", said[:start].rstrip())
+
+
+def _whole_in(said: str) -> list[Any]:
     """The hypotheses that stand whole in an answer that was cut; none where it was still thinking aloud."""
-    said = _THOUGHT.sub("", text)
     begun = _LIST.search(said)
     if begun is None or "<think>" in said:
         return []
@@ -295,11 +308,15 @@ def _words(name: str, text: str) -> str:
     line = plain(text, MOST_WORDS)
     if len(line.split()) < 2:
         raise _No(f"Its {name} says nothing.")
-    # as it was written, and without what is not seen
-    why = instructs(text) or instructs(line)
+    why = _tries(text)
     if why is not None:
         raise _No(f"Its {name} {why}, which is no reason.")
     return line if line[-1] in ".!?…" else f"{line}."
+
+
+def _tries(text: str) -> str | None:
+    """What words try, as they were written and without what is not seen; None for plain ones."""
+    return instructs(text) or instructs(plain(text, len(text)))
 
 
 def _findings(named: Sequence[str], known: Collection[str]) -> tuple[str, ...]:

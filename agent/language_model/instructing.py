@@ -65,7 +65,7 @@ _INSTRUCTS: tuple[str, ...] = (
     r"|on top|to the (?:top|front))\b",
     rf"\bgive\s+{_IT}\s+(?:the\s+)?(?:highest|top|first|more)\s+(?:priority|rank|place)\b",
     # speak to somebody
-    r"\bplease\b",
+    r"\bplease\b(?!\s+(?:find|see|note|let me|feel free))",
     r"(?:^|[.!?]\s+)(?:dear\s+)?(?:operator|agent|assistant|user|reader|reviewer|judge|evaluator|planner"
     r"|autoinfer|administrator|admin|human|colleague)s?\s*,\s",
     r"\bas (?:the|your) (?:operator|administrator|owner|developer|maintainer)\b",
@@ -83,7 +83,7 @@ instruction of a processor, a limit of kernels, what one should see."""
 _SIGNS: tuple[tuple[str, str], ...] = (
     ("names an address", r"\b[a-z][a-z0-9+.-]{1,20}://|\bwww\.|\bmailto:|\bdata:[a-z]+/|\bjavascript:"),
     ("names a path", r"(?:^|[\s\"'(=`])(?:~|\.{1,2})?/(?:[\w.-]+/)+[\w.-]*|(?:^|\s)~/|\b[a-z]:\\|\.\./"),
-    ("holds code", r"```|\$\(|<\s*/?\s*(?:script|iframe|img|svg|data|system)\b|\{\{|\{%"),
+    ("holds code", r"```|\$\(|<\s*(?:/\s*)?(?:script|iframe|img|svg|data|system)\b|\{\{|\{%"),
     (
         "holds a command",
         r"\b(?:rm\s+-|sudo\s|curl\s|wget\s|pip\s+install|apt(?:-get)?\s+install|chmod\s|eval\s*\(|exec\s*\("
@@ -92,7 +92,8 @@ _SIGNS: tuple[tuple[str, str], ...] = (
     ("poses as a message", r"<\|[^|]{0,40}\|>|\[/?inst\]|^[^\S\n]*(?:system|assistant|user|human)\s*:"),
     ("instructs", "|".join(f"(?:{each})" for each in _INSTRUCTS)),
 )
-"""What gives such words away, the reason first."""
+"""What gives such words away, the reason first. Each is looked for in time that grows as the text does: a
+whole answer is read so, and may be nothing but blanks."""
 
 _COMPILED = tuple((why, re.compile(sign, re.IGNORECASE | re.MULTILINE)) for why, sign in _SIGNS)
 

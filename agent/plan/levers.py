@@ -119,6 +119,34 @@ def refusal_of(check: Check | None, configuration: Configuration) -> str | None:
     return None
 
 
+def refused_at_all(check: Check | None, start: Configuration) -> tuple[Check | None, str | None]:
+    """The check of values, and what an engine says against `start` itself: a damaged checkpoint, an engine
+    that is not there. That is said once and not of every value, so the check then refuses for other causes
+    alone.
+
+    Not of memory, of which single values may need less than `start` does.
+    """
+    if check is None:
+        return None, None
+    try:
+        check(start)
+    except Infeasible as refused:
+        cause = refused.cause
+        if refused.kind == "out_of_memory":
+            return check, None
+    else:
+        return check, None
+
+    def checked(each: Configuration) -> None:
+        try:
+            check(each)
+        except Infeasible as refused:
+            if refused.cause != cause:
+                raise
+
+    return checked, cause
+
+
 def witnesses(
     space: Space, name: str, value: KnobValue, start: Configuration | None = None
 ) -> Iterator[Configuration]:

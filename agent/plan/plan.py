@@ -24,7 +24,7 @@ from agent.plan.fitting import longest_context, sentence, smallest_card, ways_ou
 from agent.plan.floor import FloorRow, floors
 from agent.plan.further import further_of, unserved_further
 from agent.plan.legal_planned import planned_legal
-from agent.plan.levers import Check, LeverRow, lever_rows, refusal_of
+from agent.plan.levers import Check, LeverRow, lever_rows, refusal_of, refused_at_all
 from agent.plan.memory import Room
 from agent.plan.model import ModelFound
 from agent.plan.start import Start, figures, first_served
@@ -129,6 +129,9 @@ def make_plan(
     begun = start.configuration
     configuration = whole.with_change(begun, knobs) if knobs else begun
     told = list(notes)
+    of_values, refused = refused_at_all(check, begun)
+    if refused is not None:
+        told.append(f"The engine {spec.engine} can't serve what a campaign begins from: {refused}")
     if knobs and (why := _why_not(legal, knobs, configuration)) is not None:
         told.append(f"What is planned is not legal here: {why}")
     if model.checkpoint is not None and model.checkpoint.note:
@@ -146,7 +149,7 @@ def make_plan(
         configuration,
         start,
         memory,
-        lever_rows(whole, legal, _with_memory(check, spec, model, card, begun, context), begun),
+        lever_rows(whole, legal, _with_memory(of_values, spec, model, card, begun, context), begun),
         _duration(spec, model, card, legal.space, start, configuration, stored or Stored(), in_turn=turns),
         tuple(told),
     )

@@ -1,8 +1,12 @@
-"""The proposer `carried`: what another campaign found best, as one change. Pure.
+"""The proposer `carried`: what another campaign found best, as one change, and what helped before an upgrade.
+Pure.
 
 A campaign that begins with the outcomes of others would else walk to their best lever by lever. Taken over is
 all by which that best differs from the trial 0 of its own campaign, on top of the incumbent here: what this
 space lacks, what is banned, and a lever that is illegal or refused with the rest is left out and named.
+
+A finding by which a change helps here is stale where its versions moved on: nobody acts on it, and nobody
+knows whether it still holds. Its change on top of the incumbent is how to know.
 """
 
 from __future__ import annotations
@@ -11,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agent.proposers.draft import percent
-from agent.proposers.idea import Idea
-from agent.proposers.port import CampaignView, CarriedBest, Draft
+from agent.proposers.idea import Idea, changed
+from agent.proposers.port import CampaignView, CarriedBest, Draft, StaleFinding
 from agent.proposers.turns import Rule, in_turns
 from agent.surrogate.levers import NOISE_KNOBS
 from configs.errors import UsageError
@@ -27,14 +31,15 @@ Settings = Mapping[str, KnobValue]
 
 
 class CarriedProposer:
-    """The best of other campaigns, each as one change; see the module's page."""
+    """The best of other campaigns, each as one change, and what versions left behind; see the module's
+    page."""
 
     name = NAME
 
     def propose(self, view: CampaignView, count: int) -> list[Draft]:
         """At most `count` drafts, the largest expected gain first; none where no other campaign found
-        anything that the incumbent lacks."""
-        return in_turns(view, [Rule(NAME, found_elsewhere(view))], count)
+        anything that the incumbent lacks, and nothing that was found is stale."""
+        return in_turns(view, [Rule(NAME, [*found_elsewhere(view), *left_behind(view)])], count)
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,24 @@ def found_elsewhere(view: CampaignView) -> list[Idea]:
         for best in view.carried_bests
         if (found := taken_over(view, best)).candidate not in (view.incumbent, view.baseline)
     ]
+
+
+def left_behind(view: CampaignView) -> list[Idea]:
+    """What helped here with versions of before, on top of the incumbent; what that has already gives nothing,
+    nor what leads back to the baseline."""
+    found = [(each, changed(view, each.change)) for each in view.stale_findings]
+    return [
+        Idea(candidate, _measured_before(each), as_found=f"as in {each.finding}")
+        for each, candidate in found
+        if candidate is not None and candidate != view.baseline
+    ]
+
+
+def _measured_before(found: StaleFinding) -> str:
+    measured = (
+        "" if found.effect_log is None else f" It changed latency by {percent(found.effect_log)} % then."
+    )
+    return f"{found.again}.{measured}"
 
 
 def taken_over(view: CampaignView, best: CarriedBest) -> TakenOver:

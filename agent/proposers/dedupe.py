@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from agent.proposers.confirmation import PROPOSER as CONFIRMATION
 from agent.proposers.port import Draft, nothing_refused
 from agent.proposers.user import PROPOSER as USER
 from agent.surrogate.levers import joined
@@ -47,9 +48,10 @@ def refusal(
 ) -> Refusal | None:
     """The first thing that speaks against a draft; None when it may be taken in.
 
-    A void one is no obstacle to a person who asks again; the agent's proposers don't bring back what was
-    withdrawn, nor run again what broke. `refused` is what a campaign's view says of configurations that are
-    legal and can't be all the same.
+    A void one is no obstacle to a person who asks again, nor to the confirmation of the best, which may have
+    been proposed before in one step and withdrawn when another step was first; the agent's other proposers
+    don't bring back what was withdrawn, nor run again what broke. `refused` is what a campaign's view says of
+    configurations that are legal and can't be all the same.
     """
     return (
         _illegal(draft, space)
@@ -62,9 +64,9 @@ def refusal(
 
 def _duplicate(draft: Draft, earlier: Iterable[Earlier]) -> Refusal | None:
     arms = (draft.control.digest, draft.candidate.digest)
-    asked_by_user = draft.proposer == USER
+    may_repeat = draft.proposer in (USER, CONFIRMATION)
     for each in sorted(earlier, key=lambda each: each.hypothesis_id):
-        if (each.control_digest, each.candidate_digest) == arms and not (each.void and asked_by_user):
+        if (each.control_digest, each.candidate_digest) == arms and not (each.void and may_repeat):
             label = format_label(Noun.HYPOTHESIS, each.hypothesis_id)
             return Refusal(
                 f"{label} claims the same change of the same control, and is {each.state}.",

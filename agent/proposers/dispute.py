@@ -7,6 +7,9 @@ that was it; where it stays, it was not.
 
 Where verdicts of one scope disagree, nothing that is recorded differs, and the same test is asked for once
 more: it says on which side chance was.
+
+Where nobody measured the change here at all, the change itself is the test: as it was made there where this
+space has both arms, else on the best so far.
 """
 
 from __future__ import annotations
@@ -54,6 +57,21 @@ class Suspect:
 
     knob: str
     value: KnobValue
+
+
+@dataclass(frozen=True)
+class Unmeasured:
+    """A disputed change that nobody measured here, `here` in words.
+
+    `question` says what disputes what; `control` and `candidate` are the arms there, None where nobody told
+    them (the user names values alone), and `changed` the values that it changes to.
+    """
+
+    question: str
+    here: str
+    changed: Mapping[str, KnobValue]
+    control: Configuration | None = None
+    candidate: Configuration | None = None
 
 
 def suspects(space: Space, found: Disputed) -> tuple[Suspect, ...]:
@@ -123,6 +141,52 @@ def once_more(
         proposer=PROPOSER,
         parents=(found.hypothesis_id,),
         metric=found.metric,
+    )
+
+
+def arms_here(
+    space: Space,
+    found: Unmeasured,
+    best: Configuration,
+    *,
+    refused: Callable[[Configuration], str | None] = nothing_refused,
+) -> tuple[Configuration, Configuration] | None:
+    """Return the arms that test a change here: those of there, else the change on top of the best here; None
+    where neither can be had."""
+    there = None if found.control is None or found.candidate is None else (found.control, found.candidate)
+    try:
+        on_best = (best, space.with_change(best, found.changed)) if found.changed else None
+    except UsageError:
+        on_best = None
+    for arms in (there, on_best):
+        if arms is None or arms[0] == arms[1]:
+            continue
+        if all(space.is_legal(arm) and refused(arm) is None for arm in arms):
+            return arms
+    return None
+
+
+def try_here(
+    space: Space,
+    found: Unmeasured,
+    arms: tuple[Configuration, Configuration],
+    predict: Predict,
+    metric: Metric,
+    min_effect: float,
+) -> Draft:
+    """Return the disputed change as a hypothesis of this campaign's own."""
+    control, candidate = arms
+    return Draft(
+        claim=words.claim(space, control, candidate, min_effect, metric),
+        control=control,
+        candidate=candidate,
+        lever=joined(space.levers_between(control, candidate)),
+        prediction=predict(control, candidate, metric),
+        min_effect=min_effect,
+        refuted_if=words.refuted_if(min_effect, metric),
+        rationale=f"{found.question} Nobody measured it here, on {found.here}: here the change itself.",
+        proposer=PROPOSER,
+        metric=metric,
     )
 
 

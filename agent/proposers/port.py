@@ -15,8 +15,9 @@ from experiments.engines.port import Blames, PartTime
 from experiments.measurement.evidence import Json, Metric
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
-from experiments.space.configuration import Configuration
+from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.space import Space
+from knowledge.figures import listed
 
 LATENCY_METRICS = (Metric.TPOT_MS, Metric.TTFT_MS, Metric.ITL_MS, Metric.E2EL_MS)
 """Metrics that a campaign can have as its objective."""
@@ -126,6 +127,28 @@ class CarriedBest:
     differs: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True)
+class StaleFinding:
+    """A finding of a campaign's own scope by which a change helps, reached with versions that its target no
+    longer has.
+
+    `finding` is its label, `change` the values that it changes to, `effect_log` the natural log of the
+    latency with it over that without (None: not told), `versions` what has moved on, each as it was then and
+    as it is now: `torch 2.13.0`.
+    """
+
+    finding: str
+    change: Mapping[str, KnobValue]
+    effect_log: float | None
+    versions: tuple[tuple[str, str], ...]
+
+    @property
+    def again(self) -> str:
+        """What it says and why that is asked again, as a sentence without its stop."""
+        then, now = (listed([each[place] for each in self.versions]) for place in (0, 1))
+        return f"{self.finding} says that it helps with {then}; asked again since here {now}"
+
+
 def nothing_refused(configuration: Configuration) -> str | None:
     """Refuses no configuration: what holds where there is no parameter budget and no joint condition."""
     return None
@@ -149,7 +172,7 @@ class CampaignView:
     what is refused for its parameters or its memory may be had with fewer layers; not where a fixed list of
     configurations is all there is. `timed` are the engine's kernels for packed weights, timed alone (None:
     they were not). `carried_bests` is the best of each other campaign whose outcomes this one begins with,
-    those of the nearest ground first.
+    those of the nearest ground first; `stale_findings` says what helped here before its versions moved on.
     """
 
     space: Space
@@ -176,6 +199,7 @@ class CampaignView:
     pruning_pays: bool = True
     timed: TimedKernels | None = None
     carried_bests: tuple[CarriedBest, ...] = ()
+    stale_findings: tuple[StaleFinding, ...] = ()
 
 
 class Proposer(Protocol):

@@ -26,10 +26,10 @@ counts `OFF_OBJECTIVE` as much.
 Order: what settles the question of the night first; then pinned hypotheses, as they were pinned; then what
 the campaign's file asks, in its order and whatever it may pay, and what separates the causes of a confounded
 test, which has cost its time and said nothing yet (what makes the same claim anew has the turn that was its),
-and in its turn, one test in `DISPUTE_EVERY`, what takes a dispute between findings apart; then by score; what
-a ban covers comes last and is paused. A ban holds over a pin, since it says what must not run. Ties go to the
-lower hypothesis id. The order depends on the set of candidates and directives alone, not on the order in
-which they are given.
+and in its turn, one test in `DISPUTE_EVERY`, what takes a dispute between findings apart; then by score, with
+another campaign's best before its own parts (`agent.ranking.wholes`); what a ban covers comes last and is
+paused. A ban holds over a pin, since it says what must not run. Ties go to the lower hypothesis id. The order
+depends on the set of candidates and directives alone, not on the order in which they are given.
 
 Caps and minimum shares of levers change that order (`agent.ranking.shares`): a cap holds back what would
 exceed it, a minimum share brings the first of its lever forward whenever it is behind.
@@ -67,6 +67,7 @@ from agent.ranking.shares import Allotted, Hold, Item, allot
 from agent.ranking.sharing import shared_builds
 from agent.ranking.stopping import WORTH
 from agent.ranking.values import Candidate, Directive, Place, Ranking, Used, factors
+from agent.ranking.wholes import before_their_parts, whole_reason
 from configs.campaign import USD_PER_HOUR
 from db.states import DirectiveKind
 from knowledge.allowances import ALLOTTING
@@ -157,6 +158,8 @@ def rank(
     by_score = np.lexsort((ids, -score, turn, group)).tolist()
     groups = group.tolist()
     hands = _of_hypotheses(directives, DirectiveKind.PRIORITY)
+    scored = [groups[k] == SCORED and each.hypothesis_id not in hands for k, each in enumerate(candidates)]
+    by_score, passed = before_their_parts(by_score, candidates, score.tolist(), scored)
     approvals = _of_hypotheses(directives, DirectiveKind.APPROVAL)
     asked = _of_question(directives)
     moved = _with_moves(by_score, ids.tolist(), groups, hands)
@@ -173,7 +176,6 @@ def rank(
     share = np.array([c.metric is not None and c.metric.is_share for c in candidates])
     saved = saved_hundredths(mean, sd, share)
     worth = (gain * quality * feasible * factor).tolist()
-    scored = [groups[k] == SCORED and each.hypothesis_id not in hands for k, each in enumerate(candidates)]
     across = across_words(order, candidates, costs, worth, scored, usd_per_hour)
     allotments: dict[tuple[int, ...], str] = {}
     places = []
@@ -196,6 +198,8 @@ def rank(
             if key not in allotments:
                 allotments[key] = allotment_reason(cap, early, reserve, used)
             why += allotments[key]
+        if k in passed:
+            why += whole_reason(passed[k], candidates)
         if candidate.beside is not None:
             why += beside_reason(candidate.beside)
         if shared[k].others:

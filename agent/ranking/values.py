@@ -91,6 +91,9 @@ class Candidate:
     """What of the belief's standard deviation is between launches of one configuration: a test may show it,
     and nothing is won by it."""
 
+    part_of: tuple[int, ...] = ()
+    """The hypotheses that are another campaign's best and hold all that this one changes, and more."""
+
     @property
     def is_due(self) -> bool:
         """Whether it goes before what the agent would try next, whatever it may pay."""

@@ -27,6 +27,7 @@ from typing import TypeVar
 from agent.proposers.port import Trial
 from agent.surrogate.linear import Features
 from experiments.engines.port import PartTime
+from experiments.measurement.judging import Outcome
 
 SAME_SHARE = 0.3
 """Standard deviation of what another campaign of the same model and workload finds differently, as a share of
@@ -39,7 +40,8 @@ WORKLOAD_FACTORS = (16.0, 8.0)
 """How many times as many requests at once, and tokens of a prompt, are one difference; judgement."""
 
 COUNTS = 0.5
-"""What a run or a failure of another campaign counts towards the chance that something runs here."""
+"""What a run or a failure of another campaign counts towards the chance that something runs here; a failure
+of this very machine and software counts whole (`Carried.counts`)."""
 
 MOST_COUNTED = 2.0
 """What all of them count together, at most, of each lever, setting or cost: a few outcomes here overrule
@@ -90,6 +92,14 @@ class Carried:
     def is_here(self) -> bool:
         """Whether its ground is this one in all that what a test costs depends on."""
         return self.same_model and self.same_workload and self.same_hardware
+
+    @property
+    def counts(self) -> float:
+        """What it counts towards the chance that something runs here. What the same hardware with the same
+        versions could not run it can't run for another model either, as long as memory was not the cause."""
+        failed = self.trial.outcome is Outcome.INFEASIBLE
+        of_the_model = self.trial.failure_kind == "out_of_memory" and not self.same_model
+        return 1.0 if failed and self.same_hardware and self.same_versions and not of_the_model else COUNTS
 
     def discounted(self, features: Features) -> Features:
         """The features of its latency, with those of what may differ between there and here."""

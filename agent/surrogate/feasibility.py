@@ -33,7 +33,7 @@ from itertools import combinations
 from typing import TypeAlias
 
 from agent.proposers.port import Trial
-from agent.surrogate.carried import COUNTS, MOST_COUNTED, Carried, trials_of
+from agent.surrogate.carried import MOST_COUNTED, Carried, trials_of
 from agent.surrogate.levers import LeverView, Setting
 from experiments.engines.port import Blames
 from experiments.measurement.judging import Outcome
@@ -109,8 +109,11 @@ class FeasibilityBelief:
         swept: Sequence[Tried] = (),
     ) -> FeasibilityBelief:
         """What all trials say whose candidate ran or failed, and the baseline's sweep; those `carried` over
-        from other campaigns count less, and what failed there may be tried here."""
-        others = cls(view)._with(_tried(trials_of(carried)), COUNTS) if carried else None
+        from other campaigns count as they say (`Carried.counts`), and what failed there may be tried here."""
+        others = cls(view) if carried else None
+        for counts in sorted({each.counts for each in carried}):
+            alike = _tried(trials_of([each for each in carried if each.counts == counts]))
+            others = (others or cls(view))._with(alike, counts)
         return cls(view, others=others)._with([*swept, *_tried(trials)])
 
     def after(self, trial: Trial) -> FeasibilityBelief:

@@ -112,12 +112,13 @@ def _device(campaign: CampaignView) -> str | None:
 
 
 def _devices(campaign: CampaignView) -> str | None:
-    """Which devices take part, where they are several."""
-    if len(campaign.devices) < 2:
+    """Which devices take part, where they are several or others use the only one."""
+    out, rest = campaign.devices_out, campaign.devices_at_rest
+    if len(campaign.devices) < 2 and not rest:
         return None
-    out = campaign.devices_out
     left_out = f"; left out: {', '.join(out)} (see the log, then resume)" if out else ""
-    return f"{', '.join(campaign.devices)}{left_out}"
+    used = f"; used by others, and so at rest: {', '.join(each.device for each in rest)}" if rest else ""
+    return f"{', '.join(campaign.devices)}{left_out}{used}"
 
 
 def _more(campaign: CampaignView) -> str:

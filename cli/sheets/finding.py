@@ -57,8 +57,8 @@ def print_finding(finding: FindingDetail) -> None:
         out.print(fields([("disputed", dispute.question)]))
         if dispute.hypotheses:
             out.print(fields([("tested by", listed(list(dispute.hypotheses)))]))
-        if dispute.other is None and finding.once_more:
-            out.print(fields([("once more", finding.once_more)]))
+        if dispute.answered_by:
+            out.print(fields([("answered by", dispute.answered_by)]))
     if finding.evidence:
         rows = [
             (

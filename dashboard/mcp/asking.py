@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy.orm import Session
 
-from agent.asking import answers
+from agent.asking import answers, of_the_graph
 from configs.errors import UsageError
 from dashboard.grounds import ground_of
 from dashboard.live_graph import graph_of
@@ -62,7 +62,7 @@ SPOKEN_AGAINST = (
 def known(session: Session, knob: str, on: str | None) -> GraphAnswer:
     """What is known about a knob, on hardware with these words in its name or on all."""
     with graph_of(session) as graph:
-        return _answer(answers.what_is_known(graph, knob, on, answers.knobs_known(session)))
+        return _answer(of_the_graph.what_is_known(session, graph, knob, on))
 
 
 def why_not(session: Session, subject: Sequence[str], campaign: str | None) -> GraphAnswer:
@@ -74,7 +74,7 @@ def why_not(session: Session, subject: Sequence[str], campaign: str | None) -> G
 def led_to(session: Session, label: str) -> GraphAnswer:
     """What led to a hypothesis, an experiment or a finding."""
     with graph_of(session) as graph:
-        return _answer(answers.what_led_to(session, graph, label))
+        return _answer(of_the_graph.what_led_to(session, graph, label))
 
 
 def if_fell(session: Session, label: str) -> GraphAnswer:
@@ -176,6 +176,7 @@ def _lines(rows: Sequence[Row], believed: bool, depth: int = 0) -> Iterator[Grap
             relation=told(row.relation, MOST_NAME),
             state=row.state,
             text=quoted(row.text),
+            scope=maybe(row.scope),
             because=maybe(row.because),
             effect=predicted(row.effect) if believed else measured(row.effect),
             command=told(row.command, MOST_NAME),

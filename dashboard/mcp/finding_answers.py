@@ -9,7 +9,7 @@ from dashboard.mcp.answers import MOST_RELATED, Answer, Change, Effect, Listed, 
 from dashboard.mcp.quoting import LONG, Quoted, maybe, named, quoted
 from db.labels import Noun
 from db.states import FindingStatus
-from knowledge.queries.finding_detail import finding_detail
+from knowledge.queries.finding_detail import DisputeView, finding_detail
 from knowledge.queries.findings import FindingView, list_findings
 from knowledge.queries.lookup import campaign_filter, labelled
 from knowledge.stored import TOLD_BY
@@ -26,12 +26,15 @@ class FindingItem(Answer):
     status: str = Field(description="holds, contradicted, superseded, stale or withdrawn.")
     status_reason: Quoted | None
     strength: str = Field(
-        description="single, replicated, weakened, mixed, or told: written down, no evidence."
+        description="single, reproduced (reruns of one campaign agree), replicated (campaigns agree), "
+        "weakened, mixed, or told: written down, no evidence."
     )
     says: str | None = Field(description="What it says of the change; None where its verdicts disagree.")
     told_by: str | Quoted | None = Field(description="Who wrote it down, where it was not measured.")
     effect: Effect | None
-    holds_for: Quoted = Field(description="Model, target and engine; it says nothing of others.")
+    holds_for: Quoted = Field(
+        description="Model, target, engine and, where findings differ by it, what stands beside the change."
+    )
     lever: str | Quoted
     change: tuple[Change, ...]
     campaigns_for: int
@@ -82,6 +85,7 @@ def findings(
 
 def _finding(found: FindingView) -> dict[str, object]:
     scope = found.scope
+    where = [f"{name} {scope[name]}" for name in ("model", "target", "engine") if scope.get(name)]
     return {
         "id": found.id,
         "claim": quoted(found.claim),
@@ -95,14 +99,19 @@ def _finding(found: FindingView) -> dict[str, object]:
         if TOLD_BY in scope
         else "the user",
         "effect": measured(found.effect),
-        "holds_for": quoted(
-            ", ".join(f"{name} {scope[name]}" for name in ("model", "target", "engine") if scope.get(name))
-        ),
+        "holds_for": quoted(", ".join([*where, *([found.beside] if found.beside else [])])),
         "lever": named(str(scope.get("lever", ""))),
         "change": changes(found.change),
         "campaigns_for": found.says_so,
         "campaigns_against": found.says_not,
     }
+
+
+def _asked(dispute: DisputeView) -> str:
+    """What a dispute asks, and what answers it or tests it."""
+    if dispute.hypotheses:
+        return f"{dispute.question} Tested by: {', '.join(dispute.hypotheses)}"
+    return f"{dispute.question} Answered by: {dispute.answered_by}" if dispute.command else dispute.question
 
 
 def finding(session: Session, label: str) -> FindingAnswer:
@@ -134,5 +143,5 @@ def finding(session: Session, label: str) -> FindingAnswer:
         if pooled is not None and several and pooled.spread is not None
         else None,
         another_campaign=measured(pooled.predicted) if pooled is not None and several else None,
-        disputes=tuple(quoted(each.question, LONG) for each in found.disputes[:MOST_RELATED]),
+        disputes=tuple(quoted(_asked(each), LONG) for each in found.disputes[:MOST_RELATED]),
     )

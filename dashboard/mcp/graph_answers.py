@@ -15,8 +15,11 @@ class GraphLine(Answer):
     depth: int
     id: str | None = Field(description="A label, or the name of another thing of the graph.")
     relation: str | None = Field(description="How it hangs on the line that it belongs to.")
-    state: str | None = Field(description="An outcome or a state.")
+    state: str | None = Field(
+        description="An outcome or a state; of an objection infeasible, incomplete or unknown."
+    )
     text: Quoted
+    scope: Quoted | None = Field(description="Where alone a finding holds.")
     because: Quoted | None
     effect: Effect | None = Field(description="Measured, or, of what is untested, predicted.")
     command: str | None = Field(description="The user's command that shows it.")

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from agent.asking import answers
+from agent.asking import answers, of_the_graph
 from configs.errors import AutoinferError
 from dashboard.grounds import ground_of
 from dashboard.live_graph import graph_of
@@ -111,11 +111,11 @@ def _answer(session: Session, graph: Graph, asked: AskFilters) -> Answer | None:
     about = asked.about.strip()
     match asked.question:
         case Question.KNOWN:
-            return answers.what_is_known(graph, about, asked.on, answers.knobs_known(session))
+            return of_the_graph.what_is_known(session, graph, about, asked.on)
         case Question.WHY_NOT:
             return answers.why_not(session, graph, [about], asked.campaign, ground_of)
         case Question.LED_TO:
-            return answers.what_led_to(session, graph, about)
+            return of_the_graph.what_led_to(session, graph, about)
         case _:
             return answers.what_if_fell(session, graph, about, ground_of)
 

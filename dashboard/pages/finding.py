@@ -22,14 +22,15 @@ RULES: Mapping[str, str] = {
     Rule.NO_EFFECT: "a refuted verdict says so",
     Rule.QUALITY: "a verdict refuted by its quality says so",
     Rule.INFEASIBLE: "it did not run",
-    Rule.REPLICATED: "verdicts that agree",
+    Rule.AGREED: "verdicts that agree",
     Rule.CONTRADICTED: "verdicts that disagree",
 }
 """Why a finding says what it says, by the rule that derived it."""
 
 STRENGTHS: Mapping[str, str] = {
     Strength.SINGLE: "rests on one result",
-    Strength.REPLICATED: "rests on results that agree",
+    Strength.REPRODUCED: "rests on one campaign, in which reruns agree",
+    Strength.REPLICATED: "rests on campaigns that agree",
     Strength.WEAKENED: "weakened by later measurements",
     Strength.MIXED: "its verdicts disagree",
 }

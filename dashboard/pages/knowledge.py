@@ -196,7 +196,7 @@ def command(request: Request[KnowledgeFilters]) -> str:
     if asked.node is None:
         return "autoinfer graph show"
     depth = "" if asked.depth == 1 else f" --depth {asked.depth}"
-    return f"autoinfer graph show --around {quote(asked.node)}{depth}"
+    return f"autoinfer graph show {quote(asked.node)}{depth}"
 
 
 def table(view: KnowledgeView) -> Table:

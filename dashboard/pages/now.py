@@ -34,6 +34,8 @@ MARKS: dict[str, tuple[str, str]] = {
     EventKind.CAMPAIGN_PAUSED.value: ("approval", "Paused"),
     EventKind.CAMPAIGN_WAITS.value: ("approval", "Waits"),
     EventKind.CAMPAIGN_DEVICE_OUT.value: ("infeasible", "Left out"),
+    EventKind.CAMPAIGN_DEVICE_RESTS.value: ("approval", "Rests"),
+    EventKind.CAMPAIGN_DEVICE_BACK.value: ("testing", "Back"),
     EventKind.CAMPAIGN_BEST.value: ("up", "Better"),
     EventKind.DIRECTIVE_GIVEN.value: ("pin", "Steered"),
     EventKind.DIRECTIVE_LIFTED.value: ("pin", "Steered"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knowledge.figures import counted
+from knowledge.figures import counted, listed
 from knowledge.queries.now import CampaignNow, NowView, Standing
 
 WORDS = (
@@ -44,6 +44,8 @@ def _lead(view: NowView, campaign: CampaignNow) -> str:
             return "Measuring the baseline."
         case Standing.AWAITING:
             return "Waiting for your approval; nothing else is left to test."
+        case Standing.RESTING:
+            return f"Waiting for {listed([each.device for each in view.at_rest])}, which others use."
         case Standing.CHOOSING:
             return "Choosing what to test next."
     claims = [run.claim for run in view.runs if run.claim]

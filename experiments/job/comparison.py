@@ -10,7 +10,8 @@ numbered over all stages. The control's failure is not the candidate's: it is re
 claim against a fault.
 
 Where the spec has a limit of its own (`within_s`), it runs from when both checkpoints are there. At it every
-process is ended, a pair that was being timed is left out, and the rest is the result.
+process is ended, what was being timed is left out, and the rest is the result. Left out is all of a fresh
+pair, and of one that is timed further the blocks that were asked for last.
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ class _Comparison:
         self._further = FurtherWorkloads(job, spec)
         self._blocks = 0
         self._profiled = False
-        self._timed: int | None = None
+        self._timed: tuple[int, int] | None = None
+        """The pair that is being timed and the first block that was asked of it; None while none is."""
         self._stopped = False
 
     @contextmanager
@@ -148,10 +150,11 @@ class _Comparison:
         self._job.records.stopped(reason)
 
     def cut_off(self) -> None:
-        """Record that the time was up, and leave out the pair that was being timed then."""
+        """Record that the time was up, and leave out what was being timed then: what came of it is not
+        balanced between the arms."""
         assert self._spec.within_s is not None
         if self._timed is not None:
-            self._job.records.left_out(self._timed)
+            self._job.records.left_out(*self._timed)
         if not self._stopped:  # else only what comes after the last step was cut off, such as a profile
             self.stop(time_is_up(self._spec.within_s))
 
@@ -168,7 +171,7 @@ class _Comparison:
         """Time a fresh launch an arm."""
         self._retire()
         index, self._pairs = self._pairs, self._pairs + 1
-        self._timed = index
+        self._timed = index, 0
         if self._spec.in_turn:
             self._measure_in_turn(name, index, blocks)
         else:
@@ -224,8 +227,10 @@ class _Comparison:
         if len(self._up) < len(Arm):
             self.measure_pair(name, blocks)
             return
+        self._timed = self._pairs - 1, self._blocks
         with stage(self._job, name, 2 * blocks, f"time launch pair {self._pairs} further") as told:
             self._time(blocks, told)
+        self._timed = None
 
     def screen(self, judge: Judge) -> None:
         """Score the candidate's weights in a launch that is ready soonest, before any pair is up; what bits

@@ -4,7 +4,8 @@
   a predecessor held comes back a while after its process ended, and that is waited for, at most
   `MEMORY_RETURN_LIMIT_S`. What is left then belongs to somebody else: `device_busy`, with names and figures.
 - Before and after a block, a process that computes there and is not the job's ends the job the same way, so
-  that nothing is silently measured beside it.
+  that nothing is silently measured beside it. It counts where a second look finds it too: a child of the job
+  that ends between the driver's list and this machine's looks like somebody else's in one.
 - Where a launch dies and the driver says that the device is lost, or the kernel logged a fault of the device
   since the job began, the device is to blame: `device_lost`.
 - When the last launch has ended, what launches held is waited for, at most `RETURN_LIMIT_S`. What is left
@@ -38,6 +39,7 @@ RETURN_LIMIT_S = 20.0
 comes next waits longer, and what was measured is not to wait for a GPU that hangs."""
 
 LOOK_EVERY_S = 0.5
+"""Between two looks, seconds."""
 
 _MAY_BE_THE_DEVICE = frozenset({"crashed", "timed_out"})
 
@@ -112,7 +114,10 @@ class DeviceGuard:
             raise self._busy(others, f", {MEMORY_RETURN_LIMIT_S:.0f} s after the job could have begun")
 
     def alone(self) -> None:
-        """Raise `Infeasible` of kind `device_busy` where somebody else computes on the device now."""
+        """Raise `Infeasible` of kind `device_busy` where two looks find somebody else computing there."""
+        if self._others() is None:
+            return
+        self._wait(LOOK_EVERY_S)
         others = self._others()
         if others is not None:
             raise self._busy(others, "")
@@ -173,11 +178,12 @@ class DeviceGuard:
         """Who else is there, in words; None where nobody is, or nothing can be known."""
         if not self._watched:
             return None
+        before = self._own()
         try:
             use = self._used()
         except MemoryUnknown:
             return None  # told once by `unwatched`
-        own = self._own()
+        own = before | self._own()
         others = others_of(use, own, self.up)
         if others is None:
             self._seen.add(use, own, self.up)

@@ -7,7 +7,8 @@ key (`16x512+32: …`), and the judge is not shown it. Both arms get the same re
 blocks.
 
 A failure is none of the experiment's. It is told in the stage's detail, and its workload is asked of neither
-arm again in this experiment. A launch that does not answer the plan's own requests any more is ended; what
+arm again in this experiment. So is what was asked when the stage's time was up; a launch that hangs all the
+same is left behind. A launch that does not answer the plan's own requests any more is ended; what
 needs one opens a fresh one, as it would where none was up. One that does was asked for these last, as if for
 nothing else: what is scored in it runs as what was judged.
 """
@@ -15,6 +16,7 @@ nothing else: what is scored in it runs as what was judged.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from experiments.engines.port import Infeasible
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, close
@@ -29,6 +31,9 @@ PROMPTS_FROM = 10_000
 """The number of a block by which prompts are chosen, where it is none of the plan's: a prefix that a judged
 block left in a cache would make a first token seem quick."""
 
+ENDED_BEFORE = "its launch was ended before"
+"""Why a workload was not measured that comes after one at which a launch was ended."""
+
 
 class FurtherWorkloads:
     """Those of one test: which are still measured, and in which launches they were."""
@@ -42,6 +47,8 @@ class FurtherWorkloads:
             self._left[first] = each
             first += each.blocks
         self._done: set[tuple[Arm, int]] = set()
+        self._asked: int | None = None
+        """Which one is asked now."""
 
     def measure(self, up: Sequence[OpenLaunch]) -> bool:
         """Measure what is left in the launches of a pair that are up, once each.
@@ -58,23 +65,53 @@ class FurtherWorkloads:
         try:
             with stage(self._job, Stage.FURTHER, planned, "time further workloads, not judged") as told:
                 told.detail = {WORKLOADS: [each.model_dump() for each in self._left.values()], UNMEASURED: []}
-                for launch in due:
-                    launch.record(Stage.FURTHER)
-                for first in tuple(self._left):
-                    self._measure(told, first, due)
-                for launch in due:
-                    self._keep_as_judged(launch)
+                try:
+                    if not self._job.limits.apart(partial(self._measure_all, told, due)):
+                        for launch in due:
+                            launch.leave()
+                        self._job.limits.check()
+                except Infeasible as reason:
+                    self._cut_short(told, due, reason.cause)
+                    raise
         except (ArmInfeasible, Infeasible):
             close(due)
             return False
         return True
 
+    def _measure_all(self, told: StageTold, due: Sequence[OpenLaunch]) -> None:
+        """Measure what is left in the launches of a pair; runs in a thread of its own, which may be left
+        behind."""
+        try:
+            for launch in due:
+                launch.record(Stage.FURTHER)
+            for first in tuple(self._left):
+                self._measure(told, first, due)
+            self._asked = None
+            for launch in due:
+                self._keep_as_judged(launch)
+        finally:
+            for launch in due:
+                launch.clear_away()
+
+    def _cut_short(self, told: StageTold, due: Sequence[OpenLaunch], cause: str) -> None:
+        """Tell which workload was asked as the stage was ended, which is asked no more, and which were to be
+        asked after it."""
+        asked, self._asked = self._asked, None
+        if asked is None:
+            return
+        launch = next((each for each in due if each.wanted.arm is told.arm), due[0])
+        if (workload := self._left.pop(asked, None)) is not None:
+            _tell(told, launch, workload, cause)
+        for first, workload in self._left.items():
+            if first > asked:
+                _tell(told, launch, workload, ENDED_BEFORE)
+
     def _measure(self, told: StageTold, first: int, due: Sequence[OpenLaunch]) -> None:
         """Measure one workload in the launches of a pair; where one of them was ended, that is told."""
+        self._asked = first
         ended = next((launch for launch in due if launch.closed), None)
         if ended is not None:
-            left_out = _of_failure(ended, self._left[first], "its launch was ended before")
-            told.detail = {**told.detail, UNMEASURED: [*_unmeasured(told), left_out]}
+            _tell(told, ended, self._left[first], ENDED_BEFORE)
             return
         workload, by_arm = self._left[first], {launch.wanted.arm: launch for launch in due}
         try:
@@ -83,10 +120,7 @@ class FurtherWorkloads:
             self._job.limits.check()  # a stage whose time is up has ended every process
             cause, launch = failed.reason.cause, by_arm[failed.arm]
             del self._left[first]
-            told.detail = {
-                **told.detail,
-                UNMEASURED: [*_unmeasured(told), _of_failure(launch, workload, cause)],
-            }
+            _tell(told, launch, workload, cause)
             self._job.records.note(f"{workload.key} in the {failed.arm.value}, which is not judged: {cause}")
             self._keep_as_judged(launch)
 
@@ -139,11 +173,10 @@ def _place(launch: OpenLaunch) -> tuple[Arm, int]:
     return launch.wanted.arm, launch.wanted.index
 
 
-def _unmeasured(told: StageTold) -> list[Json]:
-    found = told.detail[UNMEASURED]
-    return found if isinstance(found, list) else []
-
-
-def _of_failure(launch: OpenLaunch, workload: FurtherWorkload, cause: str) -> dict[str, Json]:
+def _tell(told: StageTold, launch: OpenLaunch, workload: FurtherWorkload, cause: str) -> None:
+    """Tell why a workload was not measured in a launch."""
     arm, index = _place(launch)
-    return {"arm": arm.value, "workload": workload.key, "launch": index, "cause": cause}
+    before = told.detail[UNMEASURED]
+    assert isinstance(before, list)
+    of_this: dict[str, Json] = {"arm": arm.value, "workload": workload.key, "launch": index, "cause": cause}
+    told.detail = {**told.detail, UNMEASURED: [*before, of_this]}

@@ -37,7 +37,8 @@ class RecordKind(StrEnum):
     CONFIGURATION = "configuration"
     """The knobs of a configuration that the spec does not name and a launch ran all the same."""
     LEFT_OUT = "left_out"
-    """A launch pair, by its index, that was cut off while it was timed: what it measured counts nowhere."""
+    """A launch pair, by its index, that was cut off while it was timed: what it measured from a block on
+    counts nowhere."""
     MEMORY = "memory"
     """What of a GPU was held before, at most and after the job's launches, in bytes."""
     STOPPED = "stopped"
@@ -59,9 +60,16 @@ class _Launch:
     stage: Stage
     configuration_digest: str
     resolved: Mapping[str, Json]
-    environment: dict[str, Json]
+    machine: Json
     load_s: float
     samples: list[Sample] = field(default_factory=list)
+    blocks: list[tuple[int, dict[str, Json]]] = field(default_factory=list)
+    """What is told of each block, by its number."""
+
+    def leave_out(self, first_block: int) -> None:
+        """Drop what was measured from this block on, and what was told of these blocks."""
+        self.samples = [each for each in self.samples if each.block < first_block]
+        self.blocks = [(number, told) for number, told in self.blocks if number < first_block]
 
     def record(self) -> LaunchRecord:
         return LaunchRecord(
@@ -70,7 +78,7 @@ class _Launch:
             self.stage,
             self.configuration_digest,
             self.resolved,
-            self.environment,
+            {"machine": self.machine, "blocks": [told for _, told in self.blocks]},
             self.load_s,
             tuple(self.samples),
         )
@@ -145,7 +153,7 @@ class Fold:
                     Stage(line["stage"]),
                     line["configuration_digest"],
                     line["resolved"],
-                    {"machine": line["environment"], "blocks": []},
+                    line["environment"],
                     line["load_s"],
                 )
             case RecordKind.BLOCK:
@@ -173,7 +181,7 @@ class Fold:
             case RecordKind.LEFT_OUT:
                 for launch in self._launches.values():
                     if launch.stage in _PAIRED and launch.index == line["pair"]:
-                        launch.samples.clear()
+                        launch.leave_out(line.get("first_block", 0))
             case RecordKind.MEMORY:
                 self._memory = HeldMemory(**{name: line[name] for name in HeldMemory.__dataclass_fields__})
             case RecordKind.STOPPED:
@@ -193,10 +201,8 @@ class Fold:
             Sample(block, position, item, seq, Metric(metric), value)
             for item, seq, metric, value in line["samples"]
         ]
-        blocks = launch.environment["blocks"]
-        assert isinstance(blocks, list)
         told = {name: line[name] for name in ("before", "after", "during") if name in line}
-        blocks.append({"block": block, "position": position, **told})
+        launch.blocks.append((block, {"block": block, "position": position, **told}))
 
 
 class Journal:

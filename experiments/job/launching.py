@@ -56,6 +56,10 @@ class ArmInfeasible(Exception):
         self.reason = reason
 
 
+class LeftBehind(Exception):
+    """What is done with a launch was left behind, and nobody waits for it; it ends the thread that did it."""
+
+
 @dataclass(frozen=True)
 class Wanted:
     """A launch to open: its side, its index within the side, and the checkpoint that its stages prepared."""
@@ -75,18 +79,20 @@ class OpenLaunch:
         self.number = UNRECORDED
         self._job = job
         self._seq = 0
-        self._closed = False
+        self._closed = self._left = False
         job.guard.up += 1
 
     def record(self, stage: Stage) -> None:
         """Write it into the records as a launch of `stage`, before it is asked for anything of that stage;
         what is measured from then on stands there."""
+        resolved = self.launch.resolved()
+        self._stay()
         self.number = self._job.records.launch(
             self.wanted.arm,
             self.wanted.index,
             stage,
             self.wanted.configuration.digest,
-            self.launch.resolved(),
+            resolved,
             self._job.context.material.machine(),
             self.launch.load_s,
         )
@@ -122,6 +128,7 @@ class OpenLaunch:
             (f"{mark}{item}", seq, metric, value)
             for item, seq, metric, value in block_samples(requests, traces, self._seq)
         ]
+        self._stay()
         self._seq += len(samples)
         self._job.records.block(self.number, block, position, samples, before, after, during)
         reached(KillPoint.AFTER_MEASURE)
@@ -184,12 +191,29 @@ class OpenLaunch:
         return self._closed
 
     def close(self) -> None:
-        """End the launch's processes; idempotent."""
+        """End the launch's processes; idempotent. One that was left is left alone."""
         if not self._closed:
             self._closed = True
             self._job.guard.seen()  # a launch holds the most at its end
             self._job.guard.up -= 1
-        self.launch.close()
+        if not self._left:
+            self.launch.close()
+
+    def leave(self) -> None:
+        """Count it as ended, its processes being killed, while another thread still waits in it: closing it
+        could wait for that. What that thread asks of it next raises `LeftBehind`."""
+        self._left = self._closed = True
+        self._job.guard.up -= 1
+
+    def clear_away(self) -> None:
+        """Close what was left, by the thread that waited in it; nothing of a launch that was not."""
+        if self._left:
+            self.launch.close()
+
+    def _stay(self) -> None:
+        """Raise `LeftBehind` where the launch was left."""
+        if self._left:
+            raise LeftBehind
 
     def _serve(self, requests: Sequence[GenerationRequest], concurrency: int) -> list[GenerationTrace]:
         with self._asking():
@@ -209,12 +233,15 @@ class OpenLaunch:
     @contextmanager
     def _asking(self) -> Iterator[None]:
         """What the launch is asked for: whatever it raises is told as its arm's, or as the device's."""
+        self._stay()
         self._job.limits.check()
         try:
             yield
         except Infeasible as reason:
+            self._stay()
             told = self._job.guard.explained(reason)
             raise ArmInfeasible(self.wanted.arm, self.wanted.index, told) from reason
+        self._stay()
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 Killing is what ends a stage that waits for a launch: the engine finds its process dead and raises
 `Infeasible`, which the runner then reports as `timed_out`. A stage that computes in the job's own process
-can't be ended so; `on_stuck` is called when the stage is still there a while later.
+can't be ended so; `on_stuck` is called when the stage is still there a while later. What nothing else needs
+may be done `apart`, and is left behind then.
 
 A job may have a limit of its own beside (`until`), at which it ends with what was measured until then.
 """
@@ -12,7 +13,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import psutil
 
@@ -51,6 +54,8 @@ class StageLimits:
         self._others = children()
         self._expired: Infeasible | None = None
         self._over: Infeasible | None = None
+        self._leave: threading.Event | None = None
+        """Set where what is done apart is to be left behind; None while nothing is."""
 
     @contextmanager
     def of(self, stage: Stage) -> Iterator[None]:
@@ -61,17 +66,10 @@ class StageLimits:
             with self._in_words():
                 yield
             return
-        ended = threading.Event()
-        watcher = threading.Thread(
-            target=self._watch, args=(stage, limit_s, ended), name=f"limit-{stage.value}", daemon=True
-        )
-        watcher.start()
         try:
-            with self._in_words():
+            with self._watched(f"limit-{stage.value}", partial(self._end_stage, stage, limit_s)):
                 yield
         finally:
-            ended.set()
-            watcher.join()
             self._expired = None
 
     @contextmanager
@@ -84,10 +82,48 @@ class StageLimits:
         if within_s is None:
             yield
             return
+        with self._watched("limit-job", partial(self._end_all, within_s, cut_off)):
+            yield
+
+    def apart(self, work: Callable[[], None]) -> bool:
+        """Do a part of the present stage in a thread of its own; raises what that raises.
+
+        False where it was still there a while after the stage's time was up: it is left behind then, and what
+        it works with is not to be touched any more, for a thread that waits holds locks.
+        """
+        self._leave = leave = threading.Event()
+        outcome = Future[None]()
+
+        def do() -> None:
+            try:
+                work()
+            except BaseException as error:
+                outcome.set_exception(error)
+            else:
+                outcome.set_result(None)
+
+        outcome.add_done_callback(lambda _: leave.set())
+        threading.Thread(target=do, name="apart", daemon=True).start()
+        try:
+            leave.wait()
+        finally:
+            self._leave = None
+        if not outcome.done():
+            return False
+        outcome.result()
+        return True
+
+    def check(self) -> None:
+        """Raise `Infeasible` when the time of the present stage, or of the job, is up."""
+        if (up := self._over or self._expired) is not None:
+            raise up
+
+    @contextmanager
+    def _watched(self, name: str, watch: Callable[[threading.Event], None]) -> Iterator[None]:
+        """Run the block while `watch` looks at its time in a thread of its own, given what is set at its
+        end."""
         ended = threading.Event()
-        watcher = threading.Thread(
-            target=self._end_all, args=(within_s, ended, cut_off), name="limit-job", daemon=True
-        )
+        watcher = threading.Thread(target=watch, args=(ended,), name=name, daemon=True)
         watcher.start()
         try:
             with self._in_words():
@@ -95,11 +131,6 @@ class StageLimits:
         finally:
             ended.set()
             watcher.join()
-
-    def check(self) -> None:
-        """Raise `Infeasible` when the time of the present stage, or of the job, is up."""
-        if (up := self._over or self._expired) is not None:
-            raise up
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:
@@ -112,7 +143,7 @@ class StageLimits:
                 raise
             raise up from error
 
-    def _watch(self, stage: Stage, limit_s: float, ended: threading.Event) -> None:
+    def _end_stage(self, stage: Stage, limit_s: float, ended: threading.Event) -> None:
         if ended.wait(limit_s):
             return
         expired = Infeasible(
@@ -120,10 +151,14 @@ class StageLimits:
         )
         self._expired = expired
         self._kill()
-        if not ended.wait(self._stuck_after_s) and self._on_stuck is not None:
+        if ended.wait(self._stuck_after_s):
+            return
+        if (leave := self._leave) is not None:
+            leave.set()
+        elif self._on_stuck is not None:
             self._on_stuck(expired)
 
-    def _end_all(self, within_s: float, ended: threading.Event, cut_off: Callable[[], None]) -> None:
+    def _end_all(self, within_s: float, cut_off: Callable[[], None], ended: threading.Event) -> None:
         if ended.wait(within_s):
             return
         self._over = over = Infeasible(TIME_IS_UP, time_is_up(within_s))

@@ -127,9 +127,10 @@ class Records:
         """A configuration that the spec does not name is about to run."""
         self._append(RecordKind.CONFIGURATION, digest=configuration.digest, knobs=dict(configuration))
 
-    def left_out(self, pair: int) -> None:
-        """The launch pair of this index was cut off while it was timed: what it measured does not count."""
-        self._append(RecordKind.LEFT_OUT, pair=pair)
+    def left_out(self, pair: int, first_block: int) -> None:
+        """The launch pair of this index was cut off while it was timed: what it measured from this block on
+        does not count."""
+        self._append(RecordKind.LEFT_OUT, pair=pair, first_block=first_block)
 
     def memory(self, held: HeldMemory, device: str) -> None:
         """What was held of the device; said in the log too."""

@@ -61,9 +61,13 @@ def fingerprinted_files(folder: Path) -> tuple[tuple[str, int, int], ...]:
         CheckpointMissing: as `checkpoint_fingerprint`.
     """
     weights = sorted(folder.glob("*.safetensors"))
-    if not (folder / "config.json").is_file() or not (weights or is_shape(folder)):
+    there = {
+        "config.json": (folder / "config.json").is_file(),
+        "*.safetensors": bool(weights) or is_shape(folder),
+    }
+    if lacking := [name for name, is_there in there.items() if not is_there]:
         raise CheckpointMissing(
-            f"{folder} is no checkpoint: it lacks config.json or *.safetensors.",
+            f"{folder} is no checkpoint: it lacks {' and '.join(lacking)}.",
             "Give the folder that holds both.",
         )
     names = {*FINGERPRINTED_FILES, *(path.name for path in weights)}

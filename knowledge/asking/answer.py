@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from knowledge.figures import DEFAULT_METRIC, listed, metric_word
 from knowledge.graph import Graph, NodeKind, Relation
@@ -18,6 +18,9 @@ TOLD = "R0-told"
 """The rule of a finding that somebody wrote down."""
 
 Thing = TypeVar("Thing")
+
+ImportedOf: TypeAlias = Callable[[str], "Sequence[Row]"]
+"""Returns rows on the verdicts of another database that say something of a finding, by its label."""
 
 
 class Question(StrEnum):
@@ -32,13 +35,15 @@ class Question(StrEnum):
 
 class Row(View):
     """A line of an answer: `id` is a label or a node's name, `relation` how it hangs on the row above it,
-    `state` an outcome or a state, `because` the reason in words, `command` one that shows it; `effect` what
-    was measured, or with `expected` what is believed before a test; `rows` what it rests on or led to."""
+    `state` an outcome, a state or what an objection comes to, `because` the reason in words, `command` one
+    that shows it; `effect` what was measured, or with `expected` what is believed before a test; `scope`
+    where alone a finding holds; `rows` what it rests on or led to."""
 
     text: str
     id: str | None = None
     relation: str | None = None
     state: str | None = None
+    scope: str | None = None
     because: str | None = None
     command: str | None = None
     effect: EffectView | None = None
@@ -94,6 +99,36 @@ def section_of(
         none=none,
         left_out=max(0, len(things) - most),
     )
+
+
+def findings_in(answer: Answer) -> set[str]:
+    """Return the labels of the findings that an answer tells of."""
+    rows = [row for each in answer.sections for row in each.rows]
+    found = set()
+    while rows:
+        row = rows.pop()
+        rows += row.rows
+        if row.id is not None and row.id.startswith("F-"):
+            found.add(row.id)
+    return found
+
+
+def with_scopes(answer: Answer, scopes: Mapping[str, str]) -> Answer:
+    """Return the answer with the scope of each finding by its label."""
+
+    def told(rows: Sequence[Row]) -> tuple[Row, ...]:
+        return tuple(
+            each.model_copy(update={"scope": scopes.get(each.id or ""), "rows": told(each.rows)})
+            for each in rows
+        )
+
+    sections = [each.model_copy(update={"rows": told(each.rows)}) for each in answer.sections]
+    return answer.model_copy(update={"sections": tuple(sections)})
+
+
+def none_imported(finding: str) -> Sequence[Row]:
+    """As `ImportedOf`, where nothing was imported."""
+    return ()
 
 
 def effect_of(data: dict[str, Any]) -> EffectView | None:

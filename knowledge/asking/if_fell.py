@@ -3,7 +3,8 @@
 A finding falls with the verdicts that say it. A finding whose verdicts all fall falls too; one that keeps
 some gets weaker. A supported hypothesis falls when no other verdict supports it. What was tried on top of a
 configuration that fell was measured against it, so its own effect stands, but the chain that leads there from
-the baseline is broken: a campaign whose best lies on it has another best.
+the baseline is broken: a campaign whose best lies on it has another best. A refuted or infeasible hypothesis
+is open again when no other verdict says so.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ from knowledge.graph import Graph, NodeKind, Relation
 MOST_RESTING = 40
 """Hypotheses that are shown."""
 
+SETTLED = ("supported", "refuted", "infeasible")
+"""States of a hypothesis that a verdict settled."""
+
 MOST_NAMED = 4
 """Findings that a sentence names; how many more there are is told."""
 
@@ -36,10 +40,12 @@ MOST_NAMED = 4
 @dataclass(frozen=True)
 class Fallen:
     """What would fall: verdicts (by experiment), the findings and supported hypotheses that rest on them
-    alone, and what lies on a chain over one of those hypotheses."""
+    alone, those that they alone rule out and that are open `again`, and what lies on a chain over one of the
+    supported."""
 
     experiments: tuple[str, ...]
     hypotheses: tuple[str, ...]
+    again: tuple[str, ...]
     findings: tuple[str, ...]
     weaker: tuple[str, ...]
     on_top: tuple[str, ...]
@@ -69,13 +75,9 @@ def fall(graph: Graph, subject: str) -> Fallen:
         )
     )
     falls = [each for each in touched if each == subject or not _left(graph, each, gone)]
-    hypotheses = [
-        each
-        for each in dict.fromkeys(hypothesis_of(graph, e) for e in experiments)
-        if each is not None
-        and graph.nodes[each].get("state") == "supported"
-        and _unsupported(graph, each, gone)
-    ]
+    judged = dict.fromkeys(hypothesis_of(graph, e) for e in experiments)
+    undone = [each for each in judged if each is not None and _is_undone(graph, each, gone)]
+    hypotheses = [each for each in undone if graph.nodes[each]["state"] == "supported"]
     if graph.nodes[subject]["kind"] == NodeKind.FINDING and subject not in falls:
         falls.insert(0, subject)
     on_top = _on_top(graph, hypotheses)
@@ -89,6 +91,7 @@ def fall(graph: Graph, subject: str) -> Fallen:
     return Fallen(
         experiments=tuple(experiments),
         hypotheses=tuple(hypotheses),
+        again=tuple(each for each in undone if each not in hypotheses),
         findings=tuple(falls),
         weaker=tuple(each for each in touched if each not in falls),
         on_top=tuple(on_top),
@@ -118,6 +121,8 @@ def if_fell(graph: Graph, subject: str, more: Sequence[Section] = (), imported: 
     resting = list(dict.fromkeys([*found.on_top, *found.building, *found.derived]))
     resting.sort(key=lambda each: (graph.nodes[each].get("state") not in WAITING, number_of(each)))
     hypotheses = [row_of(graph, each, _why_it_rests(each, found)) for each in resting]
+    decided = [row_of(graph, each, "no longer supported") for each in found.hypotheses]
+    decided += [row_of(graph, each, "open again") for each in found.again]
     began = [
         row_of(graph, each, "began with it", because=_weight(graph, each, found)) for each in found.began
     ]
@@ -129,6 +134,13 @@ def if_fell(graph: Graph, subject: str, more: Sequence[Section] = (), imported: 
             section("Bests and recommendations", rows, "No campaign's best rests on it."),
             section("Findings", findings, "No finding rests on it."),
             *([section("Campaigns", began, "")] if began else []),
+            section(
+                "Hypotheses that it decides",
+                decided,
+                "It alone decides no hypothesis.",
+                "no other verdict says so",
+                most=MOST_RESTING,
+            ),
             section(
                 "Hypotheses",
                 hypotheses,
@@ -185,10 +197,11 @@ def _left(graph: Graph, finding: str, gone: Collection[str]) -> int:
     return len(here) + int(graph.nodes[finding].get("imported_for", 0))
 
 
-def _unsupported(graph: Graph, hypothesis: str, gone: Collection[str]) -> bool:
-    return not any(
-        each not in gone and graph.nodes[each].get("outcome") == "supported"
-        for each in tests_of(graph, hypothesis)
+def _is_undone(graph: Graph, hypothesis: str, gone: Collection[str]) -> bool:
+    """Whether no other verdict says of a hypothesis what its state does; not of one that is not settled."""
+    state = graph.nodes[hypothesis].get("state")
+    return state in SETTLED and not any(
+        each not in gone and graph.nodes[each].get("outcome") == state for each in tests_of(graph, hypothesis)
     )
 
 
@@ -267,6 +280,10 @@ def _sentence(graph: Graph, subject: str, found: Fallen, resting: Sequence[str])
     if found.weaker:
         them = "it" if len(found.weaker) == 1 else "them"
         told.append(f"{some(found.weaker, MOST_NAMED)} would have fewer verdicts behind {them}")
+    for fallen, how in ((found.hypotheses, "no longer be supported"), (found.again, "be open again")):
+        if fallen:
+            many = f"{len(fallen)} hypotheses" if len(fallen) > 1 else fallen[0]
+            told.append(f"{'it' if fallen == (subject,) else many} would {how}")
     if found.began:
         told.append(f"{some(found.began, MOST_NAMED)} began with it")
     if resting:

@@ -9,23 +9,28 @@ from dataclasses import dataclass
 
 from knowledge.asking.answer import (
     Answer,
+    ImportedOf,
     Question,
     Row,
     Section,
     down_to_samples,
+    none_imported,
     row_of,
     section,
     section_of,
 )
 from knowledge.asking.walking import (
     AGREEING,
+    WAITING,
     change_of,
     changes_of,
     changes_words,
     hardware_in,
     into,
     knob_in,
+    known_as,
     number_of,
+    places_of,
     tests_of,
 )
 from knowledge.figures import counted, listed
@@ -35,11 +40,17 @@ MOST_OF_A_VALUE = 5
 """Tests of one value that are shown, the newest."""
 
 OUTCOMES = ("supported", "refuted", "inconclusive", "confounded", "infeasible")
-WAITING = ("proposed", "queued", "testing")
 
 
-def known(graph: Graph, knob: str, on: str | None, space: Collection[str]) -> Answer:
-    """Return what is known about a knob, on the targets with `on` in their names or on all.
+def known(
+    graph: Graph,
+    knob: str,
+    on: str | None,
+    space: Collection[str],
+    imported: ImportedOf = none_imported,
+) -> Answer:
+    """Return what is known about a knob, on the targets with `on` in their names or on all; `imported` are
+    verdicts of another database on findings.
 
     Raises `UsageError` for a knob that is neither of the space nor of the graph, and for hardware that
     nothing was measured on.
@@ -61,13 +72,15 @@ def known(graph: Graph, knob: str, on: str | None, space: Collection[str]) -> An
     findings = into(graph, node, Relation.CHANGES, kind=NodeKind.FINDING)
     ours = [each for each in findings if targets is None or graph.nodes[each].get("target") in targets]
     ours.sort(key=lambda each: (graph.nodes[each].get("state") != "holds", -number_of(each)))
-    waiting = [each for each in hypotheses if graph.nodes[each].get("state") in WAITING]
+    names = None if targets is None else known_as(graph, targets)
+    open_ = [each for each in hypotheses if graph.nodes[each].get("state") in WAITING]
+    waiting = [each for each in open_ if names is None or not names.isdisjoint(places_of(graph, each))]
     broken = [each for each in reversed(here) if _is_broken(graph, each.test)]
     sections = [
         section_of(
             "Findings",
             ours,
-            lambda each: _finding(graph, each),
+            lambda each: _finding(graph, each, imported(each)),
             f"No finding is about {name}{_there(on)}.",
             "each says no more than its scope",
         ),
@@ -77,22 +90,27 @@ def known(graph: Graph, knob: str, on: str | None, space: Collection[str]) -> An
             lambda each: _value(graph, name, *each),
             f"No test changed it{_there(on)}.",
         ),
-        section("What it was tried with", _companions(graph, name, here), "It was always set alone."),
+        section(
+            "What it was tried with",
+            _companions(graph, name, here),
+            "It was always set alone." if here else f"Nothing was tried{_there(on)}.",
+        ),
         section_of(
             "What does not run",
             broken,
             lambda each: _test(graph, each, name),
-            "Everything that was tried ran." if here else "Nothing was tried.",
+            "Everything that was tried ran." if here else f"Nothing was tried{_there(on)}.",
         ),
         section_of(
             "Still to come",
             waiting,
-            lambda each: row_of(graph, each, because=graph.nodes[each].get("rationale")),
-            "Nothing about it waits or is under test.",
+            lambda each: _to_come(graph, each),
+            f"Nothing about it waits or is under test{_there(on)}.",
         ),
     ]
     if targets is not None:
-        sections.append(_elsewhere(graph, findings, every, targets))
+        elsewhere = sorted(set(open_).difference(waiting), key=number_of)
+        sections.append(_elsewhere(graph, findings, every, elsewhere, targets))
     return Answer(
         question=Question.KNOWN,
         asked=asked,
@@ -113,7 +131,7 @@ def _there(on: str | None) -> str:
     return "" if on is None else " there"
 
 
-def _finding(graph: Graph, finding: str) -> Row:
+def _finding(graph: Graph, finding: str, imported: Sequence[Row]) -> Row:
     data = graph.nodes[finding]
     said = [
         (other, next(iter(edges)))
@@ -124,6 +142,7 @@ def _finding(graph: Graph, finding: str) -> Row:
         row_of(graph, each, relation, because=graph.nodes[each].get("reason"))
         for each, relation in said[:MOST_OF_A_VALUE]
     ]
+    rows += imported[:MOST_OF_A_VALUE]
     agree = sum(relation in AGREEING for _, relation in said) + data.get("imported_for", 0)
     against = sum(relation == Relation.CONTRADICTS.value for _, relation in said)
     against += data.get("imported_against", 0)
@@ -169,6 +188,12 @@ def _is_broken(graph: Graph, test: str) -> bool:
     return data.get("outcome") == "infeasible" or bool(data.get("failure"))
 
 
+def _to_come(graph: Graph, hypothesis: str) -> Row:
+    data = graph.nodes[hypothesis]
+    relation = f"to be confirmed on {data['target']}" if data.get("target") else None
+    return row_of(graph, hypothesis, relation, because=data.get("rationale"))
+
+
 def _companions(graph: Graph, knob: str, tests: Iterable[Tested]) -> list[Row]:
     """Knobs that were set with it, the most often first."""
     found: dict[str, list[Tested]] = {}
@@ -183,9 +208,15 @@ def _companions(graph: Graph, knob: str, tests: Iterable[Tested]) -> list[Row]:
 
 
 def _elsewhere(
-    graph: Graph, findings: Sequence[str], tests: Sequence[Tested], targets: Collection[str]
+    graph: Graph,
+    findings: Sequence[str],
+    tests: Sequence[Tested],
+    waiting: Sequence[str],
+    targets: Collection[str],
 ) -> Section:
+    """What is known of other hardware; `waiting` is what is to be tested there."""
     counts: Counter[str] = Counter()
+    to_come: Counter[str] = Counter()
     of: dict[str, list[Tested]] = {}
     for each in tests:
         target = graph.nodes[each.test].get("target", "")
@@ -196,11 +227,16 @@ def _elsewhere(
         if target not in targets:
             counts[target] += 1
             of.setdefault(target, [])
+    for hypothesis in waiting:
+        for place in places_of(graph, hypothesis):
+            to_come[place] += 1
+            of.setdefault(place, [])
     rows = [
         Row(
             id=f"hardware:{target}" if f"hardware:{target}" in graph else None,
             text=target or "an unknown target",
-            because=f"{counted(counts[target], 'finding')}; {outcomes_words(graph, found) or 'no test'}",
+            because=f"{counted(counts[target], 'finding')}; {outcomes_words(graph, found) or 'no test'}"
+            + (f"; {to_come[target]} to come" if to_come[target] else ""),
         )
         for target, found in sorted(of.items())
     ]
@@ -238,7 +274,7 @@ def _sentence(
     told = [outcomes_words(graph, tests) or "no test changed it"]
     told.append(_held(len(findings), holds))
     if waiting:
-        told.append(f"{waiting} more to come")
+        told.append(f"{waiting} {'more ' if tests else ''}to come")
     best = min(
         (each.test for each in tests if graph.nodes[each.test].get("outcome") == "supported"),
         key=lambda each: graph.nodes[each].get("effect", 0.0),

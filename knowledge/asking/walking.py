@@ -6,17 +6,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
 
 from configs.errors import UsageError
+from configs.targets import is_rented
 from db.labels import Noun, format_label, parse_label
 from experiments.space.space import NEAR
 from knowledge.graph import MOST_NEAR, Graph, NodeKind, Relation
-
-SAYING = (
-    Relation.SUPPORTS,
-    Relation.REPLICATES,
-    Relation.CONTRADICTS,
-    Relation.INFORMS,
-)
-"""What a verdict says of a finding."""
 
 WAITING = ("proposed", "queued", "testing")
 """States of a hypothesis that is not decided yet."""
@@ -167,6 +160,32 @@ def knob_in(graph: Graph, name: str, space: Collection[str]) -> str:
     raise UsageError(f"There is no knob {name!r}.", hint)
 
 
+def places_of(graph: Graph, hypothesis: str) -> list[str]:
+    """Return where a hypothesis is to be tested: what is to be confirmed elsewhere there, all other on the
+    hardware of its campaign."""
+    elsewhere = graph.nodes[hypothesis].get("target")
+    if elsewhere:
+        return [elsewhere]
+    campaign = campaign_of_node(graph, hypothesis)
+    return [] if campaign is None else [_title(graph, each) for each in to(graph, campaign, Relation.RUNS_ON)]
+
+
+def known_as(graph: Graph, targets: Collection[str]) -> frozenset[str]:
+    """Return these targets and the names by which jobs call them, `modal:L4` of `gpu:NVIDIA L4:24 GB`: those
+    of hypotheses of which a test ran there, and those of a GPU that one of the targets has in its name."""
+    words = {word for each in targets for word in each.partition(":")[2].partition(":")[0].split()}
+    found = set(targets)
+    for node, data in graph.nodes(data=True):
+        name = data.get("target")
+        if not name or name in found or data["kind"] != NodeKind.HYPOTHESIS:
+            continue
+        is_named = is_rented(name) and name.partition(":")[2].rstrip("!") in words
+        ran = (graph.nodes[each].get("target") for each in tests_of(graph, node))
+        if is_named or any(each in targets for each in ran):
+            found.add(name)
+    return frozenset(found)
+
+
 def hardware_in(graph: Graph, text: str) -> frozenset[str]:
     """Return the targets with this in their names; raises `UsageError` with those there are."""
     targets = {*_named(graph, NodeKind.HARDWARE), *_targets(graph)}
@@ -183,9 +202,14 @@ def _named(graph: Graph, kind: NodeKind) -> Iterator[str]:
             yield data["title"]
 
 
+def _title(graph: Graph, node: str) -> str:
+    return str(graph.nodes[node]["title"])
+
+
 def _targets(graph: Graph) -> Iterator[str]:
+    """Where something was tested, or is to be confirmed."""
     for _, data in graph.nodes(data=True):
-        if data["kind"] == NodeKind.EXPERIMENT and data.get("target"):
+        if data["kind"] in (NodeKind.EXPERIMENT, NodeKind.HYPOTHESIS) and data.get("target"):
             yield data["target"]
 
 

@@ -3,33 +3,54 @@ model, engine and target do not allow. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from knowledge.asking.answer import (
     Answer,
+    ImportedOf,
     Question,
     Row,
     Section,
     down_to_samples,
     named,
+    none_imported,
     row_of,
     section,
     section_of,
     some,
 )
 from knowledge.asking.walking import WAITING, change_of, changes_of, changes_words, into, tests_of, to
+from knowledge.change_words import LEVERS_OF_WEIGHTS
 from knowledge.figures import listed
+from knowledge.findings.verdict_fact import Saying
 from knowledge.graph import Graph, NodeKind, Relation
 
 AGAINST_RULES = ("R2-no-effect", "R3-quality", "R4-infeasible", "R6-contradicted")
-"""Rules of findings that speak against a change."""
+"""Rules of findings that speak against a change, where a finding does not tell what it says of it."""
 
 MOST_NAMED = 3
 """Hypotheses that a sentence names, the newest; how many more there are is told."""
 
+MOST_IMPORTED = 5
+"""Verdicts of another database that are told of a finding."""
+
 AGAINST = ("refuted", "infeasible", "confounded")
 """Outcomes that speak against a change, or leave it unusable as evidence."""
+
+REFUSED = ("refuted", "infeasible")
+"""Outcomes that rule a change out."""
+
+
+class Mark(StrEnum):
+    """What an objection of model, engine or target comes to."""
+
+    INFEASIBLE = "infeasible"
+    INCOMPLETE = "incomplete"
+    """It lacks something that the user can name."""
+    UNKNOWN = "unknown"
+    """Nobody can tell here."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +61,24 @@ class Objection:
     text: str
     id: str | None = None
     absolute: bool = True
+    mark: Mark = Mark.INFEASIBLE
 
 
 def why_not_hypothesis(
-    graph: Graph, hypothesis: str, legality: Sequence[Objection], steering: Sequence[Objection]
+    graph: Graph,
+    hypothesis: str,
+    legality: Sequence[Objection],
+    steering: Sequence[Objection],
+    imported: ImportedOf = none_imported,
 ) -> Answer:
-    """Return why a hypothesis of the graph is ruled out, or that it is not."""
+    """Return why a hypothesis of the graph is ruled out, or that it is not; `imported` are verdicts of
+    another database on findings."""
     data = graph.nodes[hypothesis]
     tests = tests_of(graph, hypothesis)
     own = [down_to_samples(graph, each, "tested by") for each in tests]
     sections = [
         section("Its verdicts", own, "It was not tested."),
-        _findings(graph, _said(graph, tests)),
+        _findings(graph, _said(graph, tests), imported),
         _confounded(graph, tests),
         _legal(legality),
         _steered(steering),
@@ -69,9 +96,10 @@ def why_not_values(
     assigned: Mapping[str, str | None],
     legality: Sequence[Objection],
     steering: Sequence[Objection],
+    imported: ImportedOf = none_imported,
 ) -> Answer:
     """Return why a configuration with these values is ruled out, or that it is not; None is any value of the
-    knob."""
+    knob. `imported` are verdicts of another database on findings."""
     words = ", ".join(name if value is None else f"{name}={value}" for name, value in assigned.items())
     hypotheses = [each for each in _changing(graph, assigned) if _sets(graph, each, assigned)]
     exact = [each for each in hypotheses if _alone(graph, each, assigned)]
@@ -94,7 +122,7 @@ def why_not_values(
             "It was not tried otherwise.",
         ),
         *([section("Its values by themselves", parts, "None of them failed by itself.")] if parts else []),
-        _findings(graph, _about(graph, assigned)),
+        _findings(graph, _about(graph, assigned), imported),
         _confounded(graph, [t for each in against for t in tests_of(graph, each)]),
         _legal(legality),
         _steered(steering),
@@ -161,9 +189,16 @@ def _sets(graph: Graph, node: str, assigned: Mapping[str, str | None]) -> bool:
 
 
 def _alone(graph: Graph, hypothesis: str, assigned: Mapping[str, str | None]) -> bool:
-    """Whether nothing else was set; what came or went with these does not count."""
+    """Whether nothing else was set; what came or went with these does not count, nor the rest of a lever that
+    was turned on with them: layers to remove are there with a method alone."""
     changed = changes_of(graph, hypothesis)
-    return {name for name, ends in changed.items() if all(ends)} <= set(assigned)
+    turned = {_lever(name) for name in assigned if name in changed and not all(changed[name])}
+    others = {name for name, ends in changed.items() if all(ends)} - set(assigned)
+    return all(_lever(name) in turned & LEVERS_OF_WEIGHTS for name in others)
+
+
+def _lever(knob: str) -> str:
+    return knob.partition(".")[0]
 
 
 def _parts(graph: Graph, assigned: Mapping[str, str | None], shown: set[str | None]) -> list[Row]:
@@ -192,14 +227,22 @@ def _said(graph: Graph, tests: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(f for each in tests for f in to(graph, each, *wanted, kind=NodeKind.FINDING)))
 
 
-def _findings(graph: Graph, findings: Sequence[str]) -> Section:
-    against = [each for each in findings if graph.nodes[each].get("rule") in AGAINST_RULES]
+def _findings(graph: Graph, findings: Sequence[str], imported: ImportedOf) -> Section:
+    against = [each for each in findings if _speaks_against(graph.nodes[each])]
     return section_of(
         "Findings against it",
         against,
-        lambda each: row_of(graph, each, because=graph.nodes[each].get("status_reason")),
+        lambda each: row_of(
+            graph, each, because=graph.nodes[each].get("status_reason"), rows=imported(each)[:MOST_IMPORTED]
+        ),
         "No finding speaks against it.",
     )
+
+
+def _speaks_against(finding: Mapping[str, object]) -> bool:
+    """By what it says, whichever rule it is of: what another verdict confirmed may be of either side."""
+    says = finding.get("says")
+    return finding.get("rule") in AGAINST_RULES if says is None else says != Saying.HELPS.value
 
 
 def _confounded(graph: Graph, tests: Sequence[str]) -> Section:
@@ -219,7 +262,7 @@ def _confounded(graph: Graph, tests: Sequence[str]) -> Section:
 
 
 def _legal(objections: Sequence[Objection]) -> Section:
-    rows = [Row(id=each.id, state="infeasible", text=each.text) for each in objections]
+    rows = [Row(id=each.id, state=each.mark.value, text=each.text) for each in objections]
     return section("Model, engine and target", rows, "They allow it.", "checked before anything is run")
 
 
@@ -244,7 +287,7 @@ def _of_state(
     last = next((each for each in reversed(tests) if graph.nodes[each].get("outcome")), None)
     if state in ("refuted", "infeasible", "confounded", "inconclusive") and last is not None:
         said = graph.nodes[last].get("reason") or reason or "no reason is known"
-        ruled = "ruled out" if state in ("refuted", "infeasible") else "not settled"
+        ruled = "ruled out" if state in REFUSED else "not settled"
         return f"{hypothesis} is {ruled}: {last} found it {state}. {said}"
     if state == "withdrawn":
         why = f" {reason.rstrip('.')}." if reason else ""
@@ -271,30 +314,67 @@ def _of_values(
     blocked = _blocks(steering)
     if blocked is not None:
         return f"{words} is ruled out by you: {blocked}"
-    states = {each: graph.nodes[each].get("state") for each in (exact or hypotheses)}
-    supported = [each for each, state in states.items() if state == "supported"]
-    against = [each for each, state in states.items() if state in ("refuted", "infeasible")]
-    beside = "" if exact or not hypotheses else " It was never tested alone."
+    alone = {each: str(graph.nodes[each].get("state")) for each in exact}
+    joint = {each: str(graph.nodes[each].get("state")) for each in hypotheses if each not in alone}
+    supported, against = _in(alone, "supported"), _in(alone, *REFUSED)
+    together = f"together with others {_decided(joint)}" if _decided(joint) else ""
+    differs = bool(_in(joint, "supported") if against else _in(joint, *REFUSED))
+    beside = f" {together[0].upper()}{together[1:]}." if differs and not (against and supported) else ""
     if against and supported:
         return (
-            f"{words} is not ruled out everywhere: against it {some(against[::-1], MOST_NAMED)}, for it "
-            f"{some(supported[::-1], MOST_NAMED)}.{beside}"
+            f"{words} is not ruled out everywhere: against it {some(against, MOST_NAMED)}, for it "
+            f"{some(supported, MOST_NAMED)}."
         )
-    waiting = [each for each, state in states.items() if state in WAITING]
-    if against and waiting:
-        verb = "waits for its test" if len(waiting) == 1 else "wait for their tests"
+    if against and _in(alone, *WAITING):
         return (
-            f"{words} is not ruled out everywhere: against it {some(against[::-1], MOST_NAMED)}, and "
-            f"{some(waiting[::-1], MOST_NAMED)} {verb}.{beside}"
+            f"{words} is not ruled out everywhere: against it {some(against, MOST_NAMED)}, and "
+            f"{_waits(alone)}.{beside}"
         )
     if against:
         more = f" and {len(against) - 1} more" if len(against) > 1 else ""
-        return f"{words} is ruled out by {against[-1]}{more}: {_why(graph, against[-1])}{beside}"
+        return f"{words} is ruled out by {against[0]}{more}: {_why(graph, against[0])}{beside}"
     if supported:
-        return f"{words} is not ruled out: {some(supported[::-1], MOST_NAMED)} support it.{beside}"
-    if hypotheses:
-        return f"{words} is not ruled out: no test of it is decided yet."
+        verb = "supports" if len(supported) == 1 else "support"
+        return f"{words} is not ruled out: {some(supported, MOST_NAMED)} {verb} it.{beside}"
+    if alone and together:
+        return f"{words} is not ruled out: alone no test is decided ({_open(alone)}); {together}."
+    if together:
+        return f"{words} is not ruled out by itself: it was never tested alone; {together}."
+    if alone or joint:
+        never = "" if alone else " It was never tested alone."
+        return f"{words} is not ruled out: no test of it is decided yet ({_open(alone or joint)}).{never}"
     return f"{words} is not ruled out: it was never tried, and nothing known here forbids it."
+
+
+def _in(states: Mapping[str, str], *wanted: str) -> list[str]:
+    """The hypotheses in one of these states, the newest first."""
+    return [each for each in reversed(list(states)) if states[each] in wanted]
+
+
+def _came_out(states: Mapping[str, str], wanted: Iterable[str]) -> list[str]:
+    """The hypotheses in each of these states: `H-015 was refuted`."""
+    found = [(each, _in(states, each)) for each in wanted]
+    return [
+        f"{some(labels, MOST_NAMED)} {'was' if len(labels) == 1 else 'were'} {state}"
+        for state, labels in found
+        if labels
+    ]
+
+
+def _decided(states: Mapping[str, str]) -> str:
+    return listed(_came_out(states, ("supported", *REFUSED)))
+
+
+def _waits(states: Mapping[str, str]) -> str:
+    waiting = _in(states, *WAITING)
+    verb = "waits for its test" if len(waiting) == 1 else "wait for their tests"
+    return f"{some(waiting, MOST_NAMED)} {verb}"
+
+
+def _open(states: Mapping[str, str]) -> str:
+    """Those that no verdict decided, and why."""
+    waits = [_waits(states)] if _in(states, *WAITING) else []
+    return listed([*waits, *_came_out(states, ("inconclusive", "confounded", "withdrawn"))])
 
 
 def _why(graph: Graph, hypothesis: str) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import expm1, inf
 from typing import Any
 
 from knowledge.change_words import shown
-from knowledge.figures import listed
+from knowledge.figures import SHARES, listed
 from knowledge.findings.rules import Rule
 from knowledge.findings.verdict_fact import SAYING, Saying
 
@@ -44,13 +45,15 @@ class Difference:
 @dataclass(frozen=True)
 class Claim:
     """A finding as disputes see it: its label, what it says of the change (None where that is not known), its
-    stored scope, whether its own verdicts disagree, and whether the user wrote it."""
+    stored scope, whether its own verdicts disagree, and whether the user wrote it; `gain` is what the user
+    said that it gains, as a relative margin, where they did."""
 
     label: str
     saying: Saying | None
     scope: Mapping[str, Any]
     is_divided: bool = False
     is_told: bool = False
+    gain: float | None = None
 
     @property
     def place(self) -> str:
@@ -71,7 +74,17 @@ class Dispute:
     @property
     def labels(self) -> tuple[str, ...]:
         """The findings' labels."""
-        return (self.one.label,) if self.other is None else (self.one.label, self.other.label)
+        return tuple(each.label for each in self.sides)
+
+    @property
+    def sides(self) -> tuple[Claim, ...]:
+        """The findings themselves."""
+        return (self.one,) if self.other is None else (self.one, self.other)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether one knob of the control is all that differs: then it is that knob."""
+        return len(self.differences) == 1 and self.differences[0].part is Part.CONTROL
 
     def question(self) -> str:
         """What is to be asked, as a sentence."""
@@ -112,11 +125,15 @@ def _says(claim: Claim) -> str:
     return _SAYS[claim.saying]
 
 
-def claim_of(label: str, rule: str, scope: Mapping[str, Any]) -> Claim:
-    """Return a stored finding as disputes see it; one without a stored `saying` says what its rule does."""
+def claim_of(label: str, rule: str, scope: Mapping[str, Any], effect_log: float | None = None) -> Claim:
+    """Return a stored finding as disputes see it; one without a stored `saying` says what its rule does.
+    `effect_log` is its effect in its metric's scale."""
     told = scope.get(SAYING)
     saying = Saying(told) if told is not None else _BY_RULE.get(rule)
-    return Claim(label, saying, scope, rule == Rule.CONTRADICTED, rule == Rule.TOLD)
+    gain = None
+    if rule == Rule.TOLD and effect_log is not None:
+        gain = -effect_log if scope.get("metric") in SHARES else -expm1(effect_log)
+    return Claim(label, saying, scope, rule == Rule.CONTRADICTED, rule == Rule.TOLD, gain)
 
 
 _BY_RULE = {
@@ -141,18 +158,27 @@ def disputes_of(claim: Claim, others: Sequence[Claim]) -> tuple[Dispute, ...]:
 def same_change(one: Claim, other: Claim) -> bool:
     """Whether two findings are about the same change of the same metric.
 
-    What the user told names values after the change alone, and maybe no metric.
+    What the user told names values after the change alone, and maybe no metric; knobs that have a meaning
+    only beside what is told may change with it.
     """
     metrics = {str(each.scope["metric"]) for each in (one, other) if "metric" in each.scope}
     if len(metrics) > 1:
         return False
-    told = one.is_told or other.is_told
-    return bool(one.scope.get("change")) and _change(one, told) == _change(other, told)
+    if not (one.scope.get("change") and other.scope.get("change")):
+        return False
+    if one.is_told is other.is_told:
+        return _change(one) == _change(other)
+    told, whole = (one, other) if one.is_told else (other, one)
+    named = {name: value for name, _, *value in _change(told)}
+    rest = [each for each in _change(whole) if named.get(each[0]) != list(each[2:])]
+    return len(_change(whole)) - len(rest) == len(named) and (
+        all(before is None or after is None for _, before, _, after in rest)
+    )
 
 
-def _change(claim: Claim, without_before: bool) -> list[tuple[Any, ...]]:
+def _change(claim: Claim) -> list[tuple[Any, ...]]:
     return [
-        (each["knob"], None if without_before else each["before"], type(each["after"]), each["after"])
+        (each["knob"], each["before"], type(each["after"]), each["after"])
         for each in claim.scope.get("change") or []
     ]
 
@@ -166,12 +192,20 @@ def _disagree(one: Claim, other: Claim) -> bool:
     if sayings == {Saying.HELPS, Saying.DOES_NOT_HELP}:
         reached, missed = (one, other) if one.saying is Saying.HELPS else (other, one)
         # It may reach a small margin and miss a large one.
-        return _margin(reached) >= _margin(missed)
+        return _reached(reached) >= _margin(missed)
     return True
 
 
 def _margin(claim: Claim) -> float:
     return float(claim.scope.get("min_effect") or 0.0)
+
+
+def _reached(claim: Claim) -> float:
+    """The margin that a claim of a gain stands for: whoever wrote one down without a number means that it is
+    worth having."""
+    if not claim.is_told:
+        return _margin(claim)
+    return inf if claim.gain is None else claim.gain
 
 
 def _dispute(claim: Claim, other: Claim) -> Dispute:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
+from datetime import UTC, datetime
 from typing import Annotated, Literal, Self
 
 from pydantic import (
@@ -164,7 +165,17 @@ class ToldVerdict(BaseModel):
             of_an_open_test=self.of_an_open_test,
             campaign=f"{self.campaign} of {origin}",
             imported=True,
+            measured_at=_instant(self.at),
         )
+
+
+def _instant(text: str) -> datetime | None:
+    """A time in ISO 8601, in UTC where it names no zone; None of what is no time."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 class VerdictFile(BaseModel):
@@ -183,6 +194,9 @@ def read_file(text: str, name: str) -> VerdictFile:
     try:
         found = VerdictFile.model_validate_json(text)
         _check_taken_in(found.model_dump(mode="json"), "")
+        for place, verdict in enumerate(found.verdicts):
+            if _instant(verdict.at) is None:
+                raise ValueError(f"verdicts.{place}.at: it is no time")
     except ValueError as error:
         raise UsageError(f"{name} is no file of verdicts: {_first(error)}.", hint) from None
     return found

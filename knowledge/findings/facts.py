@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sqlalchemy import func, select, union_all
 from sqlalchemy.orm import Session, aliased
@@ -93,8 +94,9 @@ def imported_facts(session: Session, key: str) -> list[VerdictFact]:
 
 
 def imported_fact(row: ImportedVerdict) -> VerdictFact:
-    """Return an imported verdict as the rules see it."""
-    return ToldVerdict.model_validate(row.told).fact(row.id, row.origin)
+    """Return an imported verdict as the rules see it; one that tells no time is as old as its arrival."""
+    fact = ToldVerdict.model_validate(row.told).fact(row.id, row.origin)
+    return fact if fact.measured_at is not None else replace(fact, measured_at=row.created_at)
 
 
 def facts_of_finding(session: Session, finding_id: int) -> list[VerdictFact]:
@@ -221,4 +223,5 @@ def _fact(
         cause=experiment.failure or verdict.reason,
         of_an_open_test=of_an_open_test,
         campaign=format_label(Noun.CAMPAIGN, campaign.id),
+        measured_at=verdict.created_at,
     )

@@ -28,9 +28,10 @@ from db.models import (
 from db.states import FindingStatus
 from knowledge.findings.facts import facts_of_pair, imported_fact, imported_facts, pair_of
 from knowledge.findings.rules import FindingDraft, derive
-from knowledge.findings.staleness import Ran, StaleCause, follow_versions
+from knowledge.findings.staleness import Ran, follow_versions, is_closed
+from knowledge.findings.superseding import supersede
 from knowledge.findings.telling import tell_disputes
-from knowledge.findings.verdict_fact import SAYING, Source, VerdictFact
+from knowledge.findings.verdict_fact import Source, VerdictFact
 from knowledge.stored import configuration_of
 
 _GENERATION_MARK = "~"
@@ -51,16 +52,16 @@ def update_findings(session: Session, verdict_id: int, *, follow: bool = True) -
 
     Works on all verdicts of the same change, metric and scope, the imported too, so calling it twice changes
     nothing more. Where the finding was marked stale by a note, its verdicts stay with it and later ones make
-    a new finding that supersedes it. A new finding also supersedes the one of the same statement on other
-    versions; what else was found with other versions becomes stale, unless `follow` is false. Appends the
-    events last.
+    a new finding that supersedes it. Of findings of the same statement on other versions the newer
+    supersedes the older (`superseding`); what else was found with other versions becomes stale, unless
+    `follow` is false. Appends the events last.
     """
     facts = facts_of_pair(session, *pair_of(session, verdict_id))
     fact = next((each for each in facts if each.verdict_id == verdict_id), None)
     if fact is None:
         return ()
     same = [each for each in facts if each.key == fact.key]
-    changes = _keep(session, fact, [*same, *imported_facts(session, fact.key)])
+    changes = _keep(session, fact, [*same, *imported_facts(session, fact.key)], is_now=follow)
     experiment_id = session.get_one(Verdict, verdict_id).experiment_id
     ran = Ran(fact.scope.target, fact.scope.engine, dict(fact.scope.versions))
     label = format_label(Noun.EXPERIMENT, experiment_id)
@@ -82,26 +83,25 @@ def update_from_imported(session: Session, row: ImportedVerdict) -> tuple[Findin
     )
     here = facts_of_pair(session, *(ids[each] for each in digests)) if len(ids) == len(set(digests)) else []
     same = [each for each in here if each.key == fact.key]
-    changes = _keep(session, fact, [*same, *imported_facts(session, fact.key)])
+    changes = _keep(session, fact, [*same, *imported_facts(session, fact.key)], is_now=False)
     tell_disputes(session, [change.finding_id for change in changes])
     return changes
 
 
-def _keep(session: Session, fact: VerdictFact, facts: Sequence[VerdictFact]) -> tuple[FindingChange, ...]:
+def _keep(
+    session: Session, fact: VerdictFact, facts: Sequence[VerdictFact], *, is_now: bool
+) -> tuple[FindingChange, ...]:
+    """Derive the finding that `fact` bears on from all `facts` of its statement; `is_now`: its target has its
+    versions now."""
     latest, generation = _latest(session, fact.key)
     settled = _settled(session, fact.key, latest)
     draft = derive([each for each in facts if each.source not in settled])
     if draft is None:
         return ()
-    if latest is not None and not _is_closed(latest):
-        return _change(session, latest, draft)
+    if latest is not None and not is_closed(latest):
+        return _change(session, latest, draft, is_now=is_now)
     key = fact.key if latest is None else f"{fact.key}{_GENERATION_MARK}{generation + 1}"
-    return (_add(session, key, draft, fact, latest),)
-
-
-def _is_closed(finding: Finding) -> bool:
-    """Whether a note closed it: what its target's versions made stale is only waiting for them."""
-    return finding.status is FindingStatus.STALE and finding.stale_cause != StaleCause.VERSIONS
+    return (_add(session, key, draft, latest, is_now=is_now),)
 
 
 def _generations(session: Session, key: str) -> Sequence[Finding]:
@@ -123,7 +123,7 @@ def _settled(session: Session, key: str, latest: Finding | None) -> frozenset[So
     if latest is None:
         return frozenset()
     closed = [
-        finding.id for finding in _generations(session, key) if finding is not latest or _is_closed(finding)
+        finding.id for finding in _generations(session, key) if finding is not latest or is_closed(finding)
     ]
     if not closed:
         return frozenset()
@@ -138,7 +138,7 @@ def _settled(session: Session, key: str, latest: Finding | None) -> frozenset[So
 
 
 def _add(
-    session: Session, key: str, draft: FindingDraft, fact: VerdictFact, stale: Finding | None
+    session: Session, key: str, draft: FindingDraft, closed: Finding | None, *, is_now: bool
 ) -> FindingChange:
     imported, first = draft.evidence[0][0]
     campaign_id = session.scalars(
@@ -151,41 +151,32 @@ def _add(
     session.add(finding)
     session.flush()
     _write_evidence(session, finding, draft)
-    superseded = [stale] if stale is not None else _older_versions(session, fact, finding)
-    for older in superseded:
-        older.superseded_by_id = finding.id
-        if not _is_closed(older):
-            older.stale_cause = None
-            older.status = FindingStatus.SUPERSEDED
-            agrees = older.scope.get(SAYING) == finding.scope.get(SAYING)
-            says = "says it" if agrees else "says otherwise"
-            older.status_reason = f"{_label(finding)} {says} on newer versions."
+    superseded = list(supersede(session, finding, is_now=is_now))
+    if closed is not None and closed not in superseded:
+        closed.superseded_by_id = finding.id
+        superseded.append(closed)
     session.flush()
     _announce(session, EventKind.FINDING_ADDED, finding, campaign_id, [_label(each) for each in superseded])
     return FindingChange(finding.id, added=True)
 
 
-def _older_versions(session: Session, fact: VerdictFact, new: Finding) -> list[Finding]:
-    query = select(Finding).where(
-        Finding.key.startswith(fact.lineage_key + "@", autoescape=True),
-        Finding.id != new.id,
-        Finding.superseded_by_id.is_(None),
-    )
-    return list(session.scalars(query))
-
-
-def _change(session: Session, finding: Finding, draft: FindingDraft) -> tuple[FindingChange, ...]:
+def _change(
+    session: Session, finding: Finding, draft: FindingDraft, *, is_now: bool
+) -> tuple[FindingChange, ...]:
     before = (finding.claim, finding.rule, finding.strength, finding.status)
     held, reason = finding.status, finding.status_reason
     _write(finding, draft)
-    if held in (FindingStatus.SUPERSEDED, FindingStatus.STALE):
+    if held is FindingStatus.STALE:
         finding.status, finding.status_reason = held, reason
     same_evidence = not _write_evidence(session, finding, draft)
-    if same_evidence and before == (finding.claim, finding.rule, finding.strength, finding.status):
+    superseded = supersede(session, finding, is_now=is_now)
+    after = (finding.claim, finding.rule, finding.strength, finding.status)
+    if same_evidence and not superseded and before == after:
         return ()
     finding.updated_at = now()  # an SQL expression: the database's clock
     session.flush()
-    _announce(session, EventKind.FINDING_CHANGED, finding, finding.campaign_id, [])
+    labels = [_label(each) for each in superseded]
+    _announce(session, EventKind.FINDING_CHANGED, finding, finding.campaign_id, labels)
     return (FindingChange(finding.id, added=False),)
 
 
@@ -240,7 +231,10 @@ def _announce(
         "status": finding.status.value,
         "supersedes": supersedes,
     }
-    events.append(session, kind, finding.claim, _label(finding), campaign_id, data)
+    said = finding.claim
+    if finding.status is FindingStatus.SUPERSEDED:
+        said = f"{said} {finding.status_reason}"
+    events.append(session, kind, said, _label(finding), campaign_id, data)
 
 
 def _label(finding: Finding) -> str:

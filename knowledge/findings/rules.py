@@ -7,8 +7,9 @@ The rules, by the outcomes of the verdicts that reached a conclusion there:
 - R2 *no effect*: one is refuted → "the change does not lower the metric by min_effect".
 - R3 *quality*: one is refuted because quality did not hold → "the change does not hold the quality limit".
 - R4 *infeasible*: one is infeasible → "the change does not run: cause".
-- R5 *replicated*: two or more agree → the same statement, stronger, effects pooled: those of one campaign by
-  inverse variance (`pooling`), campaigns by a random-effects model (`random_effects`).
+- R5 *agreed*: two or more agree → the same statement, stronger, effects pooled: those of one campaign by
+  inverse variance (`pooling`), campaigns by a random-effects model (`random_effects`). Two campaigns
+  replicate it; reruns within one only reproduce it.
 - R6 *contradicted*: they disagree → both sides are stated, and the status says so.
 
 `supported` beyond a small margin and `refuted` at a larger one do not disagree: the effect lies between them.
@@ -47,7 +48,7 @@ class Rule(StrEnum):
     NO_EFFECT = "R2-no-effect"
     QUALITY = "R3-quality"
     INFEASIBLE = "R4-infeasible"
-    REPLICATED = "R5-replicated"
+    AGREED = "R5-agreed"
     CONTRADICTED = "R6-contradicted"
 
 
@@ -56,8 +57,10 @@ class Strength(StrEnum):
 
     SINGLE = "single"
     """One verdict."""
+    REPRODUCED = "reproduced"
+    """Two or more of one campaign that agree: what was run again there, and by nobody else."""
     REPLICATED = "replicated"
-    """Two or more that agree."""
+    """Two or more campaigns agree, each by verdicts of its own."""
     WEAKENED = "weakened"
     """Later inconclusive measurements pull the pooled interval back over the margin."""
     MIXED = "mixed"
@@ -138,8 +141,8 @@ def _agreed(
     leading = next((f for f in conclusive if f.saying is Saying.HELPS), conclusive[0])
     same = [fact for fact in conclusive if fact.saying is leading.saying]
     margin = _margin(same)
-    rule = Rule.REPLICATED if len(same) > 1 else _RULES[said(leading)]
-    strength = Strength.REPLICATED if len(same) > 1 else Strength.SINGLE
+    rule = Rule.AGREED if len(same) > 1 else _RULES[said(leading)]
+    strength = _strength(same)
     if leading.saying is Saying.HELPS and _reaches_back(ordered, _bound(leading.metric, margin)):
         strength = Strength.WEAKENED
     return FindingDraft(
@@ -184,6 +187,12 @@ def _contradicted(
         },
         evidence=_evidence(ordered, first, frozenset(fact.source for fact in disagreeing)),
     )
+
+
+def _strength(agreeing: Sequence[VerdictFact]) -> Strength:
+    if len({fact.campaign for fact in agreeing}) > 1:
+        return Strength.REPLICATED
+    return Strength.REPRODUCED if len(agreeing) > 1 else Strength.SINGLE
 
 
 def _reaches_back(facts: Sequence[VerdictFact], bound: float) -> bool:

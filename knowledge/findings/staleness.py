@@ -22,6 +22,7 @@ from db.models import Finding
 from db.states import FindingStatus
 from knowledge.findings.facts import facts_of_finding
 from knowledge.findings.rules import Rule, derive
+from knowledge.findings.verdict_fact import SAYING, VERSIONS_MARK
 
 _HELD = (FindingStatus.HOLDS, FindingStatus.CONTRADICTED)
 
@@ -44,6 +45,22 @@ class Ran:
     target: str
     engine: str
     versions: Mapping[str, object]
+
+
+def is_closed(finding: Finding) -> bool:
+    """Whether a note or a check closed it: what its target's versions made stale is only waiting for them."""
+    return finding.status is FindingStatus.STALE and finding.stale_cause != StaleCause.VERSIONS
+
+
+def statement_of(finding: Finding) -> str:
+    """Return how the keys of all findings of the same statement begin, whatever their versions."""
+    lineage, mark, _ = finding.key.rpartition(VERSIONS_MARK)
+    return f"{lineage}{mark}"
+
+
+def says_words(finding: Finding, other: Finding) -> str:
+    """Return what a finding says of what another one of the same statement says, as a clause."""
+    return "says it" if finding.scope.get(SAYING) == other.scope.get(SAYING) else "says otherwise"
 
 
 def moved_on(then: Mapping[str, object], now_: Mapping[str, object]) -> tuple[str, ...]:
@@ -73,7 +90,7 @@ def follow_versions(session: Session, ran: Ran, experiment: str) -> tuple[int, .
     for finding in session.scalars(query.order_by(Finding.id)):
         moved = moved_on(finding.scope.get("versions") or {}, ran.versions)
         if moved and finding.status is not FindingStatus.STALE:
-            _mark_stale(session, finding, ran.target, moved, experiment)
+            _mark_stale(session, finding, ran, moved, experiment)
         elif not moved and finding.stale_cause == StaleCause.VERSIONS:
             _take_back(session, finding, ran.target, experiment)
         else:
@@ -83,15 +100,33 @@ def follow_versions(session: Session, ran: Ran, experiment: str) -> tuple[int, .
 
 
 def _mark_stale(
-    session: Session, finding: Finding, target: str, moved: tuple[str, ...], experiment: str
+    session: Session, finding: Finding, ran: Ran, moved: tuple[str, ...], experiment: str
 ) -> None:
+    tested = _with_these(session, finding, ran)
+    then = "and it was not tested with these"
+    if tested is not None:
+        then = f"with which {format_label(Noun.FINDING, tested.id)} {says_words(tested, finding)}"
     finding.status = FindingStatus.STALE
     finding.stale_cause = StaleCause.VERSIONS.value
     finding.status_reason = (
-        f"{target} has other versions since {experiment} ({', '.join(moved)}), and it was not tested "
-        "with these."
+        f"{ran.target} has other versions since {experiment} ({', '.join(moved)}), {then}."
     )
     _tell(session, finding, f"is stale: {finding.status_reason}")
+
+
+def _with_these(session: Session, finding: Finding, ran: Ran) -> Finding | None:
+    """The finding of the same statement that stands on the versions that the target has now."""
+    query = select(Finding).where(
+        Finding.key.startswith(statement_of(finding), autoescape=True),
+        Finding.id != finding.id,
+        Finding.status.in_(_HELD),
+        Finding.superseded_by_id.is_(None),
+    )
+    standing = session.scalars(query.order_by(Finding.id.desc()))
+    return next(
+        (each for each in standing if not of_other_versions(each.scope.get("versions") or {}, ran.versions)),
+        None,
+    )
 
 
 def _take_back(session: Session, finding: Finding, target: str, experiment: str) -> None:

@@ -15,7 +15,8 @@ from db.states import FindingStatus
 from knowledge.findings.disputes import Claim, Dispute, claim_of, disputes_of
 from knowledge.findings.rules import Rule
 
-_OPEN = (FindingStatus.HOLDS, FindingStatus.CONTRADICTED)
+OPEN = (FindingStatus.HOLDS, FindingStatus.CONTRADICTED)
+"""States of a finding that may be disputed."""
 
 _LINEAGE_MARK = " #"
 """In a key, between the change on a metric and where it was made."""
@@ -23,14 +24,15 @@ _LINEAGE_MARK = " #"
 
 def claim(finding: Finding) -> Claim:
     """Return a stored finding as disputes see it."""
-    return claim_of(format_label(Noun.FINDING, finding.id), finding.rule, finding.scope)
+    label = format_label(Noun.FINDING, finding.id)
+    return claim_of(label, finding.rule, finding.scope, finding.effect_log)
 
 
 def disputes(session: Session, finding: Finding) -> tuple[Dispute, ...]:
     """Return what disputes a finding now; nothing where it does not stand any more itself."""
-    if finding.status not in _OPEN:
+    if finding.status not in OPEN:
         return ()
-    query = select(Finding).where(Finding.status.in_(_OPEN), Finding.id != finding.id)
+    query = select(Finding).where(Finding.status.in_(OPEN), Finding.id != finding.id)
     if finding.rule != Rule.TOLD:
         change, mark, _ = finding.key.rpartition(_LINEAGE_MARK)
         query = query.where(

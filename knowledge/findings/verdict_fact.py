@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from db.states import VerdictOutcome
@@ -16,6 +17,9 @@ Source = tuple[bool, int]
 
 SAYING = "saying"
 """Where a finding's scope keeps what it says of the change (`Saying`); absent where verdicts disagree."""
+
+VERSIONS_MARK = "@"
+"""In a key, between the statement and the versions that it was reached with."""
 
 _KEY_DIGITS = 16
 """Hexadecimal digits of a digest in a key: 64 bits, so that no two scopes ever meet by chance."""
@@ -38,7 +42,8 @@ class VerdictFact:
     3 %; for a share, differences and 0.02 for two points. `quality_held` is `None` where quality was not
     measured; `cause` is the verdict's own sentence. `of_an_open_test`: it reruns a test that no verdict
     decided. `campaign` names the campaign it was reached in, `imported` says that another database told it;
-    `verdict_id` counts the verdicts of this one and the imported ones each for themselves.
+    `verdict_id` counts the verdicts of this one and the imported ones each for themselves. `measured_at` is
+    when the verdict was reached, wherever that was (None: not known).
     """
 
     verdict_id: int
@@ -56,6 +61,7 @@ class VerdictFact:
     of_an_open_test: bool = False
     campaign: str = ""
     imported: bool = False
+    measured_at: datetime | None = None
 
     @property
     def source(self) -> Source:
@@ -65,7 +71,7 @@ class VerdictFact:
     @property
     def key(self) -> str:
         """Name of the statement this verdict bears on; unique for change, metric and scope."""
-        return f"{self.lineage_key}@{self.scope.versions_digest[:_KEY_DIGITS]}"
+        return f"{self.lineage_key}{VERSIONS_MARK}{self.scope.versions_digest[:_KEY_DIGITS]}"
 
     @property
     def lineage_key(self) -> str:

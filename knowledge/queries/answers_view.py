@@ -48,7 +48,8 @@ class ContrastView(View):
     the share of items lost; `why_open` says why there is no verdict; `quality_held` is None where it was not
     measured or stayed open; `quality` are the tests behind it, and `text_changed` tells that the candidate's
     drafting was found to change the text. `confounded` tells of the test of the claim as it was asked, where
-    these are of one that makes it anew with the knobs `held` in both arms."""
+    these are of one that makes it anew with the knobs `held` in both arms. `answered_in` is the other
+    campaign that measured them, where that asked the same and it was not tested again."""
 
     id: str
     role: Role
@@ -79,6 +80,7 @@ class ContrastView(View):
     reproductions: tuple[tuple[str, VerdictOutcome], ...]
     held: JsonObject
     confounded: ConfoundedView | None
+    answered_in: str | None = None
 
 
 class AnswerView(View):

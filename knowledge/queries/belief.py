@@ -138,7 +138,7 @@ def _quality(detail: ExperimentDetail, tests: Sequence[QualityTestView]) -> Chec
 def _reproduced(detail: ExperimentDetail) -> CheckView:
     if detail.reproduces is not None:
         return CheckView(
-            claim="An independent repetition",
+            claim="A rerun in the same campaign",
             state=CheckState.HOLDS,
             because=f"{detail.reproduces} again, in fresh processes",
         )

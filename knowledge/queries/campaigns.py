@@ -18,7 +18,7 @@ from db.models.base import JsonObject
 from db.states import CampaignState, DirectiveKind, ExperimentKind
 from knowledge.approvals import approve_above_s, waits_in_queue
 from knowledge.latency_only import latency_only
-from knowledge.queries.devices import devices_left_out
+from knowledge.queries.devices import AtRest, devices_left_out, devices_of, rests_of
 from knowledge.queries.discovery import DiscoveryView, Tally, tallied_view, tallies_of
 from knowledge.queries.view import Page, View
 from knowledge.stored import alpha_of, configuration_of
@@ -87,7 +87,8 @@ class CampaignView(View):
     discoveries bounds. `hub` and `gpu` are None for a model and a target that are neither. What is expected
     to take more than `approve_above_s` waits for approval, `awaiting` now; None: nothing ever does.
     `latency_only`: the weights are made up, so that quality is not known and nothing is to be deployed.
-    `devices` are those that it measures on, `devices_out` those of them that it has left out."""
+    `devices` are those that it measures on, `devices_out` those of them that it has left out,
+    `devices_at_rest` those that others use now."""
 
     id: str
     name: str
@@ -100,6 +101,7 @@ class CampaignView(View):
     begins_from: StartView | None
     devices: tuple[str, ...]
     devices_out: tuple[str, ...]
+    devices_at_rest: tuple[AtRest, ...]
     state: CampaignState
     stopped_because: str | None
     objective: JsonObject
@@ -183,8 +185,9 @@ def _views(
             target=each.target,
             gpu=_found(GpuView, each, "gpu"),
             begins_from=_begins_from(each),
-            devices=_devices(each),
+            devices=devices_of(each),
             devices_out=_devices_out(session, each),
+            devices_at_rest=rests_of(session, each),
             state=each.state,
             stopped_because=each.stopped_because,
             objective=each.objective,
@@ -252,13 +255,9 @@ def _directives(session: Session, ids: Sequence[int]) -> Mapping[int, tuple[Dire
     return found
 
 
-def _devices(campaign: Campaign) -> tuple[str, ...]:
-    return tuple(str(campaign.spec.get("target", "")).split(","))
-
-
 def _devices_out(session: Session, campaign: Campaign) -> tuple[str, ...]:
     """Those left out, in the order of the target; nothing is asked for of a campaign on one device."""
-    devices = _devices(campaign)
+    devices = devices_of(campaign)
     out = devices_left_out(session, campaign.id) if len(devices) > 1 else frozenset()
     return tuple(each for each in devices if each in out)
 

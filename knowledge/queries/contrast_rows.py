@@ -16,7 +16,7 @@ from db.models.base import JsonObject
 from db.states import Arm, ExperimentKind, VerdictOutcome
 from experiments.engines.port import DECODE_ITEM_PREFIX
 from experiments.measurement.evidence import Metric
-from knowledge.stored import SEPARATES, STANDS_FOR, held_of, stands_for_of
+from knowledge.stored import SEPARATES, STANDS_FOR, answered_by_of, held_of, stands_for_of
 
 COUNTED_METRICS = (Metric.NLL_BITS, Metric.TEXT_BYTES, Metric.TASK_CORRECT, Metric.STEP_WEIGHT_BYTES)
 """Metrics of which the arms' own values are told; latencies are told as effects alone, in pairs."""
@@ -31,7 +31,8 @@ class Asked:
 
     Where that was confounded and another hypothesis that makes the same claim anew has a verdict, these are
     the other's, with the knobs `held` in both of its arms, and `confounded` is the question's own; where the
-    other says nothing, or not yet, `anew` is it.
+    other says nothing, or not yet, `anew` is it. `elsewhere`: the test is another campaign's, which asked the
+    same.
     """
 
     hypothesis: Hypothesis
@@ -40,6 +41,7 @@ class Asked:
     held: Mapping[str, Any] = field(default_factory=dict)
     confounded: Asked | None = None
     anew: Hypothesis | None = None
+    elsewhere: bool = False
 
 
 _OWN = or_(Launch.arm == Arm.CANDIDATE, Launch.configuration_id == Experiment.control_configuration_id)
@@ -49,7 +51,7 @@ baseline's."""
 
 def hypotheses_asked(session: Session, campaign_id: int) -> dict[str, Asked]:
     """Return each question's hypothesis with its newest test and that test's verdict, or those of what stands
-    for it."""
+    for it, or of another campaign's test that answers it."""
     stands_for = Hypothesis.change[SEPARATES][STANDS_FOR].as_integer()
     query = (
         select(Hypothesis, Experiment, Verdict)
@@ -64,7 +66,8 @@ def hypotheses_asked(session: Session, campaign_id: int) -> dict[str, Asked]:
         )
         .order_by(Hypothesis.id, Experiment.id)
     )
-    found = {row[0].id: Asked(*row) for row in session.execute(query)}
+    own = {row[0].id: Asked(*row) for row in session.execute(query)}
+    found = _with_tests_elsewhere(session, own)
     instead = {
         number_: each
         for each in found.values()
@@ -74,6 +77,23 @@ def hypotheses_asked(session: Session, campaign_id: int) -> dict[str, Asked]:
         str(each.hypothesis.question): _or_instead(each, instead.get(each.hypothesis.id))
         for each in found.values()
         if each.hypothesis.question is not None
+    }
+
+
+def _with_tests_elsewhere(session: Session, found: Mapping[int, Asked]) -> dict[int, Asked]:
+    """The same, with the tests of other campaigns where these answer."""
+    wanted = {number_: answered_by_of(each.hypothesis.change) for number_, each in found.items()}
+    query = (
+        select(Experiment, Verdict)
+        .join(Verdict, Verdict.experiment_id == Experiment.id)
+        .where(Experiment.id.in_({each for each in wanted.values() if each is not None}))
+    )
+    there = {experiment.id: (experiment, verdict) for experiment, verdict in session.execute(query)}
+    return {
+        number_: each
+        if (answers := there.get(wanted[number_] or 0)) is None
+        else replace(each, test=answers[0], verdict=answers[1], elsewhere=True)
+        for number_, each in found.items()
     }
 
 

@@ -92,6 +92,9 @@ class Gathered:
             reproductions=() if number_ is None else self.reproductions.get(number_, ()),
             held={} if found is None else dict(found.held),
             confounded=None if found is None else _confounded(found.confounded),
+            answered_in=None
+            if found is None or not found.elsewhere or experiment is None
+            else format_label(Noun.CAMPAIGN, experiment.campaign_id),
         )
 
     def _different(self, configuration_id: int) -> JsonObject:

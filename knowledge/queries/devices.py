@@ -8,11 +8,12 @@ from datetime import datetime
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
+from configs.targets import CPU
 from db.event_kinds import EventKind
-from db.events import of_kind
+from db.events import of_kind, of_kinds
 from db.labels import Noun, format_label
-from db.models import Event, Experiment, Hypothesis, Job, JobQuote
-from db.states import ExperimentKind, JobState
+from db.models import Campaign, Event, Experiment, Hypothesis, Job, JobQuote
+from db.states import CampaignState, ExperimentKind, JobState
 from knowledge.queries.view import View
 
 
@@ -26,6 +27,17 @@ class OnDevice(View):
     claim: str | None
     stage: str | None
     started_at: datetime | None
+
+
+class AtRest(View):
+    """A device that others use and that a campaign gives no test until they are gone; `in_a_row` is how many
+    experiments in a row found them there, `told` the event that says who they are."""
+
+    device: str
+    since: datetime
+    in_a_row: int
+    event_id: int
+    told: str
 
 
 def on_devices(session: Session) -> dict[str, OnDevice]:
@@ -115,3 +127,37 @@ def devices_left_out(session: Session, campaign_id: int) -> frozenset[str]:
     )
     told = select(Event.data).where(of_kind(EventKind.CAMPAIGN_DEVICE_OUT, campaign_id), Event.id > resumed)
     return frozenset(str((data or {}).get("device")) for data in session.scalars(told))
+
+
+def devices_at_rest(session: Session, campaign_id: int) -> tuple[AtRest, ...]:
+    """Devices that a campaign has at rest, whichever of its loops found them used by others, first the one
+    that rests for longest; one statement."""
+    kinds = (EventKind.CAMPAIGN_DEVICE_RESTS, EventKind.CAMPAIGN_DEVICE_BACK)
+    found: dict[str, AtRest] = {}
+    for event in session.scalars(select(Event).where(of_kinds(kinds, campaign_id)).order_by(Event.id)):
+        data = event.data or {}
+        device = str(data.get("device"))
+        found.pop(device, None)
+        if event.kind == EventKind.CAMPAIGN_DEVICE_RESTS:
+            found[device] = AtRest(
+                device=device,
+                since=event.at,
+                in_a_row=int(data.get("in_a_row", 1)),
+                event_id=event.id,
+                told=event.text,
+            )
+    return tuple(found.values())
+
+
+def rests_of(session: Session, campaign: Campaign) -> tuple[AtRest, ...]:
+    """What a campaign waits for of its devices now: none where it has ended, and of those left out."""
+    devices = devices_of(campaign)
+    if campaign.state is CampaignState.STOPPED or devices == (CPU,):
+        return ()
+    out = devices_left_out(session, campaign.id) if len(devices) > 1 else frozenset()
+    return tuple(each for each in devices_at_rest(session, campaign.id) if each.device not in out)
+
+
+def devices_of(campaign: Campaign) -> tuple[str, ...]:
+    """The devices that a stored campaign names, in its order."""
+    return tuple(str(campaign.spec.get("target", "")).split(","))

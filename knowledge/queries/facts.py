@@ -48,6 +48,7 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         judged=_judged(session, campaign_id),
         approve_above_s=campaign.approve_above_s,
         awaiting=len(campaign.awaiting),
+        at_rest=campaign.devices_at_rest,
         question=question_now(session, campaign_id),
         carried=carried_view(session, campaign_id),
         proposers=proposers(session, campaign_id),

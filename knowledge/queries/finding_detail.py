@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from db.labels import Noun, format_label
+from db.labels import Noun, format_label, parse_label_of
 from db.models import Experiment, Finding, FindingEvidence, Hypothesis, Verdict
-from db.states import ExperimentKind
+from db.states import ExperimentKind, VerdictOutcome
+from knowledge.findings.answering import OwnTest, way_to_answer
 from knowledge.findings.disputes import suspects
 from knowledge.findings.facts import facts_of_finding
 from knowledge.findings.random_effects import Pooled, weights_of
@@ -53,7 +54,8 @@ class DisputeView(View):
     """A finding about the same change that disagrees, None where its own verdicts do.
 
     With what is asked of it, what differs, such as `vllm (0.32.0 against 0.26.0)`, and the hypotheses that
-    take it apart.
+    take it apart; where there are none, `command` is what answers it and `where` it must run (None: as it
+    is).
     """
 
     other: str | None
@@ -61,58 +63,27 @@ class DisputeView(View):
     question: str
     differs: str
     hypotheses: tuple[str, ...]
+    command: str | None
+    where: str | None
+
+    @property
+    def answered_by(self) -> str | None:
+        """The command, and where it must run."""
+        return f"{self.command} ({self.where})" if self.command and self.where else self.command
 
 
 class FindingDetail(FindingView):
-    """A finding in full; `pooled` is None where nothing was measured, or nobody measured. `once_more` is the
-    command that tests once more what its own verdicts disagree about; None where they agree, and where none
-    of them is of this database."""
+    """A finding in full; `pooled` is None where nothing was measured, or nobody measured."""
 
     pooled: PooledView | None
     disputes: tuple[DisputeView, ...]
-    once_more: str | None
 
 
 def finding_detail(session: Session, finding_id: int) -> FindingDetail:
     """Return one finding, which must exist."""
     finding = session.get_one(Finding, finding_id)
     (fields,) = finding_fields(session, [finding])
-    disputed = _disputes(session, finding)
-    divided = any(each.other is None for each in disputed)
-    return FindingDetail(
-        **fields,
-        pooled=_pooled(session, finding),
-        disputes=disputed,
-        once_more=_once_more(session, finding) if divided else None,
-    )
-
-
-def _once_more(session: Session, finding: Finding) -> str | None:
-    """The command that runs the newest test behind a finding again, under the plan that was sealed for it.
-
-    A test on another target counts as one; the check of a recipe does not, which asks by another least
-    effect. Where only runs of a test again are evidence, as on newer versions, it is the test that they ran.
-    """
-    query = (
-        select(Experiment)
-        .join(Verdict, Verdict.experiment_id == Experiment.id)
-        .join(FindingEvidence, FindingEvidence.verdict_id == Verdict.id)
-        .where(FindingEvidence.finding_id == finding.id)
-        .order_by(Experiment.id.desc())
-    )
-    again = None
-    for each in session.scalars(query):
-        first = each.reproduces_experiment_id
-        test = each if first is None else session.get_one(Experiment, first)
-        promoted = each.kind is ExperimentKind.PROMOTE and is_said_again(test, each)
-        if first is None or promoted:
-            return _reproduce(each)
-        again = again or test
-    return None if again is None else _reproduce(again)
-
-
-def _reproduce(experiment: Experiment) -> str:
-    return f"autoinfer reproduce {format_label(Noun.EXPERIMENT, experiment.id)}"
+    return FindingDetail(**fields, pooled=_pooled(session, finding), disputes=_disputes(session, finding))
 
 
 def _pooled(session: Session, finding: Finding) -> PooledView | None:
@@ -164,17 +135,54 @@ def _disputes(session: Session, finding: Finding) -> tuple[DisputeView, ...]:
     found = []
     label = format_label(Noun.FINDING, finding.id)
     for dispute in disputes(session, finding):
-        other = next((each for each in (dispute.one, dispute.other) if each and each.label != label), None)
+        other = next((each for each in dispute.sides if each.label != label), None)
+        hypotheses = hypotheses_about(session, dispute.labels)
+        way = None if hypotheses else way_to_answer(dispute, _tests(session, dispute.labels))
         found.append(
             DisputeView(
                 other=None if other is None else other.label,
                 place=None if other is None else other.place,
                 question=dispute.question(),
                 differs=suspects(dispute),
-                hypotheses=hypotheses_about(session, dispute.labels),
+                hypotheses=hypotheses,
+                command=None if way is None else way.command,
+                where=None if way is None else way.where or None,
             )
         )
     return tuple(found)
+
+
+def _tests(session: Session, findings: Sequence[str]) -> dict[str, OwnTest]:
+    """The newest tests of this database behind each of these findings, by its label.
+
+    A test on another target counts as one; the check of a recipe does not, which asks by another least
+    effect. Where only runs of a test again are evidence, as on newer versions, it is the test that they ran.
+    """
+    query = (
+        select(FindingEvidence.finding_id, Experiment, Verdict.outcome)
+        .join(Verdict, Verdict.id == FindingEvidence.verdict_id)
+        .join(Experiment, Experiment.id == Verdict.experiment_id)
+        .where(FindingEvidence.finding_id.in_([parse_label_of(Noun.FINDING, each) for each in findings]))
+        .order_by(Verdict.id)
+    )
+    newest: dict[str, str] = {}
+    ran_again: dict[str, str] = {}
+    going_on: dict[str, str] = {}
+    for finding_id, experiment, outcome in session.execute(query):
+        finding, label = format_label(Noun.FINDING, finding_id), format_label(Noun.EXPERIMENT, experiment.id)
+        first = experiment.reproduces_experiment_id
+        promoted = experiment.kind is ExperimentKind.PROMOTE
+        if first is None or (promoted and is_said_again(session.get_one(Experiment, first), experiment)):
+            newest[finding] = label
+        else:
+            ran_again[finding] = format_label(Noun.EXPERIMENT, first)
+        if experiment.kind is ExperimentKind.TEST and outcome in _CONFIRMABLE:
+            going_on[finding] = label
+    return {each: OwnTest(test, going_on.get(each)) for each, test in {**ran_again, **newest}.items()}
+
+
+_CONFIRMABLE = (VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED)
+"""Outcomes that another target may confirm (`autoinfer promote`)."""
 
 
 def hypotheses_about(session: Session, findings: Sequence[str]) -> tuple[str, ...]:

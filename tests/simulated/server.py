@@ -32,7 +32,9 @@ def main() -> None:
                 "simulated.fails_after", 0
             ):
                 os.kill(os.getpid(), signal.SIGKILL)
-            if knobs.get("simulated.hangs") == request["op"]:
+            if knobs.get("simulated.hangs") == request["op"] and requests >= knobs.get(
+                "simulated.hangs_after", 0
+            ):
                 signal.pause()
             requests += 1
             try:

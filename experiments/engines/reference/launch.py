@@ -36,6 +36,7 @@ from experiments.engines.reference.stored_parameters import stored_parameters
 from experiments.engines.server_process import ServerProcess
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Configuration
+from experiments.telemetry.visible_device import VISIBLE_DEVICES
 
 SERVER_MODULE = "experiments.engines.reference.server"
 
@@ -182,4 +183,6 @@ def server_environment(order: LaunchOrder, temporary: str) -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         "HF_HUB_DISABLE_TELEMETRY": "1",
+        # a PyTorch that can use GPUs opens a context on the first one when it compiles, for a processor too
+        **({VISIBLE_DEVICES: ""} if order.device == "cpu" else {}),
     }

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 
-from experiments.engines.port import Blames
+from experiments.engines.port import Blames, Infeasible
+from experiments.engines.vllm.order import AUTO
+from experiments.space.configuration import Configuration
+from experiments.space.gpu_rules import BITS, LINEAR_BACKEND
 
 _GDN_PREFILL = "serving.gdn_prefill_backend"
-_KERNEL = "serving.linear_backend"
 _CACHE = "serving.kv_cache_dtype"
 
 _PARTS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
@@ -42,11 +44,16 @@ _NO_LINEAR_KERNEL = re.compile(r"cannot implement due to|find a kernel that can 
 
 _FORMATS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (re.compile(r"group[ _]size", re.I), ("quantization.group_size",)),
-    (re.compile(r"(?:quant|weight) type", re.I), ("quantization.bits", "quantization.symmetric")),
+    (re.compile(r"(?:quant|weight) type", re.I), (*BITS, "quantization.symmetric")),
     (re.compile(r"zero[ -]point", re.I), ("quantization.symmetric",)),
     (re.compile(r"\bactivations\b", re.I), ("serving.dtype",)),
 )
 """Why a kernel of quantized weights does not take them, and the knobs of what it does not take."""
+
+_TYPE_BITS = re.compile(r"(?:quant|weight) type \(?(?:ScalarType\.)?u?int(\d+)", re.I)
+"""Bits of the weights that a kernel does not take: vLLM's `uint8b128`, `uint4`."""
+
+_LOOKED_AT = re.compile(r"(\w+?)(?:LinearKernel)? cannot implement due to")
 
 _GDN_PREFILL_RUNS = re.compile(r"Using (\w+)\S* GDN prefill kernel \(requested=(\w+)")
 """vLLM's log tells which kernels it took for what was asked for: `Triton/FLA` for `triton`."""
@@ -57,9 +64,28 @@ def blamed_by(cause: str, log: str = "") -> Blames:
     the log tells to run behind the one that was asked for. Empty where they name none."""
     named = [knob for words, knobs in _PARTS if words.search(cause) for knob in knobs]
     if _NO_LINEAR_KERNEL.search(cause):
-        named.append(_KERNEL)
+        named.append(LINEAR_BACKEND)
         named += [knob for words, knobs in _FORMATS if words.search(cause) for knob in knobs]
     return {knob: _behind(log) if knob == _GDN_PREFILL else None for knob in named}
+
+
+def of_configuration(failure: Infeasible, configuration: Configuration) -> Infeasible:
+    """The failure, put down to what the configuration has of it alone.
+
+    Of the knobs of bits those that ask for the bits of the words: a layer in eight of them says nothing of
+    one in four. Not the kernel that was asked for where vLLM looked at others alone, as 0.32 does where it
+    has none of that name for a device.
+    """
+    blames = dict(failure.blames)
+    told = {int(bits) for bits in _TYPE_BITS.findall(failure.cause)}
+    asked = {knob for knob in BITS if configuration.get(knob) in told}
+    if asked:
+        blames = {knob: behind for knob, behind in blames.items() if knob not in BITS or knob in asked}
+    backend = str(configuration.get(LINEAR_BACKEND, AUTO))
+    looked_at = [kernel.lower() for kernel in _LOOKED_AT.findall(failure.cause)]
+    if backend != AUTO and looked_at and not any(backend in kernel for kernel in looked_at):
+        blames.pop(LINEAR_BACKEND, None)
+    return Infeasible(failure.kind, failure.cause, failure.missing_bytes, blames)
 
 
 def _behind(log: str) -> str | None:

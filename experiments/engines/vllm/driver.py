@@ -23,7 +23,7 @@ from experiments.engines.port import (
     ScoringDocument,
     ScoringTask,
 )
-from experiments.engines.vllm.failures import ENGINE_DIED
+from experiments.engines.vllm.failures import engine_died
 from experiments.engines.vllm.loaded_engine import LoadedEngine
 from experiments.engines.vllm.order import VllmOrder
 from experiments.measurement.evidence import Json
@@ -78,12 +78,14 @@ async def answer(engine: LoadedEngine, request: Mapping[str, Any]) -> Json:
             raise Infeasible("unsupported", f"vLLM's driver knows no request {unknown!r}.")
 
 
-def reply_to_failure(failure: Exception) -> dict[str, Json]:
-    """A failure as a reply; the traceback of what is not a refusal goes to the log."""
+def reply_to_failure(failure: Exception, engine: LoadedEngine | None = None) -> dict[str, Json]:
+    """A failure as a reply, of an engine that had loaded or not; the traceback of what is not a refusal goes
+    to the log."""
     if isinstance(failure, Infeasible):
         return infeasible_data(failure)
     if type(failure).__name__ == "EngineDeadError":
-        return infeasible_data(Infeasible("crashed", f"{ENGINE_DIED}: {failure}"))
+        code = None if engine is None else engine.exit_code()
+        return infeasible_data(Infeasible("crashed", engine_died(failure, code)))
     traceback.print_exception(failure)
     return infeasible_data(
         Infeasible("crashed", f"{type(failure).__name__}: {' '.join(str(failure).split())}")
@@ -107,7 +109,7 @@ async def answer_requests() -> None:
         try:
             reply: dict[str, Json] = {"ok": await answer(engine, request)}
         except Exception as failure:
-            reply = reply_to_failure(failure)
+            reply = reply_to_failure(failure, engine)
         send(replies, reply)
 
 

@@ -8,6 +8,7 @@ it names. Which knobs a failure is about, `blame` reads from the same words.
 from __future__ import annotations
 
 import re
+import signal
 
 from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST, Infeasible
 from experiments.engines.vllm.blame import blamed_by
@@ -62,6 +63,8 @@ _UNTELLING = (
     "RuntimeError: cancelled",
 )
 _DIED = re.compile(r"died unexpectedly \(exit code: (-?\d+)\)")
+_ENDED = re.compile(rf"^{re.escape(ENGINE_DIED)}(?: \(exit code: (-?\d+)\))?: ")
+_KILLED = -signal.SIGKILL
 _NATIVE = re.compile(
     r"^(double free or corruption.*|malloc.*|free\(\): .*|corrupted .*|Segmentation fault.*)$", re.MULTILINE
 )
@@ -76,6 +79,13 @@ _DEVICE_TAKEN = re.compile(r"([^\n]*devices?(?:\(s\))? (?:is/are|are|is) busy or
 MEBIBYTE_IN_GIB = 1 / 1024
 
 BYTES_IN_GIB = 2**30
+
+
+def engine_died(failure: object, exit_code: int | None) -> str:
+    """What the driver says when the engine's own process is no more: what its client raised, and the code by
+    which the process ended, where that is known."""
+    how = "" if exit_code is None else f" (exit code: {exit_code})"
+    return f"{ENGINE_DIED}{how}: {failure}"
 
 
 def failure_of(log: str, told: str) -> Infeasible:
@@ -107,29 +117,36 @@ def failure_of(log: str, told: str) -> Infeasible:
 
 
 def death_of(log: str, told: str) -> Infeasible:
-    """Why a vLLM that had loaded is no more, in a sentence; `told` is what its client raised."""
+    """Why a vLLM that had loaded is no more, in a sentence; `told` is of `engine_died`."""
     lost = _device_cause(log)
     if lost is not None:
         return lost
     memory = _memory_cause(log)
     if memory is not None:
         return Infeasible("out_of_memory", memory)
-    code = _DIED.search(log)
-    how = "" if code is None else f" ({_exit(int(code[1]))})"
+    ended = _ENDED.match(told)
+    by_log, by_driver = _DIED.search(log), None if ended is None else ended[1]
+    code = int(by_log[1]) if by_log else int(by_driver) if by_driver else None
+    how = "" if code is None else f" ({_exit(code)})"
     named = _telling(log)
     unsupported = next((each for each in named if _NO_KERNEL.search(each)), None)
     if unsupported is not None:  # some kernels are only looked for when they are to run
         return _no_kernel(unsupported, log)
     device = _DEVICE_ERROR.search(log)
     native = _NATIVE.search(log)
-    cause = device[1] if device is not None else native[1] if native is not None else told
+    raised = told if ended is None else told[ended.end() :]
+    cause = device[1] if device is not None else native[1] if native is not None else raised
     if named and device is None and native is None:
         cause = named[-1]
-    cause = cause.removeprefix(f"{ENGINE_DIED}: ")
+    why = f": {_sentence(cause)}"
+    if cause == raised and any(word in cause for word in _UNTELLING):
+        why = ", and its log names no error."
+        if code == _KILLED:
+            why += (
+                " The system ends processes so where memory runs out; its kernel's log (dmesg) would say it."
+            )
     return Infeasible(
-        "crashed",
-        f"vLLM's engine process ended while it served{how}: {_sentence(cause)}",
-        blames=blamed_by(cause, log),
+        "crashed", f"vLLM's engine process ended while it served{how}{why}", blames=blamed_by(cause, log)
     )
 
 

@@ -21,6 +21,13 @@ from experiments.engines.vllm.environment import (
 from experiments.environment_making import LOG_NAME, Run, make_environment, run_logged
 from experiments.other_python import package_versions
 
+SOUND_AND_VIDEO = ("torchaudio", "torchcodec")
+"""Packages that vLLM's build for CPUs asks for and nothing that serves text needs. Those of the package index
+are CUDA builds; vLLM and transformers import them wherever they are there, and fail where that fails."""
+
+_NEEDED = "from vllm.engine.arg_utils import AsyncEngineArgs"
+"""The import that a launch begins with."""
+
 _SITE_PACKAGES = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
 
 
@@ -49,19 +56,22 @@ def install(folder: Path, version: str | None, *, for_cpu: bool, run: Run = run_
     wanted = requirement(version, for_cpu=for_cpu)
     python = make_environment(folder, [wanted], run)
     if for_cpu:
-        _allow_text_only(python)
+        _allow_text_only(python, folder / LOG_NAME, run)
         package_versions.cache_clear()
-    found = installed(python)
+    found, hint = installed(python), f"What it said is in {folder / LOG_NAME}."
     if found is None:
-        raise AutoinferError(
-            f"pip installed {wanted}, and there is no vLLM at {python}.",
-            f"What it said is in {folder / LOG_NAME}.",
-        )
+        raise AutoinferError(f"pip installed {wanted}, and there is no vLLM at {python}.", hint)
+    if for_cpu and run([str(python), "-P", "-c", _NEEDED], folder / LOG_NAME) != 0:
+        raise AutoinferError(f"pip installed {wanted}, and this vLLM can't be imported.", hint)
     return found
 
 
-def _allow_text_only(python: Path) -> None:
-    """Put `text_only_torchvision.py` into the environment and run it at each start."""
+def _allow_text_only(python: Path, log_path: Path, run: Run) -> None:
+    """Remove what can't be imported of `SOUND_AND_VIDEO`, put `text_only_torchvision.py` into the environment
+    and run it at each start."""
+    for package in SOUND_AND_VIDEO:
+        if run([str(python), "-P", "-c", f"import {package}"], log_path) != 0:
+            run([str(python), "-m", "pip", "uninstall", "--yes", package], log_path)
     told = subprocess.run([python, "-c", _SITE_PACKAGES], capture_output=True, text=True, check=True)
     site, source = Path(told.stdout.strip()), Path(text_only_torchvision.__file__)
     shutil.copyfile(source, site / f"autoinfer_{source.name}")

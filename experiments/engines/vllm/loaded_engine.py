@@ -146,6 +146,15 @@ class LoadedEngine:
                 return [int(value) for value in metric.values]
         return []
 
+    def exit_code(self) -> int | None:
+        """By which code vLLM's engine process ended, −9 by signal 9; None where it has not, or this vLLM does
+        not hold it where others do."""
+        manager = getattr(getattr(self._engine.engine_core, "resources", None), "engine_manager", None)
+        for process in getattr(manager, "processes", ()):
+            if process.exitcode:
+                return int(process.exitcode)
+        return None
+
     async def _requested(self, prompt_ids: tuple[int, ...], sampling: Mapping[str, Any]) -> Any:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind

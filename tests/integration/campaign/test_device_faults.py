@@ -1,5 +1,5 @@
-"""A campaign whose device is used by others or lost: nothing is concluded, the hypothesis waits, and it ends
-with what to do. Jobs are recorded as a worker does; the driver's words are invented."""
+"""A campaign whose device is lost, or rented and used by others: nothing is concluded, the hypothesis waits,
+and it ends with what to do. Jobs are recorded as a worker does; the driver's words are invented."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,8 +50,12 @@ def drive(database: Database, campaign_id: int, failures: list[Failure]) -> str:
     return CampaignLoop(database, campaign_id, times=LoopTimes(), wait=meanwhile).run()
 
 
-def test_a_device_that_others_use_is_tried_again_and_then_given_up(campaign: tuple[Database, int]) -> None:
+def test_a_rented_device_that_others_use_is_tried_again_and_then_given_up(
+    campaign: tuple[Database, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     database, campaign_id = campaign
+    for module in ("device_faults", "device_rests"):
+        monkeypatch.setattr(f"agent.campaign.{module}.is_rented", lambda device: True)
     reason = drive(database, campaign_id, [BUSY] * MOST_BUSY)
     assert reason.startswith("3 experiments in a row found its device used by others: cuda:0")
     assert "process 7 (train.py) holds 30.0 GB" in reason

@@ -247,9 +247,9 @@ def test_verdicts_of_one_scope_that_disagree_are_asked_for_once_more_by_a_campai
         told["verdicts"][0] |= SUPPORTED_THERE
         done = import_verdicts(session, read_file(json.dumps(told), "lab.json"))
         assert done.disputes[0].startswith("Verdicts within F-001 disagree")
-        assert (
-            take_up_disputes(session, desk_of(session, first), 0)[0] == ()
-        )  # autoinfer reproduce is for that
+        assert take_up_disputes(session, desk_of(session, first), 0)[0] == ()
+        (dispute,) = finding_detail(session, 1).disputes
+        assert dispute.answered_by == f"autoinfer reproduce E-{tested_id:04d}"
     _, second = start(tmp_path, database, space_text=SPACE, **{"baseline.sweep": []})
     measure_baseline(database, second)
     with database.write() as session:
@@ -264,4 +264,4 @@ def test_verdicts_of_one_scope_that_disagree_are_asked_for_once_more_by_a_campai
         assert take_up_disputes(session, desk, 0) == ((), through)  # once is enough
         (dispute,) = finding_detail(session, 1).disputes
         assert (dispute.other, dispute.hypotheses) == (None, (f"H-{number:03d}",))
-        assert finding_detail(session, 1).once_more == f"autoinfer reproduce E-{tested_id:04d}"
+        assert dispute.command is None

@@ -284,8 +284,7 @@ def test_what_its_verdicts_disagree_about_is_tested_once_more_by_the_test_and_no
         import_verdicts(session, read_file(json.dumps(told), "lab.json"))
         finding = finding_detail(session, 1)
     assert [each.named for each in finding.evidence] == ["E-0002", "E-0003", "E-0002 of lab"]
-    assert [each.other for each in finding.disputes] == [None]
-    assert finding.once_more == "autoinfer reproduce E-0002"
+    assert [(each.other, each.command) for each in finding.disputes] == [(None, "autoinfer reproduce E-0002")]
 
 
 @pytest.mark.parametrize("gain", [log(0.4), GAIN], ids=["fails", "holds"])

@@ -14,7 +14,6 @@ from sqlalchemy import select
 from agent.campaign import order
 from agent.campaign.choosing import choose
 from agent.campaign.desk import Desk
-from agent.campaign.device_faults import MOST_BUSY
 from agent.campaign.loop import CampaignLoop
 from agent.campaign.measured import read_measured
 from agent.campaign.reading_facts import read_facts
@@ -27,7 +26,7 @@ from db import events, queue, workers
 from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Hypothesis, Job, Verdict
 from db.states import ExperimentKind, ExperimentState, HypothesisState, VerdictOutcome
-from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST
+from experiments.engines.port import DEVICE_LOST
 from experiments.job.result import Failure, JobResult
 from experiments.job.spec import TestJob, parse_job
 from experiments.measurement.evidence import LaunchRecord
@@ -47,7 +46,6 @@ from tests.simulated.turn_by_turn import TIMES, Bench, alike
 
 TWO = "cuda:0,cuda:1"
 LOST = Failure(DEVICE_LOST, "It is lost (the driver says: GPU is lost); reset it.")
-BUSY = Failure(DEVICE_BUSY, "It is used by something else: process 7 (train.py) holds 30.0 GB.")
 
 
 @dataclass
@@ -263,15 +261,6 @@ def test_the_campaign_ends_when_its_last_device_is_lost_and_takes_all_up_again(b
     assert reason.startswith("none of its 2 devices is left: cuda:1 was lost: It is lost")
     bench.drive(bench.nothing, bench.both_fly)
     assert len(bench.told(EventKind.CAMPAIGN_DEVICE_OUT)) == 2
-
-
-def test_a_device_that_others_use_is_left_out_after_a_few_tries_and_holds_nobody_up(bench: TwoBench) -> None:
-    tries = [step for _ in range(MOST_BUSY) for step in (bench.end("cuda:1", BUSY), bench.nothing)]
-    bench.drive(bench.nothing, *tries, bench.only("cuda:0"), bench.end("cuda:0"), bench.nothing)
-    (told,) = bench.told(EventKind.CAMPAIGN_DEVICE_OUT)
-    assert told.startswith(f"cuda:1 is out, because {MOST_BUSY} experiments in a row found it used by others")
-    with bench.database.read() as session:
-        assert len(session.scalars(select(Verdict)).all()) == 1
 
 
 def test_a_device_that_is_absent_at_the_start_gets_nothing_and_is_told(bench: TwoBench) -> None:

@@ -195,7 +195,7 @@ def test_what_another_target_confirmed_is_reproduced_on_that_target(promoted: Ju
         assert again.reproduces_experiment_id == FRESH
         assert load_test_spec(session, again.id).target == KEY
         told = {each.scope["target"]: each.strength for each in session.scalars(select(Finding))}
-    assert set(told.values()) == {"replicated"}
+    assert set(told.values()) == {"reproduced"}
     assert KEY in told
 
 

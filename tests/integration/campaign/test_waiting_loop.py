@@ -14,9 +14,10 @@ from sqlalchemy.orm import Session
 
 from agent.campaign import order
 from agent.campaign.choosing import Choice
-from agent.campaign.desk import CONFIRMATION, Desk
+from agent.campaign.desk import Desk
 from agent.campaign.facts import Facts
 from agent.campaign.reading_facts import read_facts
+from agent.proposers.confirmation import PROPOSER as CONFIRMATION
 from agent.proposers.port import Draft
 from configs.errors import DatabaseLocked
 from db import queue

@@ -179,6 +179,8 @@ def test_a_locked_database(
         ("campaign resume", ["C-1 is running, not paused."]),
         ("campaign stop C-7", ["C-7 does not exist; the last is C-1."]),
         ("graph show --around H-77", ["H-077 is not in the graph."]),
+        ("graph show H-77", ["H-077 is not in the graph."]),
+        ("graph show F-1 --around F-2", ["F-1 and --around F-2 name a node each.", "graph show F-1"]),
         ("graph show --around x:y", ["x:y is not in the graph."]),
         (
             "graph export --format xml",

@@ -216,6 +216,16 @@ def test_a_note_makes_findings_stale(with_history: Autoinfer) -> None:
     assert "stale" in with_history("findings").out
 
 
+def test_the_graph_is_shown_around_a_label_as_every_question_takes_one(with_history: Autoinfer) -> None:
+    shown = with_history("graph show f-1")
+    assert shown.code == 0
+    assert "H-001" not in shown.out, "two steps away"
+    assert {"F-001", "E-0001"} <= set(shown.out.split())
+    assert shown.out == with_history("graph show --around F-001").out
+    assert "H-001" in with_history("graph show F-001 --depth 2").out
+    assert with_history("graph show knob:serving.threads --json").json()["nodes"]["knob"] == 1
+
+
 def test_the_graph_is_written_to_a_file(with_history: Autoinfer, tmp_path: Path) -> None:
     assert with_history("graph export --format graphml --output g.graphml").code == 0
     assert (tmp_path / "g.graphml").read_text().startswith("<?xml")
@@ -306,8 +316,11 @@ def test_a_worker_ends_when_asked_and_tells_how_many_jobs(with_history: Autoinfe
     assert done.json()["jobs_ended"] == 0
 
 
-def interrupt_after(kind: EventKind, process: subprocess.Popen[str], data_dir: Path) -> None:
-    """Send Ctrl C once the database tells of such an event, or the process has ended."""
+def interrupt_after(
+    kind: EventKind, process: subprocess.Popen[str], data_dir: Path, end: signal.Signals = signal.SIGINT
+) -> None:
+    """Send Ctrl C, or what else is to end it, once the database tells of such an event, or the process has
+    ended."""
     database = open_database(database_url(data_dir))
     try:
         for event in events.follow(database, 0, lambda: process.poll() is None):
@@ -315,13 +328,16 @@ def interrupt_after(kind: EventKind, process: subprocess.Popen[str], data_dir: P
                 break
     finally:
         database.close()
-    process.send_signal(signal.SIGINT)
+    process.send_signal(end)
 
 
-def test_a_campaign_ended_by_ctrl_c_says_what_is_kept(autoinfer: Autoinfer) -> None:
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM], ids=lambda each: each.name)
+def test_a_campaign_ended_by_ctrl_c_or_a_service_manager_says_what_is_kept(
+    autoinfer: Autoinfer, end: signal.Signals
+) -> None:
     new_database(autoinfer.data_dir).close()
     process = autoinfer.start("run --no-worker --no-dashboard --json")
-    interrupt_after(EventKind.WORKER_MISSING, process, autoinfer.data_dir)
+    interrupt_after(EventKind.WORKER_MISSING, process, autoinfer.data_dir, end)
     out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, err
     told = json.loads(out.splitlines()[-1])

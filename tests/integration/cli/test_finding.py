@@ -60,6 +60,7 @@ def test_verdicts_that_contradict_come_in_and_the_sheet_pools_both_and_says_so(
     assert "C-1 of lab" in sheet
     assert "Between campaigns: τ" in sheet
     assert "disputed" in sheet
+    assert "answered by  autoinfer reproduce E-" in sheet
     again = with_history(f"finding import {file} --json").json()
     assert (again["new"], again["known"], again["findings_changed"], again["disputes"]) == (0, 1, [], [])
 

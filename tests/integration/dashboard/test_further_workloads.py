@@ -4,6 +4,7 @@ report; and what is read of an experiment otherwise is as it would be without.""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
@@ -136,6 +137,34 @@ def test_both_arms_and_the_paired_change_are_told_of_each_metric(history: Histor
     assert tokens.change_words.startswith("+12.4 % [+")
     assert (lost.metrics, len(lost.failures)) == ((), 1)
     assert CAUSE in lost.failures[0]
+
+
+@pytest.mark.parametrize(
+    ("unmeasured", "told"),
+    [
+        ([], ["A launch pair was ended before all was measured: {late}"] * 2),
+        ([LOST], [None, "It could not be measured in the candidate's launch 0: {late}"]),
+    ],
+    ids=["which one is not known", "one of them"],
+)
+def test_a_stage_whose_time_was_up_is_told_in_a_sentence_where_it_was(
+    tmp_path: Path, unmeasured: list[FurtherWorkload], told: list[str | None]
+) -> None:
+    late = "The stage further took longer than its limit of 3600 s."
+    asked: list[Json] = [each.model_dump() for each in (WIDE, LOST)]
+    failed: list[Json] = [
+        {"arm": "candidate", "workload": each.key, "launch": 0, "cause": late} for each in unmeasured
+    ]
+    detail = {WORKLOADS: asked, UNMEASURED: failed, "kind": "timed_out", "cause": late}
+    stage = StageRecord(Stage.FURTHER, datetime.now(UTC).isoformat(), FURTHER_S, "timed_out", detail)
+    history = History(tmp_path)
+    judged = history.judge(history.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED, samples=0)
+    with history.database.write() as session:
+        spec, measured = a_test_job(dict(CHANGED), dict(BASE)), replace(result(further=True), stages=(stage,))
+        record_result(session, judged.experiment_id, 2, spec, measured)
+        failures = [each.failures for each in further_workloads(session, (1,))[1]]
+    history.close()
+    assert failures == [() if each is None else (each.format(late=late),) for each in told]
 
 
 def test_fewer_pairs_than_say_how_they_vary_give_no_interval() -> None:

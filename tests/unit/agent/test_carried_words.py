@@ -32,7 +32,7 @@ AGAINST = RuledOut(
     "does not help",
     frozenset(BASELINE.changes_to(PRUNED)),
     BASELINE,
-    (Differing("1 request at once", "16"),),
+    (Differing("1 request at once", "16 requests at once"),),
     ours=True,
 )
 
@@ -53,7 +53,8 @@ def test_a_place_names_the_findings_that_its_expectation_rests_on_and_how_far_th
 def test_what_a_finding_of_another_scope_speaks_against_says_what_differs() -> None:
     found = begun(desk(queued(2, PRUNED)), AGAINST)
     assert rests_on(found, queued(2, PRUNED)) == (
-        "F-012 says that it does not help with 1 request at once; asked again since here 16."
+        "F-012 says that it does not help with 1 request at once; asked again since here it is 16 "
+        "requests at once."
     )
 
 

@@ -15,6 +15,7 @@ from agent.ground.legal import Legal
 from agent.proposers.port import Trial
 from agent.proposers.user import PROPOSER as USER
 from agent.ranking.stopping import WORTH
+from agent.ranking.values import Candidate, Ranking
 from configs.campaign import load_campaign
 from db.states import CampaignState, HypothesisState
 from experiments.measurement.evidence import Metric
@@ -227,6 +228,22 @@ def test_what_leaves_the_queue_for_a_new_best_may_be_proposed_on_top_of_it() -> 
     assert after.view.taken == {PRUNED.digest, refuted.candidate.digest}
     before = replace(after, facts=replace(after.facts, trials=(refuted,)))
     assert before.view.taken == {NARROWER.digest, PRUNED.digest, refuted.candidate.digest}
+
+
+def test_what_is_part_of_another_campaign_s_best_on_the_same_control_is_known_as_such() -> None:
+    both = SPACE.with_change(COMPILED, {"pruning.method": "depth"})
+    whole, part, other = queued(1, both), queued(2, COMPILED), queued(3, NARROWER)
+    elsewhere = replace(
+        queued(4, both),
+        control=NARROWER,
+        candidate=SPACE.with_change(NARROWER, {"serving.compile": "default"}),
+    )
+    whole = replace(whole, proposer="carried")
+    ranked: list[Candidate] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("agent.campaign.desk.rank", lambda given, *_, **__: ranked.extend(given) or Ranking())
+        desk(whole, part, other).ranking_of((whole, part, other, elsewhere))
+    assert [each.part_of for each in ranked] == [(), (1,), (), ()]
 
 
 def test_only_what_is_reached_from_the_baseline_by_supported_changes_can_be_the_best() -> None:

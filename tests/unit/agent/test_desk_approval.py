@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from agent.campaign.choosing import choose
-from agent.campaign.desk import CONFIRMATION, Desk
+from agent.campaign.desk import Desk
 from agent.campaign.facts import Queued
 from agent.campaign.order import QUEUE_TARGET, proposals
+from agent.proposers.confirmation import PROPOSER as CONFIRMATION
+from agent.proposers.dedupe import Earlier, refusal
 from agent.proposers.port import Trial
 from agent.ranking.values import Directive
 from configs.campaign import ApprovalSpec
-from db.states import DirectiveKind
+from db.states import DirectiveKind, HypothesisState
 from experiments.measurement.judging import Outcome
 from tests.unit.agent.test_desk import BASELINE, COMPILED, PRUNED, SPACE, desk, queued, trial
 
@@ -108,6 +112,31 @@ def test_a_confirmation_in_the_queue_leaves_with_the_best_that_it_confirms() -> 
     last = replace(queued(7, COMPILED), proposer=CONFIRMATION)
     assert "is the best now" in asking(1.0, last, trials=CHAIN).leaving[7]
     assert asking(1.0, replace(last, candidate=BOTH), trials=CHAIN).leaving == {}
+
+
+def chain_with(state: HypothesisState) -> Desk:
+    """The best stands on two steps, and their sum was proposed against the baseline before."""
+    found = asking(LEFT_S, trials=CHAIN)
+    before = (BASELINE.digest, BOTH.digest, state)
+    return replace(found, facts=replace(found.facts, proposed=(before,)))
+
+
+def test_what_was_withdrawn_for_a_step_on_the_way_is_confirmed_at_the_end() -> None:
+    draft = choose(chain_with(HypothesisState.WITHDRAWN), LEFT_S).draft
+    assert draft is not None
+    assert (draft.control, draft.candidate) == (BASELINE, BOTH)
+    earlier = Earlier(4, BASELINE.digest, BOTH.digest, "withdrawn", void=True)
+    assert refusal(draft, SPACE, [earlier]) is None
+    by_another = refusal(replace(draft, proposer="roofline"), SPACE, [earlier])
+    assert by_another is not None
+    assert by_another.duplicate_of == 4
+
+
+@pytest.mark.parametrize(
+    "state", [HypothesisState.INFEASIBLE, HypothesisState.INCONCLUSIVE, HypothesisState.QUEUED]
+)
+def test_what_was_tried_or_has_a_place_is_not_confirmed_once_more(state: HypothesisState) -> None:
+    assert choose(chain_with(state), LEFT_S).draft is None
 
 
 def test_proposers_are_asked_for_others_beside_what_waits() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agent.campaign.ruled_out import Differing, RuledOut, asked_again, rules_out
 from experiments.space.configuration import Change, Configuration
-from tests.unit.agent.campaigns import BASELINE, COMPILED
+from tests.unit.agent.campaigns import BASELINE, COMPILED, SPACE
 
-BUSIER = (Differing("1 request at once", "16"),)
+BUSIER = (Differing("1 request at once", "16 requests at once"),)
 
 
 def finding(
@@ -24,7 +26,19 @@ def test_where_the_scope_differs_it_is_asked_again_and_the_difference_named() ->
     found = [finding(*BUSIER)]
     assert rules_out(found, BASELINE, COMPILED, 0.9) is None
     said = asked_again(found, BASELINE, COMPILED, 0.9)
-    assert said == "F-012 says that it does not help with 1 request at once; asked again since here 16"
+    assert said == (
+        "F-012 says that it does not help with 1 request at once; asked again since here it is 16 "
+        "requests at once"
+    )
+
+
+def test_knobs_of_another_control_are_named_on_both_sides() -> None:
+    control = SPACE.with_change(BASELINE, {"serving.dtype": "bfloat16"})
+    said = asked_again([finding()], control, SPACE.with_change(control, {"serving.compile": "default"}), 0.9)
+    assert said == (
+        f"F-012 says that it does not help with serving.dtype {BASELINE['serving.dtype']}; asked again since "
+        "here it is serving.dtype bfloat16"
+    )
 
 
 def test_the_finding_of_the_nearest_scope_is_the_one_that_counts() -> None:
@@ -41,6 +55,11 @@ def test_what_another_database_told_rules_nothing_out() -> None:
 def test_what_foretold_badly_here_rules_nothing_out_either() -> None:
     assert rules_out([finding()], BASELINE, COMPILED, 0.2) is None
     assert "counts 20 %" in asked_again([finding()], BASELINE, COMPILED, 0.2)
+
+
+def test_what_the_user_wrote_down_is_ruled_out_however_badly_others_foretold() -> None:
+    told = replace(finding(), told=True)
+    assert rules_out([told], BASELINE, COMPILED, 0.2) == told
 
 
 def test_another_change_is_none_of_its_business() -> None:

@@ -12,6 +12,7 @@ from agent.campaign.order import proposals
 from agent.campaign.steered import settling, used_by
 from agent.ranking.moves import moves
 from agent.ranking.values import Cause, Directive
+from configs.campaign import ApprovalSpec
 from db.states import DirectiveKind
 from experiments.measurement.judging import Outcome
 from tests.unit.agent.test_desk import BASELINE, COMPILED, PRUNED, SPACE, desk, queued, trial
@@ -153,10 +154,44 @@ def test_what_is_under_test_counts_and_a_ban_holds_over_a_turn() -> None:
     flying = replace(found, facts=replace(found.facts, flying=((BASELINE, THREADS),)))
     assert flying.ranking.places[0].hypothesis_id == 5
     banned = steered(flying, about(DirectiveKind.BAN, "pruning"))
-    assert (banned.disputed_next, banned.ranking.places[0].hypothesis_id) == (None, 1)
+    assert (banned.disputes_in_turn, banned.ranking.places[0].hypothesis_id) == ((), 1)
     third = replace(queued(7, THREADS), disputes=("F-004", "F-003"))
     facts = replace(banned.facts, queue=(*banned.facts.queue, third))
-    assert replace(banned, facts=facts).disputed_next == 7, "what is banned keeps no other's turn"
+    assert replace(banned, facts=facts).disputes_in_turn == (7,), "what is banned keeps no other's turn"
+
+
+def test_a_dispute_that_waits_for_approval_keeps_no_other_s_turn() -> None:
+    waits = replace(queued(5, THREADS), disputes=("F-002", "F-001"))
+    free = replace(queued(7, DEEPER), disputes=("F-004", "F-003"))
+    found = of_ten(9)
+    two = replace(found, facts=replace(found.facts, queue=(queued(1, COMPILED), waits, free)))
+    costs = {place.hypothesis_id: place.cost_s for place in two.ranking.places}
+    assert costs[7] < costs[5], "the scene needs an oldest that costs more"
+    asks = ApprovalSpec(wall_s=(costs[7] + costs[5]) / 2)
+    asking = replace(
+        two, facts=replace(two.facts, spec=two.facts.spec.model_copy(update={"approve_above": asks}))
+    )
+    assert first_of(asking) == (7, True)
+    approved = steered(asking, about(DirectiveKind.APPROVAL, hypothesis_id=5))
+    assert first_of(approved) == (5, True)
+    alone = replace(asking, facts=replace(asking.facts, queue=(queued(1, COMPILED), waits)))
+    assert first_of(alone) == (5, False), "where none may be tested the oldest is shown with its turn"
+    assert 5 in choose(alone, 4000.0).waits
+
+
+def test_a_dispute_that_a_cap_holds_back_keeps_no_other_s_turn() -> None:
+    found = of_ten(9)
+    free = replace(queued(7, THREADS), disputes=("F-004", "F-003"))
+    three = replace(found, facts=replace(found.facts, queue=(*found.facts.queue, free)))
+    assert first_of(three) == (5, True)
+    capped = steered(three, about(DirectiveKind.CAP, "pruning", share=0.05))
+    assert first_of(capped) == (7, True)
+
+
+def first_of(desk: Desk) -> tuple[int, bool]:
+    """What stands first, and whether it may be tested."""
+    first = desk.ranking.places[0]
+    return first.hypothesis_id, first.may_run
 
 
 def test_a_turn_that_has_come_is_why_it_moved() -> None:

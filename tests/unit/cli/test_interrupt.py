@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, event, text
 
-from cli.interrupt import Interrupt
+from cli.interrupt import ENDING, Interrupt
 
 
 class InterruptedInItsFinalizer:
@@ -33,21 +33,23 @@ def test_what_a_finalizer_drops_is_raised_at_the_next_look(monkeypatch: pytest.M
             interrupt.check()
 
 
-def test_elsewhere_it_is_raised_at_once_and_the_handler_before_comes_back() -> None:
-    before = signal.getsignal(signal.SIGINT)
+@pytest.mark.parametrize("end", ENDING, ids=lambda each: each.name)
+def test_elsewhere_it_is_raised_at_once_and_the_handler_before_comes_back(end: signal.Signals) -> None:
+    before = signal.getsignal(end)
     with pytest.raises(KeyboardInterrupt), Interrupt():
-        signal.raise_signal(signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is before
+        signal.raise_signal(end)
+    assert signal.getsignal(end) is before
 
 
-def test_what_was_to_be_ignored_still_is() -> None:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+@pytest.mark.parametrize("end", ENDING, ids=lambda each: each.name)
+def test_what_was_to_be_ignored_still_is(end: signal.Signals) -> None:
+    before = signal.signal(end, signal.SIG_IGN)
     try:
         with Interrupt() as interrupt:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(end)
             interrupt.check()
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(end, before)
 
 
 @pytest.mark.parametrize("moment", ["begin", "commit", "rollback", "checkin"])

@@ -16,6 +16,7 @@ from dashboard import graph_data
 from dashboard.app import create_app
 from dashboard.charts.neighbourhood import picture
 from dashboard.graph_data import canvas, canvas_json
+from dashboard.mcp import finding_answers
 from dashboard.pages.knowledge import KnowledgeFilters
 from db import events
 from db.event_kinds import EventKind
@@ -306,4 +307,51 @@ def test_a_page_asks_the_graph_as_it_is_after_an_event(tmp_path: Path) -> None:
     assert {each["id"] for each in near["nodes"]} >= {"F-001", "E-0001", "knob:serving.threads"}
     assert len(near["nodes"]) < len(client.get("/knowledge/export.json").json()["nodes"])
     assert client.get("/knowledge/export.graphml?node=H-77").status_code == 404
+    history.close()
+
+
+def test_a_rerun_and_another_campaign_make_a_finding_stronger_each_in_its_own_word(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    client = TestClient(
+        create_app(Settings(data_dir=Path("unused")), history.database), base_url="http://127.0.0.1"
+    )
+    hypothesis = history.propose({"serving.threads": 1})
+
+    def shown() -> tuple[str, str]:
+        (bars,) = re.findall(r'aria-label="(strength [^"]*)"', client.get("/knowledge").text)
+        return bars, client.get("/knowledge/F-001").text
+
+    first = history.judge(hypothesis, VerdictOutcome.SUPPORTED)
+    bars, page = shown()
+    assert bars == "strength 2 of 4"
+    assert "rests on one result" in page
+    history.judge(hypothesis, VerdictOutcome.SUPPORTED, reproduces=first.experiment_id)
+    bars, page = shown()
+    assert bars == "strength 3 of 4"
+    assert "rests on one campaign, in which reruns agree" in page
+    other = history.propose({"serving.threads": 1}, campaign_id=history.start("second"))
+    history.judge(other, VerdictOutcome.SUPPORTED)
+    bars, page = shown()
+    assert bars == "strength 4 of 4"
+    assert "rests on campaigns that agree, 2 campaigns for it" in page
+    history.close()
+
+
+def test_a_dispute_that_no_campaign_takes_apart_says_what_answers_it_on_the_page_and_to_a_coding_agent(
+    tmp_path: Path,
+) -> None:
+    history = History(tmp_path)
+    history.judge(history.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)
+    elsewhere = history.propose({"serving.threads": 1}, campaign_id=history.start("second"))
+    no_gain = (0.0, -0.01, 0.01)
+    history.judge(elsewhere, VerdictOutcome.REFUTED, effect=no_gain, target="cpu:Other CPU:64 cores")
+    app = create_app(Settings(data_dir=Path("unused")), history.database)
+    page = TestClient(app, base_url="http://127.0.0.1").get("/knowledge/F-001").text
+    assert "Answered by <code>autoinfer promote E-0001 --target DEVICE</code>" in page
+    assert "DEVICE is one with Other CPU" in page
+    with history.database.read() as session:
+        (asked,) = finding_answers.finding(session, "F-001").disputes
+    assert asked.quoted.endswith(
+        "Answered by: autoinfer promote E-0001 --target DEVICE (DEVICE is one with Other CPU)"
+    )
     history.close()

@@ -283,6 +283,27 @@ def test_a_lost_gpu_is_said_first_until_the_campaign_goes_on(history: History) -
     assert "A GPU is lost" not in shown(history)[1]
 
 
+def test_a_gpu_that_others_use_is_said_until_it_is_back(history: History) -> None:
+    measure_baseline(history)
+    with history.database.write() as session:
+        campaign = session.get_one(Campaign, history.campaign_id)
+        campaign.spec = {**campaign.spec, "target": "cuda:0,cuda:1"}
+        label = format_label(Noun.CAMPAIGN, history.campaign_id)
+        data = {"device": "cuda:1", "in_a_row": 1}
+        words = "process 7 (python3) holds 9.0 GB. cuda:1 rests"
+        events.append(session, EventKind.CAMPAIGN_DEVICE_RESTS, words, label, history.campaign_id, data)
+    found, html = shown(history)
+    assert [each.device for each in found.at_rest] == ["cuda:1"]
+    assert found.campaign is not None
+    assert found.campaign.standing is not Standing.RESTING, "cuda:0 goes on"
+    assert "<b>cuda:1 rests since <time" in html
+    assert "process 7 (python3) holds 9.0 GB. cuda:1 rests.</p>" in html
+    with history.database.write() as session:
+        back = EventKind.CAMPAIGN_DEVICE_BACK
+        events.append(session, back, "It is back.", label, history.campaign_id, {"device": "cuda:1"})
+    assert "rests since" not in shown(history)[1]
+
+
 def test_a_digest_counts_from_the_event_that_was_seen(history: History) -> None:
     measure_baseline(history)
     early = history.judge(history.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from dataclasses import replace
 
 import pytest
 
@@ -67,6 +68,17 @@ def test_the_reference_engine_s_command_is_its_order_and_the_environment_of_its_
     assert order.cache_dir == CACHE
     again = order_for(configuration, checkpoint, "cpu", checkpoint)
     assert (order.threads, order.dtype, order.compile) == (again.threads, again.dtype, again.compile)
+
+
+@pytest.mark.parametrize(("device", "seen"), [("cpu", ""), ("cuda:1", None)])
+def test_what_serves_on_a_processor_sees_no_gpu(
+    device: str, seen: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    checkpoint = reference_model_path()
+    configuration = Configuration.of({"serving.threads": 1, "serving.dtype": "float32"})
+    order = replace(order_for(configuration, checkpoint, "cpu", checkpoint), device=device)
+    assert server_environment(order, "").get("CUDA_VISIBLE_DEVICES") == seen
 
 
 def test_a_shell_reads_the_words_as_they_are() -> None:

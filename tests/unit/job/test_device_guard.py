@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 
 from experiments.engines.port import Infeasible
-from experiments.job.device_guard import MEMORY_RETURN_LIMIT_S, RETURN_LIMIT_S, DeviceGuard, others_of
+from experiments.job.device_guard import (
+    LOOK_EVERY_S,
+    MEMORY_RETURN_LIMIT_S,
+    RETURN_LIMIT_S,
+    DeviceGuard,
+    others_of,
+)
 from experiments.telemetry.driver import open_driver
 from experiments.telemetry.free_memory import MemoryUnknown
 from experiments.telemetry.occupants import DeviceGone, DeviceUse, Occupant, device_use
@@ -90,13 +96,31 @@ def test_who_stays_ends_the_job_with_name_and_figures() -> None:
     assert answers.seconds >= MEMORY_RETURN_LIMIT_S
 
 
-def test_who_comes_while_it_is_measured_ends_the_job_at_once() -> None:
+def test_who_comes_while_it_is_measured_ends_the_job_by_a_second_look() -> None:
     answers = Answers(use(MINE), use(MINE, OTHER))
     answers.guard.up = 1
     answers.guard.alone()
     with pytest.raises(Infeasible, match=r"train\.py") as told:
         answers.guard.alone()
-    assert (told.value.kind, answers.seconds) == ("device_busy", 0)
+    assert (told.value.kind, answers.seconds) == ("device_busy", LOOK_EVERY_S)
+
+
+def test_a_child_that_ends_between_two_lists_is_nobody_else() -> None:
+    ending = Occupant(102, "python", None)
+    answers = Answers(use(MINE, ending), use(MINE))
+    answers.guard.up = 1
+    answers.guard.alone()
+    assert answers.seconds == LOOK_EVERY_S
+
+
+def test_who_was_the_job_s_when_the_driver_was_asked_is_not_somebody_else() -> None:
+    ending, owned = Occupant(102, "python", 0), [OWN | {102}, OWN]
+    guard = DeviceGuard(
+        "cuda:0", look=lambda _: use(MINE, ending), xids=lambda _: (), own=lambda: owned.pop(0)
+    )
+    guard.up = 1
+    guard.alone()
+    assert not owned
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,17 @@ def test_what_was_told_is_what_is_read(tmp_path: Path):
     assert result.memory == HeldMemory(1, 30, 2, 0.5, "It stays.")
 
 
+def test_what_was_left_out_before_blocks_were_told_is_the_whole_pair(tmp_path: Path):
+    path = tmp_path / "records.jsonl"
+    with Records(path) as records:
+        write_a_job(records)
+        records.left_out(0, 1)
+    assert [len(each.samples) for each in read_records(path).launches] == [2, 1]
+    with path.open("ab") as file:
+        file.write(b'{"record":"left_out","at":"2026-01-01T00:00:00+00:00","pair":0}\n')
+    assert read_records(path).launches == ()
+
+
 @settings(max_examples=60, deadline=None)
 @given(cut=st.integers(0, 3000))
 def test_a_file_torn_anywhere_gives_its_complete_lines(tmp_path_factory: pytest.TempPathFactory, cut: int):

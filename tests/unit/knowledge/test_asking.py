@@ -16,8 +16,9 @@ from knowledge.asking.if_fell import fall, if_fell
 from knowledge.asking.known import known
 from knowledge.asking.led_to import led_to
 from knowledge.asking.walking import label_in
-from knowledge.asking.why_not import Objection, why_not_finding, why_not_hypothesis, why_not_values
+from knowledge.asking.why_not import Mark, Objection, why_not_finding, why_not_hypothesis, why_not_values
 from knowledge.findings.told import Telling, tell
+from knowledge.findings.verdict_fact import Saying
 from knowledge.graph import Graph, neighbourhood
 from knowledge.graph_building import build_graph
 from knowledge.queries.around import around
@@ -26,6 +27,7 @@ from tests.history.campaign_history import BASE, SPACE, TARGET, History
 
 KNOBS = [*(knob.name for knob in SPACE.knobs), "quantization.bits"]
 FASTER = SPACE.with_change(BASE, {"serving.threads": 1})
+BOTH_BUT_THREADS = SPACE.with_change(BASE, {"serving.dtype": "bfloat16"})
 BOTH = SPACE.with_change(FASTER, {"serving.dtype": "bfloat16"})
 
 
@@ -106,12 +108,66 @@ def test_what_was_measured_elsewhere_is_told_apart(full_history: History) -> Non
     assert "1 test: 1 refuted" in there.sentence
 
 
+def test_what_is_to_come_is_told_of_the_hardware_that_was_asked_for(history: History) -> None:
+    first = history.judge(history.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)
+    history.propose({"serving.threads": 4})
+    confirms = history.propose({"serving.threads": 8})
+    there = "gpu:NVIDIA L4:24 GB"
+    with history.database.write() as session:
+        row = session.get_one(Hypothesis, confirms)
+        row.target, row.confirms_experiment_id = "modal:L4", first.experiment_id
+    before = known(graph_of(history), "serving.threads", "L4", KNOBS)
+    assert before.sentence == "serving.threads on L4: no test changed it; no finding; 1 to come."
+    (waits,) = rows(before, "Still to come")
+    assert (waits.id, waits.relation) == ("H-003", "to be confirmed on modal:L4")
+    other = next(each for each in before.sections if each.title == "What it was tried with")
+    assert other.none == "Nothing was tried there."
+    (elsewhere,) = rows(before, "On other hardware")
+    assert elsewhere.text == TARGET
+    assert elsewhere.because == "1 finding; 1 test: 1 supported; 1 to come"
+    here = known(graph_of(history), "serving.threads", "Example", KNOBS)
+    assert ids(rows(here, "Still to come")) == ["H-002"]
+    assert ids(rows(known(graph_of(history), "serving.threads", None, KNOBS), "Still to come")) == [
+        "H-002",
+        "H-003",
+    ]
+    history.judge(first.hypothesis_id, VerdictOutcome.SUPPORTED, reproduces=1, target=there)
+    by_its_name = known(graph_of(history), "serving.threads", "NVIDIA L4", KNOBS)
+    assert ids(rows(by_its_name, "Still to come")) == ["H-003"]
+
+
+def test_a_device_of_this_machine_is_known_by_what_ran_there(history: History) -> None:
+    there = "gpu:NVIDIA A10:24 GB"
+    for threads in (1, 4):
+        number = history.propose({"serving.threads": threads})
+        with history.database.write() as session:
+            session.get_one(Hypothesis, number).target = "cuda:1"
+    history.judge(1, VerdictOutcome.SUPPORTED, target=there)
+    answer = known(graph_of(history), "serving.threads", "A10", KNOBS)
+    assert ids(rows(answer, "Still to come")) == ["H-002"]
+
+
 def test_a_refuted_hypothesis_is_ruled_out_by_its_verdict_down_to_its_samples(full_history: History) -> None:
     answer = why_not_hypothesis(graph_of(full_history), "H-002", [], [])
     assert answer.sentence == "H-002 is ruled out: E-0002 found it refuted. It is 20 % slower instead."
     (verdict,) = rows(answer, "Its verdicts")
     assert "samples" in verdict.rows[0].text
     assert ids(rows(answer, "Findings against it")) == ["F-002"]
+
+
+def test_a_finding_against_something_is_told_however_often_it_was_confirmed_and_one_for_it_is_not(
+    full_history: History,
+) -> None:
+    full_history.judge(2, VerdictOutcome.REFUTED, effect=(0.2, 0.15, 0.25), reproduces=2)
+    full_history.judge(1, VerdictOutcome.SUPPORTED, reproduces=1)
+    with full_history.database.write() as session:
+        written = Telling("It is of no use.", ("serving.dtype=bfloat16",), says=Saying.DOES_NOT_HELP)
+        told = f"F-{tell(session, written, 1).id:03}"
+    graph = graph_of(full_history)
+    against = why_not_values(graph, {"serving.dtype": "bfloat16"}, [], [])
+    assert ids(rows(against, "Findings against it")) == [told, "F-002"]
+    assert ids(rows(why_not_hypothesis(graph, "H-002", [], []), "Findings against it")) == ["F-002"]
+    assert rows(why_not_hypothesis(graph, "H-001", [], []), "Findings against it") == ()
 
 
 def test_what_is_not_ruled_out_is_said_and_what_was_never_tried(full_history: History) -> None:
@@ -155,6 +211,63 @@ def test_a_knob_of_which_something_waits_for_its_test_is_not_ruled_out_everywher
     assert answer.sentence == (
         "pruning.method is not ruled out everywhere: against it H-001, and H-002 waits for its test."
     )
+
+
+def test_where_alone_nothing_is_decided_what_was_decided_together_with_others_is_said(
+    history: History,
+) -> None:
+    both = {"serving.threads": 1, "serving.dtype": "bfloat16"}
+    values = {"serving.threads": "1"}
+
+    def why() -> str:
+        return why_not_values(graph_of(history), values, [], []).sentence
+
+    together = history.propose(both)
+    assert why() == (
+        "serving.threads=1 is not ruled out: no test of it is decided yet (H-001 waits for its test). It was "
+        "never tested alone."
+    )
+    history.judge(together, VerdictOutcome.REFUTED)
+    assert why() == (
+        "serving.threads=1 is not ruled out by itself: it was never tested alone; together with others H-001 "
+        "was refuted."
+    )
+    alone = history.propose({"serving.threads": 1})
+    assert why() == (
+        "serving.threads=1 is not ruled out: alone no test is decided (H-002 waits for its test); together "
+        "with others H-001 was refuted."
+    )
+    history.judge(alone, VerdictOutcome.INCONCLUSIVE)
+    assert "alone no test is decided (H-002 was inconclusive); together" in why()
+    history.judge(history.propose({"serving.threads": 1}, control=BOTH_BUT_THREADS), VerdictOutcome.SUPPORTED)
+    assert why() == (
+        "serving.threads=1 is not ruled out: H-003 supports it. Together with others H-001 was refuted."
+    )
+
+
+def test_what_a_knob_came_with_is_nothing_else_that_was_set(history: History) -> None:
+    removed = {"pruning.method": "depth", "pruning.layers_removed": 1}
+    history.judge(history.propose(removed), VerdictOutcome.REFUTED)
+    values = {"pruning.layers_removed": "1"}
+    alone = why_not_values(graph_of(history), values, [], [])
+    assert alone.sentence.startswith("pruning.layers_removed=1 is ruled out by H-001: ")
+    history.propose({**removed, "serving.threads": 1})
+    together = why_not_values(graph_of(history), {**values, "serving.threads": "1"}, [], [])
+    assert "(H-002 waits for its test)." in together.sentence
+    assert "never tested alone" not in together.sentence
+    rows_of = ids(rows(together, "Its values by themselves"))
+    assert rows_of == ["H-001"], "of the values one by one, what set nothing else"
+
+
+def test_what_nobody_can_tell_and_what_is_not_whole_have_marks_of_their_own(history: History) -> None:
+    objections = [
+        Objection("The target has 2 cores for us."),
+        Objection("It needs a method.", absolute=False, mark=Mark.INCOMPLETE),
+        Objection("It can't be told.", absolute=False, mark=Mark.UNKNOWN),
+    ]
+    answer = why_not_values(graph_of(history), {"serving.threads": "16"}, objections, [])
+    marks = [each.state for each in rows(answer, "Model, engine and target")]
+    assert marks == ["infeasible", "incomplete", "unknown"]
 
 
 def test_a_confounded_test_is_told_with_what_takes_it_apart(history: History) -> None:
@@ -258,6 +371,26 @@ def test_if_a_verdict_fell_the_best_what_stands_on_it_and_its_finding_would_go(c
     assert fall(graph, "F-001") == fall(graph, "H-001")
     assert fall(graph, "H-004").experiments == ()
     assert "has no verdict yet" in if_fell(graph, "H-004").sentence
+
+
+def test_what_would_no_longer_be_supported_or_be_open_again_is_told(full_history: History) -> None:
+    graph = graph_of(full_history)
+
+    def decided(subject: str) -> list[tuple[str | None, str | None]]:
+        found = rows(if_fell(graph, subject), "Hypotheses that it decides")
+        return [(each.relation, each.id) for each in found]
+
+    assert decided("F-001") == [("no longer supported", "H-001")]
+    assert "H-001 would no longer be supported" in if_fell(graph, "F-001").sentence
+    assert decided("F-002") == decided("E-0002") == [("open again", "H-002")]
+    assert "; H-002 would be open again" in if_fell(graph, "E-0002").sentence
+    assert decided("E-0003") == [("open again", "H-003")]
+    assert "; it would be open again" in if_fell(graph, "H-003").sentence
+    assert decided("E-0004") == []
+    full_history.judge(2, VerdictOutcome.REFUTED, reproduces=2)
+    graph = graph_of(full_history)
+    assert decided("E-0002") == []
+    assert decided("H-002") == [("open again", "H-002")]
 
 
 def test_what_another_verdict_supports_too_does_not_fall(chain: History) -> None:

@@ -154,7 +154,10 @@ def test_what_was_refuted_there_is_ruled_out_in_the_same_scope_and_asked_again_i
     assert ruled.finding == "F-001"
     assert rules_out(there, BASE, ONE_THREAD, 0.9) is None
     said = asked_again(there, BASE, ONE_THREAD, 0.9)
-    assert said == "F-001 says that it does not help with 1 request at once; asked again since here 16"
+    assert said == (
+        "F-001 says that it does not help with 1 request at once; asked again since here it is 16 "
+        "requests at once"
+    )
     assert itself == ()
 
 
@@ -167,7 +170,9 @@ def test_what_was_ruled_out_by_a_larger_gain_than_is_wanted_here_is_asked_again(
         with history.database.read() as session:
             here = read_facts(session, later(history)).ruled_out
         assert (rules_out(here, BASE, ONE_THREAD, 0.9) is not None) is ruled
-        said = "F-001 says that it does not help with 10 % asked for; asked again since here 3 % is"
+        said = (
+            "F-001 says that it does not help with 10 % asked for; asked again since here it is 3 % asked for"
+        )
         assert (asked_again(here, BASE, ONE_THREAD, 0.9) == said) is not ruled
 
 
@@ -181,7 +186,8 @@ def test_what_was_ruled_out_with_other_versions_is_asked_again_and_these_are_nam
         here = read_facts(session, campaign_id).ruled_out
     assert rules_out(here, BASE, ONE_THREAD, 0.9) is None
     assert asked_again(here, BASE, ONE_THREAD, 0.9) == (
-        f"F-001 says that it does not help with torch {VERSIONS['torch']}; asked again since here torch 9.9"
+        f"F-001 says that it does not help with torch {VERSIONS['torch']}; asked again since here it is "
+        "torch 9.9"
     )
 
 
@@ -212,7 +218,7 @@ def test_what_the_user_wrote_down_rules_out_the_change_that_it_names_whatever_el
         assert ruled.finding == f"F-{number:03}"
     assert rules_out(here, BASE, both, 0.9) is None, "compiling may help"
     assert rules_out(elsewhere, BASE, ONE_THREAD, 0.9) is None
-    assert "asked again since here cpu:another" in asked_again(elsewhere, BASE, ONE_THREAD, 0.9)
+    assert "asked again since here it is cpu:another" in asked_again(elsewhere, BASE, ONE_THREAD, 0.9)
 
 
 def test_what_the_user_wrote_of_a_knob_holds_with_whatever_has_a_meaning_beside_it_alone(

@@ -96,8 +96,11 @@ def test_what_differs_between_there_and_here_is_told_and_the_nearest_campaign_co
         session.get_one(Campaign, 1).model = "another"
     nearest, farther = facts_of(first, here).carried_bests
     assert [nearest.campaign, farther.campaign] == [f"C-{near}", "C-1"]
-    assert nearest.differs == (("1 request at once", "16"),)
-    assert farther.differs == (("the model another", "reference"), ("1 request at once", "16"))
+    assert nearest.differs == (("1 request at once", "16 requests at once"),)
+    assert farther.differs == (
+        ("the model another", "the model reference"),
+        ("1 request at once", "16 requests at once"),
+    )
 
 
 def test_of_made_up_weights_it_is_told_that_nothing_judged_their_quality(first: History) -> None:

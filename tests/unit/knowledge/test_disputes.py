@@ -1,4 +1,7 @@
+from math import log1p
 from typing import Any
+
+import pytest
 
 from knowledge.findings.disputes import Claim, Part, claim_of, disputes_of
 from knowledge.findings.rules import Rule
@@ -97,3 +100,39 @@ def test_what_the_user_told_disputes_by_its_value_and_leaves_open_what_it_does_n
     (found,) = disputes_of(told, [claim("F-001")])
     assert found.differences == ()
     assert "in the same scope" in found.question()
+
+
+@pytest.mark.parametrize(
+    ("change", "disputed"),
+    [
+        ([("quantization.method", "none", "awq"), ("quantization.group_size", None, 128)], True),
+        ([("quantization.method", "none", "awq"), ("quantization.bits", 8, 4)], False),
+        ([("quantization.method", "none", "gptq"), ("quantization.group_size", None, 128)], False),
+        ([("quantization.group_size", None, 128)], False),
+    ],
+)
+def test_what_the_user_told_is_about_a_change_that_brings_no_more_than_what_goes_with_it(
+    change: list[tuple[str, object, object]], disputed: bool
+) -> None:
+    told = claim_of(
+        "F-002",
+        Rule.TOLD,
+        {
+            "saying": "does not help",
+            "change": [{"knob": "quantization.method", "before": None, "after": "awq"}],
+        },
+    )
+    measured = claim("F-001", change=[{"knob": k, "before": b, "after": a} for k, b, a in change])
+    assert [each.labels for each in disputes_of(told, [measured])] == [("F-001", "F-002")] * disputed
+    assert [each.labels for each in disputes_of(measured, [told])] == [("F-001", "F-002")] * disputed
+
+
+@pytest.mark.parametrize(
+    ("effect_log", "disputed"), [(None, True), (log1p(-0.05), True), (log1p(-0.01), False)]
+)
+def test_what_the_user_says_helps_is_denied_by_a_miss_of_no_more_than_they_said(
+    effect_log: float | None, disputed: bool
+) -> None:
+    scope = {"saying": "helps", "metric": "tpot_ms", "change": SCOPE["change"]}
+    told = claim_of("F-002", Rule.TOLD, scope, effect_log)
+    assert bool(disputes_of(told, [claim("F-001", Saying.DOES_NOT_HELP)])) is disputed

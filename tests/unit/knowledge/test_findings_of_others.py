@@ -109,7 +109,7 @@ def test_a_verdict_that_agrees_is_an_independent_replication_and_a_rerun_is_none
     hypothesis = history.propose({"serving.threads": 1})
     first = history.judge(hypothesis, SUPPORTED)
     history.judge(hypothesis, SUPPORTED, reproduces=first.experiment_id)
-    assert detail(history).says_so == 1
+    assert (detail(history).says_so, detail(history).strength) == (1, "reproduced")
     elsewhere.judge(elsewhere.propose({"serving.threads": 1}), SUPPORTED, effect=(-0.11, -0.13, -0.09))
     taken_in(history, told_by(elsewhere))
     found = detail(history)

@@ -34,6 +34,7 @@ def fact(
     metric: str = "tpot_ms",
     scope: Scope = SCOPE,
     cause: str = "It ran out of memory.",
+    campaign: str = "C-1",
 ) -> VerdictFact:
     logs = (None, None, None) if effect is None else tuple(log1p(each) for each in effect)
     return VerdictFact(
@@ -49,6 +50,7 @@ def fact(
         high_log=logs[2],
         quality_held=quality_held,
         cause=cause,
+        campaign=campaign,
     )
 
 
@@ -66,8 +68,10 @@ def infeasible(number: int = 1) -> VerdictFact:
     return fact(number, VerdictOutcome.INFEASIBLE, None, quality_held=None)
 
 
-def inconclusive(number: int = 1, effect: tuple[float, float, float] = (0.0, -0.02, 0.02)) -> VerdictFact:
-    return fact(number, VerdictOutcome.INCONCLUSIVE, effect)
+def inconclusive(
+    number: int = 1, effect: tuple[float, float, float] = (0.0, -0.02, 0.02), **more: object
+) -> VerdictFact:
+    return fact(number, VerdictOutcome.INCONCLUSIVE, effect, **more)  # type: ignore[arg-type]
 
 
 def derived(*facts: VerdictFact) -> FindingDraft:
@@ -198,13 +202,26 @@ def test_r4_an_infeasible_verdict_names_the_cause() -> None:
     assert draft.estimate is None
 
 
-def test_r5_two_that_agree_are_pooled_and_replicated() -> None:
+def test_r5_a_rerun_that_agrees_is_pooled_and_reproduces_what_no_other_campaign_replicated() -> None:
     draft = derived(supported(1), supported(2, effect=(-0.12, -0.14, -0.10)))
-    assert draft.rule is Rule.REPLICATED
-    assert draft.strength is Strength.REPLICATED
+    assert draft.rule is Rule.AGREED
+    assert draft.strength is Strength.REPRODUCED
     assert relations(draft) == [EvidenceRelation.SUPPORTS, EvidenceRelation.REPLICATES]
     assert draft.estimate is not None
     assert log1p(-0.12) < draft.estimate.effect_log < log1p(-0.10)
+
+
+@pytest.mark.parametrize("other", ["C-2", "C-1 of lab"])
+def test_r5_a_second_campaign_that_agrees_replicates_it(other: str) -> None:
+    draft = derived(supported(1), supported(2), supported(3, campaign=other))
+    assert (draft.rule, draft.strength) == (Rule.AGREED, Strength.REPLICATED)
+
+
+def test_another_campaign_that_leaves_it_open_or_missed_a_larger_margin_replicates_nothing() -> None:
+    left_open = inconclusive(2, effect=(-0.10, -0.12, -0.08), campaign="C-2")
+    assert derived(supported(1), left_open).strength is Strength.SINGLE
+    missed = refuted(2, effect=(-0.1, -0.12, -0.08), min_effect=0.2, campaign="C-2")
+    assert derived(supported(1), missed).strength is Strength.SINGLE
 
 
 def test_r6_verdicts_that_disagree_are_told_on_both_sides() -> None:

@@ -57,7 +57,7 @@ def test_a_reproduction_that_agrees_makes_the_finding_stronger(history: History)
     first = history.judge(hypothesis, SUPPORTED)
     history.judge(hypothesis, SUPPORTED, effect=(-0.105, -0.125, -0.085), reproduces=first.experiment_id)
     (found,) = findings(history)
-    assert found.strength == "replicated"
+    assert found.strength == "reproduced"
     assert found.interval_high_log is not None
     assert found.interval_low_log is not None
     assert found.interval_high_log - found.interval_low_log < 0.04  # narrower than either
@@ -155,7 +155,7 @@ def test_after_a_note_made_it_stale_new_verdicts_make_a_new_finding(history: His
     assert new.status is FindingStatus.HOLDS
     assert relations(history, new) == [EvidenceRelation.SUPPORTS]
     history.judge(hypothesis, REFUTED, effect=(0.0, -0.01, 0.01), reproduces=first.experiment_id)
-    assert findings(history)[1].strength == "replicated"
+    assert findings(history)[1].strength == "reproduced"
     assert len(findings(history)) == 2
 
 

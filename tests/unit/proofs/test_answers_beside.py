@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.device.answers_beside import page, rows_of, standing, table
+from tests.device.answers_beside import page, rows_of, standing, table, with_later
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results"
 NAMES = ("the reference engine on a CPU", "vLLM on an H200")
@@ -25,8 +25,9 @@ def rows(*told: tuple[str, str]) -> str:
     )
 
 
-def test_the_page_of_levers_is_what_the_two_pages_give() -> None:
-    told = page(RESULTS / "levers.md", RESULTS / "h200-levers-answers.md", NAMES)
+def test_the_page_of_levers_is_what_the_pages_give() -> None:
+    later = RESULTS / "h200-levers-answers-later.md"
+    told = page(RESULTS / "levers.md", RESULTS / "h200-levers-answers.md", NAMES, later)
     assert (RESULTS / "levers-on-both.md").read_text() == told
     assert len(rows_of((RESULTS / "levers.md").read_text())) == 24
 
@@ -44,6 +45,21 @@ def test_the_page_of_levers_is_what_the_two_pages_give() -> None:
 def test_only_verdicts_that_decide_agree_or_contradict(first: str, second: str, told: str) -> None:
     one, other = (rows_of(rows(("mtp", each)))["mtp"] for each in (first, second))
     assert standing(one, other) == told
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "taken"),
+    [
+        ("open", "supported", "supported"),
+        ("confounded", "refuted", "refuted"),
+        ("supported", "refuted", "supported"),
+        ("inconclusive", "open", "inconclusive"),
+    ],
+)
+def test_a_later_page_fills_in_what_an_earlier_one_left_open(earlier: str, later: str, taken: str) -> None:
+    found = with_later(rows_of(rows(("mtp", earlier))), rows_of(rows(("mtp", later))))["mtp"]
+    assert found.verdict == taken
+    assert found.experiment.endswith(", later") == (taken != earlier)
 
 
 def test_what_one_page_alone_has_is_left_out() -> None:

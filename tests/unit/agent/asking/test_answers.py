@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from agent.asking import answers
+from agent.asking import answers, of_the_graph
 from agent.asking.fallen import learnt_from, without
 from agent.asking.preview import Ground
 from agent.asking.untested import untested
@@ -175,6 +175,10 @@ def test_why_not_takes_labels_knobs_and_values_and_refuses_the_rest(history: His
         assert "ruled out by you: Nothing of threads is tested." in why("serving.threads=1").sentence
         assert titles(why("serving.threads"))["Your steering"] == ("Nothing of threads is tested.",)
         assert "H-002" in why("serving.dtype=bfloat16,").sentence
+        lacks = why("pruning.layers_removed=1")
+        (row,) = next(each.rows for each in lacks.sections if each.title == "Model, engine and target")
+        assert "pruning.method" in row.text
+        assert row.state == "incomplete"
         for words, message in (
             (("",), "Nothing was named"),
             (("serving.thread=1",), "There is no knob 'serving.thread'"),
@@ -192,7 +196,9 @@ def test_where_the_model_is_gone_the_rest_is_answered_and_that_is_said(history: 
         graph = build_graph(session)
         why = answers.why_not(session, graph, ["H-002"], None, nowhere)
         assert "E-0002 found it refuted" in why.sentence
-        assert "can't be told here: There is no checkpoint" in titles(why)["Model, engine and target"][0]
+        (unknown,) = next(each.rows for each in why.sections if each.title == "Model, engine and target")
+        assert "can't be told here: There is no checkpoint" in unknown.text
+        assert unknown.state == "unknown"
         fell = answers.what_if_fell(session, graph, "E-0001", nowhere)
         assert "F-001 would fall" in fell.sentence
         assert "can't be told here" in titles(fell)["The queue of C-1"][0]
@@ -214,11 +220,18 @@ def test_verdicts_of_another_database_are_told_among_what_led_to_a_finding_speak
     with history.database.read() as session:
         graph = build_graph(session)
         against = answers.why_not(session, graph, ["F-001"], None, nowhere)
-        led = answers.what_led_to(session, graph, newest)
+        known = of_the_graph.what_is_known(session, graph, "serving.threads", None)
+        led = of_the_graph.what_led_to(session, graph, newest)
         fell = answers.what_if_fell(session, graph, newest, nowhere)
     (row,) = against.sections[0].rows
     assert (row.id, row.relation, row.state, row.because) == (None, "contradicts it", "refuted", "No.")
     assert row.text == f"a verdict that was imported from lab, on {of_the_first['target']}"
+    of_known = {each.id: each for each in next(e for e in known.sections if e.title == "Findings").rows}
+    (imported,) = of_known[newest].rows
+    assert imported.text == "a verdict that was imported from lab, on gpu:NVIDIA H200:141 GB"
+    assert [each.relation for each in of_known["F-001"].rows] == ["supports", "contradicts it"]
+    assert str(of_known[newest].scope).startswith("reference · NVIDIA H200 · reference · ")
+    assert str(of_known["F-001"].scope).startswith("reference · Example CPU · reference · ")
     assert led.sentence == f"1 imported verdict led to {newest}; nothing here did."
     assert "on gpu:NVIDIA H200:141 GB" in titles(led)["Where it comes from"][0]
     assert "imported from lab" in titles(fell)["Verdicts that would fall"][0]
@@ -226,9 +239,40 @@ def test_verdicts_of_another_database_are_told_among_what_led_to_a_finding_speak
     assert (falls.id, falls.because) == (newest, "no verdict would say so any more")
 
 
+def test_every_finding_of_an_answer_is_told_with_its_scope(history: History) -> None:
+    with history.database.read() as session:
+        graph = build_graph(session)
+        said = [
+            of_the_graph.what_is_known(session, graph, "serving.dtype", None),
+            answers.why_not(session, graph, ["H-002"], None, on_the_desk),
+            answers.why_not(session, graph, ["serving.dtype=bfloat16"], None, on_the_desk),
+            answers.what_if_fell(session, graph, "E-0002", on_the_desk),
+        ]
+    for answer in said:
+        found = [row for each in answer.sections for row in each.rows if row.id == "F-002"]
+        assert found, answer.asked
+        assert all(str(row.scope).startswith("reference · Example CPU") for row in found), answer.asked
+        assert all(row.scope is None for each in answer.sections for row in each.rows if row.id != "F-002")
+
+
+def test_imported_verdicts_stand_below_the_findings_against_something(history: History) -> None:
+    with history.database.write() as session:
+        file = json.loads(export_verdicts(session, "lab").model_dump_json())
+        refuted = next(each for each in file["verdicts"] if each["outcome"] == "refuted")
+        theirs = refuted | {"effect_log": 0.1, "low_log": 0.05, "high_log": 0.15, "reason": "No."}
+        import_verdicts(session, read_file(json.dumps(file | {"verdicts": [theirs]}), "lab.json"))
+    with history.database.read() as session:
+        graph = build_graph(session)
+        for subject in ("H-002", "serving.dtype=bfloat16"):
+            answer = answers.why_not(session, graph, [subject], None, on_the_desk)
+            against = next(each for each in answer.sections if each.title == "Findings against it")
+            ((imported,),) = [each.rows for each in against.rows]
+            assert imported.text.startswith("a verdict that was imported from lab")
+
+
 def test_what_led_to_a_hypothesis_has_its_moves_with_their_cause(history: History) -> None:
     with history.database.read() as session:
-        answer = answers.what_led_to(session, build_graph(session), "H-006")
+        answer = of_the_graph.what_led_to(session, build_graph(session), "H-006")
     assert titles(answer)["Its places in the queue"] == ("Threads turned out to matter.",)
     assert titles(answer)["The profile it was proposed under"] == ("Nothing was profiled before.",)
 

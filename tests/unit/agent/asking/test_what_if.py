@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from agent.asking.assumed import parse_assumed
-from agent.asking.what_if import what_if
+from agent.asking.rows import consequence_section
+from agent.asking.what_if import Consequence, what_if
 from agent.ranking.values import Directive
 from configs.errors import UsageError
 from db.states import DirectiveKind
@@ -30,6 +31,20 @@ def test_an_assumed_verdict_ranks_the_rest_as_that_verdict_would() -> None:
     assert found[Outcome.SUPPORTED].leave == (1, 3, 4)
     assert found[Outcome.REFUTED].leave == ()
     assert asked.ranking.order == before
+
+
+def test_what_leaves_the_queue_stands_in_one_row() -> None:
+    asked = desk(queued(1, COMPILED), queued(2, PRUNED), queued(3, DEEPER), queued(4, HALF))
+    (found,) = what_if(asked, 2, [parse_assumed("supported")])
+
+    def leaving(consequence: Consequence) -> list[tuple[str | None, str | None, str]]:
+        told = consequence_section("The queue", asked, consequence).rows
+        return [(each.relation, each.id, each.text) for each in told if "leave" in str(each.relation)]
+
+    assert leaving(found) == [("3 leave the queue", None, "H-001, H-003 and H-004")]
+    ((relation, label, text),) = leaving(replace(found, leave=(3,)))
+    assert (relation, label) == ("leaves the queue", "H-003")
+    assert text
 
 
 def test_where_order_does_not_change_nothing_is_told_and_what_does_not_wait_has_no_consequence() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.ground.legal import Legal, legal_here
-from agent.plan.levers import LeverRow, Standing, lever_rows, witnesses
+from agent.plan.levers import LeverRow, Standing, lever_rows, refused_at_all, witnesses
 from configs.campaign import load_campaign
 from configs.models import load_model_profile
 from experiments.engines.port import Infeasible
@@ -60,6 +60,31 @@ def test_what_the_engine_refuses_is_told_in_its_words() -> None:
         "serving.compile", "compile", "cpp_wrapper", Standing.NO, "There is no compiler."
     )
     assert found["serving.compile", "default"].standing is Standing.YES
+
+
+def test_what_is_against_the_start_itself_is_said_once_and_not_of_every_value() -> None:
+    damaged, slow = Infeasible("checkpoint", "Its weights are cut short."), "There is no compiler."
+
+    def check(configuration: Configuration) -> None:
+        if configuration["serving.compile"] == "cpp_wrapper":
+            raise Infeasible("unsupported", slow)
+        raise damaged
+
+    of_values, cause = refused_at_all(check, LEVERS.configuration({}))
+    assert cause == damaged.cause
+    found = rows_of("default", of_values)
+    assert {row.why for row in found.values()} == {slow, *(row.why for row in rows_of("default").values())}
+    assert found["serving.compile", "cpp_wrapper"].why == slow
+
+
+@pytest.mark.parametrize("kind", ["out_of_memory", None])
+def test_what_a_single_value_may_mend_and_what_is_served_stays_with_the_values(kind: str | None) -> None:
+    def check(configuration: Configuration) -> None:
+        if kind is not None:
+            raise Infeasible(kind, "1 GB too few.")
+
+    assert refused_at_all(check, LEVERS.configuration({})) == (check, None)
+    assert refused_at_all(None, LEVERS.configuration({})) == (None, None)
 
 
 def test_a_witness_is_legal_and_has_the_value() -> None:

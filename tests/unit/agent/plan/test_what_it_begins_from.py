@@ -208,6 +208,24 @@ def test_what_does_not_run_gives_way_to_fewer_bits_and_the_last_ends_the_campaig
     assert "begins from quantization.method=awq (" in told.text
 
 
+@pytest.mark.parametrize(("kind", "tries"), [("crashed", 2), ("lost", 2), ("unsupported", 1)])
+def test_a_baseline_whose_engine_was_killed_is_tried_once_more_and_one_that_is_refused_is_not(
+    database: Database, kind: str, tries: int
+) -> None:
+    spec = load_campaign("default")
+    with database.write() as session:
+        campaign_id = create_campaign(session, spec, survey(spec))
+        tried = []
+        while not tried or not tried[-1].is_last:
+            facts = read_facts(session, campaign_id)
+            number = dispatch_baseline(session, facts, load_space(spec.space))
+            failed = session.get_one(Experiment, number)
+            failed.state, failed.failure, failed.failure_kind = ExperimentState.FAILED, "It ended.", kind
+            session.flush()
+            tried.append(baseline_attempts(session, campaign_id, number))
+    assert len(tried) == tries
+
+
 def test_what_the_engine_refuses_before_a_load_gives_way_too() -> None:
     eight = begun("4b", 12)
     found = first_served(eight, lambda each: "no kernel" if "bits=8" in each.words else None)

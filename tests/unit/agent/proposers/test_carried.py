@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from agent.campaign.desk import Desk
 from agent.campaign.order import proposals
 from agent.proposers.carried import CarriedProposer
-from agent.proposers.port import CampaignView, CarriedBest, Proposer
+from agent.proposers.port import CampaignView, CarriedBest, Proposer, StaleFinding
 from agent.proposers.rules import RulesProposer
 from agent.surrogate.carried import Carried
 from experiments.measurement.judging import Outcome
@@ -66,11 +67,14 @@ def test_it_says_under_what_it_was_measured_where_that_differs() -> None:
     best = replace(
         carried_best(BOTH),
         steps=2,
-        differs=(("the model big", "small"), ("16 requests at once", "1")),
+        differs=(("the model big", "the model small"), ("16 requests at once", "1 request at once")),
     )
     said = rationale(view(carried_bests=[best]))
     assert "by −50 % over its own baseline in 2 steps, each measured against the one before." in said
-    assert "That was measured with the model big and 16 requests at once; here it is small and 1." in said
+    assert (
+        "That was measured with the model big and 16 requests at once; here it is the model small and 1 "
+        "request at once."
+    ) in said
 
 
 def test_only_what_it_changed_there_is_taken_over_on_top_of_the_best_here() -> None:
@@ -198,3 +202,41 @@ def test_a_campaign_puts_it_first_where_it_believes_in_it(known: bool) -> None:
     first, *_ = proposals(begun)
     assert (first.proposer == "carried") is known
     assert (first.candidate == best) is known
+
+
+UPGRADED = StaleFinding(
+    "F-003", {"serving.compile": "default"}, math.log(0.9), (("torch 2.13.0", "torch 2.14.0"),)
+)
+
+
+def test_what_helped_before_an_upgrade_is_proposed_again_with_the_versions_named() -> None:
+    told = view(stale_findings=[UPGRADED])
+    [draft] = CarriedProposer().propose(told, 5)
+    assert (draft.control, draft.candidate, draft.proposer) == (BASELINE, COMPILED, "carried")
+    assert draft.claim.endswith("faster, as in F-003.")
+    assert draft.rationale.startswith(
+        "F-003 says that it helps with torch 2.13.0; asked again since here torch 2.14.0. "
+        "It changed latency by −10 % then. Surrogate: predicted"
+    )
+    [untold] = CarriedProposer().propose(view(stale_findings=[replace(UPGRADED, effect_log=None)]), 5)
+    assert "then. Surrogate" not in untold.rationale
+
+
+def test_what_helped_before_an_upgrade_is_left_out_where_it_is_had_taken_banned_or_not_to_be_had() -> None:
+    supported = trial(COMPILED, Outcome.SUPPORTED, -0.4)
+    best = view([supported], incumbent=COMPILED, incumbent_hypothesis_id=1, stale_findings=[UPGRADED])
+    back = replace(UPGRADED, change={"serving.compile": "off"})
+    baseline = view([supported], incumbent=COMPILED, incumbent_hypothesis_id=1, stale_findings=[back])
+    tested = view(stale_findings=[UPGRADED], taken=frozenset({COMPILED.digest}))
+    banned = view(stale_findings=[UPGRADED], banned=frozenset({"compile"}))
+    strange = view(stale_findings=[replace(UPGRADED, change={"serving.compile": "never seen"})])
+    for told in (best, baseline, tested, banned, strange):
+        assert candidates(told) == []
+
+
+def test_a_campaign_after_an_upgrade_asks_again_what_helped_before_it() -> None:
+    empty = test_desk.desk()
+    drafts = StaleFinding("F-003", {"drafting.method": "mtp"}, -0.5, (("torch 2.13.0", "torch 2.14.0"),))
+    begun = Desk(replace(empty.facts, stale_findings=(drafts,)), empty.legal, empty.baseline, ())
+    assert any("as in F-003" in each.claim for each in proposals(begun))
+    assert not any("as in F-003" in each.claim for each in proposals(empty))

@@ -138,13 +138,33 @@ def test_a_swept_configuration_that_lasted_clears_its_settings() -> None:
     assert chance(known, other) > chance(belief(), other)
 
 
-def test_blame_of_another_campaign_counts_less_than_of_this_one() -> None:
+@pytest.mark.parametrize("elsewhere", [{"same_hardware": False}, {"same_versions": False}])
+def test_blame_of_other_hardware_or_versions_counts_less_than_of_these(elsewhere: dict[str, bool]) -> None:
     failed = trial(on_best(E_0006), {GDN: None})
-    there = FeasibilityBelief.learn(VIEW, [], [Carried(failed, "C-9", same_model=True, same_workload=True)])
+    told = Carried(failed, "C-9", same_model=True, same_workload=True)
+    there = FeasibilityBelief.learn(VIEW, [], [replace(told, **elsewhere)])
     here = FeasibilityBelief.learn(VIEW, [failed])
     asked, nothing = on_best(E_0008), FeasibilityBelief.learn(VIEW, [])
     assert chance(here, asked) < chance(there, asked) < chance(nothing, asked)
     assert chance(there, without(E_0008, GDN)) == pytest.approx(chance(nothing, without(E_0008, GDN)))
+
+
+def test_what_this_machine_could_not_run_for_another_model_it_is_not_expected_to_run_for_this_one() -> None:
+    """The first test of a campaign was what had crashed in the one before, as in
+    docs/results/transfer.md, where a failure of another campaign counted half."""
+    failed = trial(on_best({GDN: "flashinfer"}), {})
+    another = Carried(failed, "C-9", same_model=False, same_workload=True)
+    ran = [
+        replace(another, trial=trial(each, ran=True))
+        for each in (BEST, on_best({"serving.graph_mode": "full"}))
+    ]
+    learnt = FeasibilityBelief.learn(VIEW, [], [*ran, another])
+    other = FeasibilityBelief.learn(VIEW, [], [*ran, replace(another, same_hardware=False)])
+    again = SPACE.with_change(BASELINE, {GDN: "flashinfer"})
+    assert chance(learnt, again) < 0.4 < chance(other, again)
+    of_memory = replace(another, trial=replace(failed, failure_kind="out_of_memory"))
+    memory = FeasibilityBelief.learn(VIEW, [], [*ran, of_memory])
+    assert chance(memory, again) == chance(other, again)
 
 
 def test_one_failure_more_teaches_the_same_as_learning_all_anew() -> None:

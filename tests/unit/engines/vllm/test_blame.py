@@ -3,8 +3,10 @@
 import pytest
 
 from experiments.engines.port import Blames
-from experiments.engines.vllm.blame import blamed_by
+from experiments.engines.vllm.blame import blamed_by, of_configuration
 from experiments.engines.vllm.failures import ENGINE_DIED, death_of, failure_of
+from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.gpu_rules import BITS
 from experiments.space.loading import load_space
 
 CLIENT = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
@@ -68,7 +70,7 @@ def test_a_failure_is_put_down_to_the_knobs_of_the_part_that_is_named(words: str
     ("reason", "knobs"),
     [
         ("Group size (32) not supported by Conch", {"quantization.group_size"}),
-        ("Quant type (uint4) not supported by it", {"quantization.bits", "quantization.symmetric"}),
+        ("Quant type (uint4) not supported by it", {*BITS, "quantization.symmetric"}),
         ("Zero points currently not supported by it", {"quantization.symmetric"}),
         ("Exllama only supports float16 activations", {"serving.dtype"}),
         ("Only for other machines", set()),
@@ -82,6 +84,41 @@ def test_a_kernel_that_takes_no_such_weights_names_itself_and_what_it_does_not_t
         f"(EngineCore pid=7)  ConchLinearKernel cannot implement due to: {reason}\n"
     )
     assert set(failure_of(told, CLIENT).blames) == {"serving.linear_backend", *knobs}
+
+
+EIGHT_BITS_ON_A_CPU = (
+    f"{ERROR}ValueError: Failed to find a kernel that can implement the WNA16 linear layer. Reasons: \n"
+    "(EngineCore pid=7)  Dynamic4bitLinearKernel cannot implement due to: Unsupported quant type uint8b128\n"
+    "(EngineCore pid=7)  CPUWNA16LinearKernel cannot implement due to: Quant type (uint8b128) not supported "
+    "by CPUWNA16, supported types are: (ScalarType.uint4, ScalarType.uint4b8)\n"
+)
+"""As vLLM 0.32 for CPUs said it of four bits with eight in out_proj, asked for Machete."""
+
+WHOLE, OUT_PROJ, KERNEL = *BITS, "serving.linear_backend"
+
+
+@pytest.mark.parametrize(
+    ("knobs", "blamed"),
+    [
+        ({WHOLE: 4, OUT_PROJ: 8, KERNEL: "machete"}, {OUT_PROJ}),
+        ({WHOLE: 4, OUT_PROJ: 8}, {OUT_PROJ, KERNEL}),
+        ({WHOLE: 8, OUT_PROJ: 8, KERNEL: "auto"}, {WHOLE, OUT_PROJ, KERNEL}),
+        ({WHOLE: 8, KERNEL: "dynamic4bit"}, {WHOLE, KERNEL}),
+        ({WHOLE: 4}, {WHOLE, OUT_PROJ, KERNEL}),
+    ],
+)
+def test_a_type_that_no_kernel_takes_is_put_down_to_what_has_as_many_bits_and_to_kernels_that_were_looked_at(
+    knobs: dict[str, KnobValue], blamed: set[str]
+) -> None:
+    failure = failure_of(EIGHT_BITS_ON_A_CPU, CLIENT)
+    found = of_configuration(failure, Configuration.of(knobs))
+    assert set(found.blames) == {*blamed, "quantization.symmetric"}
+    assert (found.kind, found.cause) == (failure.kind, failure.cause)
+
+
+def test_what_a_configuration_leaves_of_the_words_of_other_parts_is_all() -> None:
+    failure = failure_of(f"{INFO}Using FlashInfer GDN prefill kernel (requested=auto)\n{MISSING}", CLIENT)
+    assert of_configuration(failure, Configuration.of({KERNEL: "marlin"})).blames == {GDN: "flashinfer"}
 
 
 @pytest.mark.parametrize(

