@@ -65,7 +65,7 @@ _INSTRUCTS: tuple[str, ...] = (
     r"|on top|to the (?:top|front))\b",
     rf"\bgive\s+{_IT}\s+(?:the\s+)?(?:highest|top|first|more)\s+(?:priority|rank|place)\b",
     # speak to somebody
-    r"\bplease\b",
+    r"\bplease\b(?!\s+(?:find|see|note|let me|feel free))",
     r"(?:^|[.!?]\s+)(?:dear\s+)?(?:operator|agent|assistant|user|reader|reviewer|judge|evaluator|planner"
     r"|autoinfer|administrator|admin|human|colleague)s?\s*,\s",
     r"\bas (?:the|your) (?:operator|administrator|owner|developer|maintainer)\b",

@@ -40,6 +40,7 @@ SOUND = (
     "It may skip the verification of drafts that end a sentence, which are 3 %.",
     "Place the cache in bfloat16 first, since it is read at every step.",
     "Users see the first token sooner, and the rest as before.",
+    "Please find the hypotheses below, and let me know.",
     "Model, cache and activations fit into 24 GB.",
     "The approval rate of drafts was 61 %, so a second one pays.",
 )
