@@ -4,8 +4,8 @@
   a predecessor held comes back a while after its process ended, and that is waited for, at most
   `MEMORY_RETURN_LIMIT_S`. What is left then belongs to somebody else: `device_busy`, with names and figures.
 - Before and after a block, a process that computes there and is not the job's ends the job the same way, so
-  that nothing is silently measured beside it. It counts where a second look finds it too: a child of the job
-  that ends between the driver's list and this machine's looks like somebody else's in one.
+  that nothing is silently measured beside it. One that is gone by the time it is asked whose it was may have
+  been a child of the job that ended: it counts where a second look finds somebody too.
 - Where a launch dies and the driver says that the device is lost, or the kernel logged a fault of the device
   since the job began, the device is to blame: `device_lost`.
 - When the last launch has ended, what launches held is waited for, at most `RETURN_LIMIT_S`. What is left
@@ -60,8 +60,8 @@ class DeviceGuard:
     """Watches one job's device; `device` is as in a spec (`cpu`, `cuda:0`).
 
     `up` counts the job's launches that hold memory, kept by who opens and closes them. `look` and `xids` ask
-    the driver and the kernel's log, `own` tells the job's processes, `end` kills one of them, `wait` and
-    `clock` take and give seconds; all are passed in for tests. Not for several threads.
+    the driver and the kernel's log, `own` tells the job's processes, `end` kills one of them, `exists` tells
+    whether a process is there, `wait` and `clock` take and give seconds; all are passed in for tests. Not for several threads.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ class DeviceGuard:
         xids: Callable[[str], tuple[int, ...]] = xids_of,
         own: Callable[[], frozenset[int]] = own_processes,
         end: Callable[[int], None] = end_process,
+        exists: Callable[[int], bool] = psutil.pid_exists,
         wait: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -79,7 +80,8 @@ class DeviceGuard:
         self.device = device
         self._watched = device.partition(":")[0] == "cuda"
         self._look, self._xids, self._own, self._wait, self._clock = look, xids, own, wait, clock
-        self._end, self._seen = end, SeenMemory()
+        self._end, self._exists, self._seen = end, exists, SeenMemory()
+        self._strangers: frozenset[int] = frozenset()
         self._xids_before = xids(device) if self._watched else ()
 
     def unwatched(self) -> str | None:
@@ -114,11 +116,12 @@ class DeviceGuard:
             raise self._busy(others, f", {MEMORY_RETURN_LIMIT_S:.0f} s after the job could have begun")
 
     def alone(self) -> None:
-        """Raise `Infeasible` of kind `device_busy` where two looks find somebody else computing there."""
-        if self._others() is None:
-            return
-        self._wait(LOOK_EVERY_S)
+        """Raise `Infeasible` of kind `device_busy` where somebody else computes there, by a second look where
+        the first one's processes are gone."""
         others = self._others()
+        if others is not None and not any(self._exists(pid) for pid in self._strangers):
+            self._wait(LOOK_EVERY_S)
+            others = self._others()
         if others is not None:
             raise self._busy(others, "")
 
@@ -184,6 +187,7 @@ class DeviceGuard:
         except MemoryUnknown:
             return None  # told once by `unwatched`
         own = before | self._own()
+        self._strangers = frozenset(each.pid for each in use.computing or () if each.pid not in own)
         others = others_of(use, own, self.up)
         if others is None:
             self._seen.add(use, own, self.up)

@@ -30,7 +30,9 @@ def use(*computing: Occupant, used: int = 0, drawn: int = 0) -> DeviceUse:
 class Answers:
     """A guard whose driver gives these answers in turn, the last for ever; waiting takes no time."""
 
-    def __init__(self, *answers: DeviceUse | Exception, xids: Sequence[tuple[int, ...]] = ((),)) -> None:
+    def __init__(
+        self, *answers: DeviceUse | Exception, xids: Sequence[tuple[int, ...]] = ((),), there: bool = True
+    ) -> None:
         self.answers, self.seconds, self.xids = list(answers), 0.0, list(xids)
         self.ended: list[int] = []
         self.guard = DeviceGuard(
@@ -39,6 +41,7 @@ class Answers:
             xids=lambda _: self.next_of(self.xids),
             own=lambda: OWN,
             end=self.ended.append,
+            exists=lambda _: there,
             wait=self.wait,
             clock=lambda: self.seconds,
         )
@@ -96,18 +99,28 @@ def test_who_stays_ends_the_job_with_name_and_figures() -> None:
     assert answers.seconds >= MEMORY_RETURN_LIMIT_S
 
 
-def test_who_comes_while_it_is_measured_ends_the_job_by_a_second_look() -> None:
-    answers = Answers(use(MINE), use(MINE, OTHER))
+@pytest.mark.parametrize(("there", "waited_s"), [(True, 0.0), (False, LOOK_EVERY_S)])
+def test_who_comes_while_it_is_measured_ends_the_job_at_once_or_by_a_second_look(
+    there: bool, waited_s: float
+) -> None:
+    answers = Answers(use(MINE), use(MINE, OTHER), there=there)
     answers.guard.up = 1
     answers.guard.alone()
     with pytest.raises(Infeasible, match=r"train\.py") as told:
         answers.guard.alone()
-    assert (told.value.kind, answers.seconds) == ("device_busy", LOOK_EVERY_S)
+    assert (told.value.kind, answers.seconds) == ("device_busy", waited_s)
+
+
+def test_who_was_there_during_a_block_and_leaves_after_it_counts() -> None:
+    answers = Answers(use(MINE, OTHER), use(MINE))
+    answers.guard.up = 1
+    with pytest.raises(Infeasible, match=r"train\.py"):
+        answers.guard.alone()
 
 
 def test_a_child_that_ends_between_two_lists_is_nobody_else() -> None:
     ending = Occupant(102, "python", None)
-    answers = Answers(use(MINE, ending), use(MINE))
+    answers = Answers(use(MINE, ending), use(MINE), there=False)
     answers.guard.up = 1
     answers.guard.alone()
     assert answers.seconds == LOOK_EVERY_S
