@@ -59,9 +59,10 @@ def end_process(pid: int) -> None:
 class DeviceGuard:
     """Watches one job's device; `device` is as in a spec (`cpu`, `cuda:0`).
 
-    `up` counts the job's launches that hold memory, kept by who opens and closes them. `look` and `xids` ask
-    the driver and the kernel's log, `own` tells the job's processes, `end` kills one of them, `exists` tells
-    whether a process is there, `wait` and `clock` take and give seconds; all are passed in for tests. Not for several threads.
+    `up` counts the job's launches that hold memory, kept by who opens and closes them. `look` and `xids`
+    ask the driver and the kernel's log, `own` tells the job's processes, `end` kills one of them,
+    `exists` tells whether a process is there, `wait` and `clock` take and give seconds; all are passed in
+    for tests. Not for several threads.
     """
 
     def __init__(
