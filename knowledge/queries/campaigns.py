@@ -18,7 +18,7 @@ from db.models.base import JsonObject
 from db.states import CampaignState, DirectiveKind, ExperimentKind
 from knowledge.approvals import approve_above_s, waits_in_queue
 from knowledge.latency_only import latency_only
-from knowledge.queries.devices import AtRest, devices_left_out, devices_of, rests_of
+from knowledge.queries.devices import AtRest, devices_left_out, devices_of_campaign, rests_of
 from knowledge.queries.discovery import DiscoveryView, Tally, tallied_view, tallies_of
 from knowledge.queries.view import Page, View
 from knowledge.stored import alpha_of, configuration_of
@@ -185,7 +185,7 @@ def _views(
             target=each.target,
             gpu=_found(GpuView, each, "gpu"),
             begins_from=_begins_from(each),
-            devices=devices_of(each),
+            devices=devices_of_campaign(each),
             devices_out=_devices_out(session, each),
             devices_at_rest=rests_of(session, each),
             state=each.state,
@@ -257,7 +257,7 @@ def _directives(session: Session, ids: Sequence[int]) -> Mapping[int, tuple[Dire
 
 def _devices_out(session: Session, campaign: Campaign) -> tuple[str, ...]:
     """Those left out, in the order of the target; nothing is asked for of a campaign on one device."""
-    devices = devices_of(campaign)
+    devices = devices_of_campaign(campaign)
     out = devices_left_out(session, campaign.id) if len(devices) > 1 else frozenset()
     return tuple(each for each in devices if each in out)
 

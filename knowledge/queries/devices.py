@@ -151,13 +151,13 @@ def devices_at_rest(session: Session, campaign_id: int) -> tuple[AtRest, ...]:
 
 def rests_of(session: Session, campaign: Campaign) -> tuple[AtRest, ...]:
     """What a campaign waits for of its devices now: none where it has ended, and of those left out."""
-    devices = devices_of(campaign)
+    devices = devices_of_campaign(campaign)
     if campaign.state is CampaignState.STOPPED or devices == (CPU,):
         return ()
     out = devices_left_out(session, campaign.id) if len(devices) > 1 else frozenset()
     return tuple(each for each in devices_at_rest(session, campaign.id) if each.device not in out)
 
 
-def devices_of(campaign: Campaign) -> tuple[str, ...]:
+def devices_of_campaign(campaign: Campaign) -> tuple[str, ...]:
     """The devices that a stored campaign names, in its order."""
     return tuple(str(campaign.spec.get("target", "")).split(","))

@@ -21,7 +21,7 @@ from db.noise import SERIES_NAME
 from db.states import CampaignState, HypothesisState
 from knowledge.approvals import approve_above_s
 from knowledge.latency_only import latency_only
-from knowledge.queries.devices import AtRest, devices_left_out, devices_of, rests_of
+from knowledge.queries.devices import AtRest, devices_left_out, devices_of_campaign, rests_of
 from knowledge.queries.hypotheses import HypothesisRow, list_hypotheses
 from knowledge.queries.log import EventView, event_view
 from knowledge.queries.lookup import campaign_of
@@ -316,7 +316,7 @@ def _standing(
 def _is_all(session: Session, campaign: Campaign, at_rest: Sequence[AtRest]) -> bool:
     """Whether nothing but what rests is left of the campaign's devices."""
     rest = {each.device for each in at_rest} | devices_left_out(session, campaign.id)
-    return set(devices_of(campaign)) <= rest
+    return set(devices_of_campaign(campaign)) <= rest
 
 
 def _waits(session: Session, campaign_id: int) -> bool:
