@@ -146,7 +146,7 @@ def test_a_campaign_whose_only_device_others_use_waits_and_goes_on_when_they_are
     )
     assert NOTEBOOK in rests
     assert "cuda:0 rests: it is looked at in 30s, then every 30s" in rests
-    assert rests.endswith("until then the campaign waits, which costs none of its time")
+    assert rests.endswith("which costs none of its time while nothing of it runs elsewhere")
     assert back.startswith("cuda:0 takes tests again after")
     assert back.endswith("nobody else is on it any more")
     with bench.database.read() as session:
