@@ -88,7 +88,7 @@ class CampaignView(View):
     to take more than `approve_above_s` waits for approval, `awaiting` now; None: nothing ever does.
     `latency_only`: the weights are made up, so that quality is not known and nothing is to be deployed.
     `devices` are those that it measures on, `devices_out` those of them that it has left out,
-    `devices_at_rest` those that others use now."""
+    `devices_at_rest` those that others use, or did when it was interrupted."""
 
     id: str
     name: str
@@ -171,10 +171,10 @@ def _views(
     )
     spent = {campaign_id: tuple(sums) for campaign_id, *sums in session.execute(spent_query)}
     directives = _directives(session, ids)
-    away = shown_away(session, campaigns)
     waiting = _awaiting(session, [each for each in campaigns if approve_above_s(each.budget) is not None])
     tested = {} if tallies is None else tallies(session, ids)
     present = session.scalars(select(now())).one()
+    away = shown_away(session, campaigns, present)
     return tuple(
         CampaignView(
             id=format_label(Noun.CAMPAIGN, each.id),

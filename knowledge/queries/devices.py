@@ -11,6 +11,7 @@ from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from configs.targets import CPU
+from db.campaign_owner import is_driven_at
 from db.event_kinds import EventKind
 from db.events import of_kinds
 from db.labels import Noun, format_label
@@ -33,13 +34,15 @@ class OnDevice(View):
 
 class AtRest(View):
     """A device that others use and that a campaign gives no test until they are gone; `in_a_row` is how many
-    experiments in a row found them there, `told` the event that says who they are."""
+    experiments in a row found them there, `told` the event that says who they were as it began to rest.
+    `interrupted`: nothing drives the campaign any more, so that nobody knows whether they still are there."""
 
     device: str
     since: datetime
     in_a_row: int
     event_id: int
     told: str
+    interrupted: bool = False
 
 
 @dataclass(frozen=True)
@@ -170,9 +173,12 @@ def devices_at_rest(session: Session, campaign_id: int) -> tuple[AtRest, ...]:
     return devices_away(session, (campaign_id,))[campaign_id].at_rest
 
 
-def shown_away(session: Session, campaigns: Sequence[Campaign]) -> Mapping[int, DevicesAway]:
-    """The same as they are shown: nothing rests where a campaign has ended, and nothing that is left out. One
-    statement at most: a campaign on the processor has no such device, and none is left out of one alone."""
+def shown_away(
+    session: Session, campaigns: Sequence[Campaign], present: datetime
+) -> Mapping[int, DevicesAway]:
+    """The same as they are shown at a moment: nothing rests where a campaign has ended, and nothing that is
+    left out. One statement at most: a campaign on the processor has no such device, and none is left out of
+    one alone."""
     asked = [
         each
         for each in campaigns
@@ -185,7 +191,13 @@ def shown_away(session: Session, campaigns: Sequence[Campaign]) -> Mapping[int, 
         found = away[each.id]
         out = found.out if len(devices_of_campaign(each)) > 1 else frozenset()
         rest = () if each.state is CampaignState.STOPPED else found.at_rest
-        shown[each.id] = DevicesAway(out, tuple(one for one in rest if one.device not in out))
+        interrupted = not is_driven_at(each, present)
+        shown[each.id] = DevicesAway(
+            out,
+            tuple(
+                one.model_copy(update={"interrupted": interrupted}) for one in rest if one.device not in out
+            ),
+        )
     return shown
 
 

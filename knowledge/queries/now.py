@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from configs.errors import UsageError
 from db import events
-from db.campaign_owner import is_driven
+from db.campaign_owner import is_driven_at
 from db.clock import now
 from db.event_kinds import EventKind
 from db.events import of_kind
@@ -146,7 +146,7 @@ class NowView(View):
     `today` is when the reader's day began, `validated` and `settled` are the newest that were decided,
     `awaiting` the first of those that wait for approval, `paid` the jobs that wait or run on rented machines;
     `lost_device` tells of a GPU that was lost since the
-    campaign was started or went on last, `at_rest` of those that others use.
+    campaign was started or went on last, `at_rest` of those that others use, or did when it was interrupted.
     """
 
     campaign: CampaignNow | None
@@ -190,7 +190,7 @@ def now_view(session: Session, label: str | None, since: int | None, today: date
     best = best_of(session, campaign)
     counts = _counts(session, campaign.id)
     waiting = queue_page(session, campaign.id, limit=MOST_NEXT + len(runs)).items
-    away = shown_away(session, (campaign,))[campaign.id]
+    away = shown_away(session, (campaign,), present)[campaign.id]
     asks = approve_above_s(campaign.budget) is not None
     awaiting = queue_page(session, campaign.id, limit=MOST_AWAITING, awaiting=True) if asks else None
     return NowView(
@@ -201,6 +201,7 @@ def now_view(session: Session, label: str | None, since: int | None, today: date
             _standing(
                 session,
                 campaign,
+                is_driven_at(campaign, present),
                 bool(runs),
                 best is not None,
                 awaiting is not None and awaiting.total > 0,
@@ -290,6 +291,7 @@ def _campaign(
 def _standing(
     session: Session,
     campaign: Campaign,
+    driven: bool,
     runs: bool,
     has_baseline: bool,
     awaiting: bool,
@@ -302,7 +304,7 @@ def _standing(
             return Standing.PAUSED
         case CampaignState.STOPPING:
             return Standing.STOPPING
-    if not runs and not is_driven(session, campaign):
+    if not runs and not driven:
         return Standing.INTERRUPTED
     if not runs and away.at_rest and _is_all(campaign, away):
         return Standing.RESTING

@@ -4,6 +4,7 @@ The loop, the database, the queue and the judge are the real ones; the devices a
 are recorded by hand and what the driver says of them is invented.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -14,7 +15,9 @@ from sqlalchemy import select
 
 from agent.campaign.device_rests import FIRST_LOOK_S, LOOK_EVERY_S, MOST_REST_S, Look, rest_s, who_is_on
 from agent.campaign.loop import CampaignLoop
+from cli.sheets.campaign import print_campaign
 from db import events, queue
+from db.clock import after
 from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Hypothesis, Verdict
 from db.session import Database
@@ -33,6 +36,7 @@ from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.devices import devices_at_rest
 from knowledge.queries.facts import campaign_facts
 from knowledge.queries.now import NowView, Standing, now_view
+from knowledge.queries.verification import verification
 from knowledge.summary import summarize
 from tests.simulated.by_hand import LEASE_S, measure_baseline, run_by_hand
 from tests.simulated.campaign import start
@@ -475,8 +479,41 @@ def test_pages_and_summary_say_that_it_rests_and_no_more_when_it_is_back(bench: 
     assert [each.device for each in first.at_rest] == ["cuda:0"]
     assert NOTEBOOK in first.at_rest[0].told
     assert words[0].startswith("cuda:0 rests, because others use it.")
-    assert NOTEBOOK in words[0]
+    assert re.search(rf"since [-0-9]+ [:0-9]+; told then: .*{re.escape(NOTEBOOK)}", words[0])
     assert (second.at_rest, words[1]) == ((), "")
+
+
+def lets_go(bench: SharedBench) -> None:
+    """The loop gave its lease back as it died."""
+
+
+def lease_runs_out(bench: SharedBench) -> None:
+    with bench.database.write() as session:
+        campaign = session.get_one(Campaign, bench.campaign_id)
+        campaign.owner, campaign.owner_lease_expires_at = "elsewhere#1#x", after(-1)
+
+
+@pytest.mark.parametrize("gone", [lets_go, lease_runs_out])
+def test_of_an_interrupted_campaign_is_said_that_it_rested(
+    bench: SharedBench, gone: Callable[[SharedBench], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bench.drive(bench.end(failure=BUSY), bench.nothing, die)
+    gone(bench)
+    shown = bench.shown()
+    assert shown.campaign is not None
+    assert shown.campaign.standing is Standing.INTERRUPTED
+    assert [(each.device, each.interrupted) for each in shown.at_rest] == [("cuda:0", True)]
+    with bench.database.read() as session:
+        part = summarize(campaign_facts(session, bench.campaign_id)).at_rest
+        print_campaign(campaign_detail(session, bench.campaign_id), verification(session, bench.campaign_id))
+    assert part is not None
+    assert part.sentence == "cuda:0 rested when the campaign was interrupted, because others used it."
+    assert "at rest when it was interrupted: cuda:0" in " ".join(capsys.readouterr().out.split())
+    assert part.lines == ("looked at as soon as it goes on: autoinfer run --resume C-1",)
 
 
 def test_nothing_is_concluded_of_what_found_others(bench: SharedBench) -> None:
