@@ -107,9 +107,9 @@ def of_kind(kind: EventKind, campaign_id: int) -> ColumnElement[bool]:
     return (Event.kind == kind.value) & (Event.campaign_id + 0 == campaign_id)
 
 
-def of_kinds(kinds: Collection[EventKind], campaign_id: int) -> ColumnElement[bool]:
-    """As `of_kind`, of several."""
-    return Event.kind.in_([kind.value for kind in kinds]) & (Event.campaign_id + 0 == campaign_id)
+def of_kinds(kinds: Collection[EventKind], *campaign_ids: int) -> ColumnElement[bool]:
+    """As `of_kind`, of several kinds, and of any of these campaigns."""
+    return Event.kind.in_([kind.value for kind in kinds]) & (Event.campaign_id + 0).in_(campaign_ids)
 
 
 def last_id(session: Session) -> int:

@@ -88,7 +88,7 @@ class CampaignFacts:
     awaiting: int = 0
     """Hypotheses that wait for approval."""
     at_rest: tuple[AtRest, ...] = ()
-    """Devices that others use, so that it gives them no test."""
+    """Devices that others use, so that it gives them no test, or did when it was interrupted."""
     question: QuestionView | None = None
     """The question of the night."""
     carried: CarriedView | None = None

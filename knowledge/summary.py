@@ -4,7 +4,8 @@
 
 - *validating*: the hypotheses under test, with the stage, and what comes next;
 - *question*: the question of the night, whether it is settled and how, where one was asked;
-- *at rest*: the devices that others use, so that the campaign gives them no test, where there are any;
+- *at rest*: the devices that others use, so that the campaign gives them no test, where there are any; of
+  one that is interrupted, those that rested then;
 - *waiting*: how many hypotheses wait for the user's approval, where the campaign asks for any;
 - *supported*: what was supported, the largest effect first;
 - *supported* also says how many of these are expected to be false at most (`knowledge.queries.discovery`);
@@ -186,12 +187,21 @@ def _at_rest(facts: CampaignFacts) -> PartView | None:
     """Which devices others use, and who; None where none rests."""
     if not facts.at_rest:
         return None
-    devices = listed([each.device for each in facts.at_rest])
+    devices, one = listed([each.device for each in facts.at_rest]), len(facts.at_rest) == 1
+    if any(each.interrupted for each in facts.at_rest):
+        return PartView(
+            title="At rest",
+            sentence=f"{devices} rested when the campaign was interrupted, because others used "
+            f"{'it' if one else 'them'}.",
+            lines=(f"looked at as soon as it goes on: autoinfer run --resume {facts.campaign}",),
+        )
     return PartView(
         title="At rest",
-        sentence=f"{devices} {'rests' if len(facts.at_rest) == 1 else 'rest'}, because others use "
-        f"{'it' if len(facts.at_rest) == 1 else 'them'}.",
-        lines=tuple(f"{each.told}." for each in facts.at_rest),
+        sentence=f"{devices} {'rests' if one else 'rest'}, because others use {'it' if one else 'them'}.",
+        lines=tuple(
+            f"since {each.since.astimezone():%Y-%m-%d %H:%M:%S}; told then: {each.told}."
+            for each in facts.at_rest
+        ),
     )
 
 

@@ -108,7 +108,7 @@ def _rule(found: FoundOthers) -> str:
 def _meanwhile(rest: Sequence[str]) -> str:
     if rest:
         return f"the campaign goes on with {' and '.join(rest)}"
-    return "until then the campaign waits, which costs none of its time"
+    return "until then the campaign waits, which costs none of its time while nothing of it runs elsewhere"
 
 
 class DeviceRests:

@@ -18,7 +18,7 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Experiment, Hypothesis, Job
 from db.states import ExperimentKind, JobState
-from knowledge.queries.devices import devices_at_rest, devices_left_out
+from knowledge.queries.devices import DevicesAway, devices_away
 
 ALIVE = (JobState.QUEUED, JobState.RUNNING)
 """States of a job that is out: its device is not free for another of the campaign."""
@@ -67,6 +67,7 @@ def devices_now(session: Session, campaign_id: int, every: tuple[str, ...]) -> D
             Job.state.in_(ALIVE), Job.device_class.in_(every)
         )
     ).all()
+    away = DevicesAway() if every == (CPU,) else devices_away(session, (campaign_id,))[campaign_id]
     return Devices(
         every,
         own=frozenset(row.device_class for row in jobs if row.campaign_id == campaign_id),
@@ -75,10 +76,8 @@ def devices_now(session: Session, campaign_id: int, every: tuple[str, ...]) -> D
             for row in jobs
             if row.campaign_id != campaign_id and row.state is JobState.RUNNING
         ),
-        out=devices_left_out(session, campaign_id) if len(every) > 1 else frozenset(),
-        at_rest=frozenset()
-        if every == (CPU,)
-        else frozenset(each.device for each in devices_at_rest(session, campaign_id)),
+        out=away.out if len(every) > 1 else frozenset(),
+        at_rest=frozenset(each.device for each in away.at_rest),
     )
 
 

@@ -15,6 +15,7 @@ from agent.campaign.order import newest_cause
 from configs.targets import is_rented
 from db.models import Campaign, Job
 from db.states import CampaignState, JobState
+from knowledge.queries.devices import devices_of_campaign
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,6 @@ def nothing_soon(session: Session, campaign_id: int) -> bool:
     if campaign.baseline_configuration_id is None and _is_flying(session, campaign_id):
         return True
     return devices_now(session, campaign_id, devices_of_campaign(campaign)).is_all_taken
-
-
-def devices_of_campaign(campaign: Campaign) -> tuple[str, ...]:
-    """The devices that a stored campaign names, in its order."""
-    return tuple(str(campaign.spec["target"]).split(","))
 
 
 def _is_flying(session: Session, campaign_id: int) -> bool:

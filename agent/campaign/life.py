@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.devices import leave_out
 from agent.campaign.facts import Facts
-from agent.campaign.glance import devices_of_campaign
 from agent.campaign.night import tell_of_question
 from db import events
 from db.clock import now
@@ -18,6 +17,7 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Experiment
 from db.states import CampaignState
 from knowledge.figures import counted
+from knowledge.queries.devices import devices_of_campaign
 
 _WAS = {
     CampaignState.RUNNING: "",

@@ -205,9 +205,9 @@ class CampaignLoop:
             return None  # it is on this machine, and is silent while something is measured
         answered = bool(seen.free) and self._model.has_answer
         to_rank = seen.has_baseline and (answered or seen.newest_cause > self._ranked_through)
-        if self._time.rests and self._left_s(seen) <= 0:
-            return self._stop_now(f"the budget of {format_duration(seen.wall_s)} is spent")
-        if not seen.free and not to_rank:
+        runs = seen.state is CampaignState.RUNNING
+        is_spent = runs and self._time.rests and self._left_s(seen) <= 0  # no device need be free to end
+        if not seen.free and not to_rank and not is_spent:
             return None  # everything measures or rests, or the user wants peace: nothing is computed beside
         if (self._time.waits or (self._rests and not seen.idle)) and (
             seen.newest_cause <= self._waited_through

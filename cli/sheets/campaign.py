@@ -117,7 +117,10 @@ def _devices(campaign: CampaignView) -> str | None:
     if len(campaign.devices) < 2 and not rest:
         return None
     left_out = f"; left out: {', '.join(out)} (see the log, then resume)" if out else ""
-    used = f"; used by others, and so at rest: {', '.join(each.device for each in rest)}" if rest else ""
+    why = "at rest when it was interrupted"
+    if not any(each.interrupted for each in rest):
+        why = "used by others, and so at rest"
+    used = f"; {why}: {', '.join(each.device for each in rest)}" if rest else ""
     return f"{', '.join(campaign.devices)}{left_out}{used}"
 
 

@@ -18,7 +18,7 @@ from db.models.base import JsonObject
 from db.states import CampaignState, DirectiveKind, ExperimentKind
 from knowledge.approvals import approve_above_s, waits_in_queue
 from knowledge.latency_only import latency_only
-from knowledge.queries.devices import AtRest, devices_left_out, devices_of, rests_of
+from knowledge.queries.devices import AtRest, devices_of_campaign, shown_away
 from knowledge.queries.discovery import DiscoveryView, Tally, tallied_view, tallies_of
 from knowledge.queries.view import Page, View
 from knowledge.stored import alpha_of, configuration_of
@@ -88,7 +88,7 @@ class CampaignView(View):
     to take more than `approve_above_s` waits for approval, `awaiting` now; None: nothing ever does.
     `latency_only`: the weights are made up, so that quality is not known and nothing is to be deployed.
     `devices` are those that it measures on, `devices_out` those of them that it has left out,
-    `devices_at_rest` those that others use now."""
+    `devices_at_rest` those that others use, or did when it was interrupted."""
 
     id: str
     name: str
@@ -174,6 +174,7 @@ def _views(
     waiting = _awaiting(session, [each for each in campaigns if approve_above_s(each.budget) is not None])
     tested = {} if tallies is None else tallies(session, ids)
     present = session.scalars(select(now())).one()
+    away = shown_away(session, campaigns, present)
     return tuple(
         CampaignView(
             id=format_label(Noun.CAMPAIGN, each.id),
@@ -185,9 +186,9 @@ def _views(
             target=each.target,
             gpu=_found(GpuView, each, "gpu"),
             begins_from=_begins_from(each),
-            devices=devices_of(each),
-            devices_out=_devices_out(session, each),
-            devices_at_rest=rests_of(session, each),
+            devices=devices_of_campaign(each),
+            devices_out=tuple(one for one in devices_of_campaign(each) if one in away[each.id].out),
+            devices_at_rest=away[each.id].at_rest,
             state=each.state,
             stopped_because=each.stopped_because,
             objective=each.objective,
@@ -253,13 +254,6 @@ def _directives(session: Session, ids: Sequence[int]) -> Mapping[int, tuple[Dire
     for each in session.scalars(query):
         found[each.campaign_id] += (directive_view(each),)
     return found
-
-
-def _devices_out(session: Session, campaign: Campaign) -> tuple[str, ...]:
-    """Those left out, in the order of the target; nothing is asked for of a campaign on one device."""
-    devices = devices_of(campaign)
-    out = devices_left_out(session, campaign.id) if len(devices) > 1 else frozenset()
-    return tuple(each for each in devices if each in out)
 
 
 def _awaiting(session: Session, campaigns: Sequence[Campaign]) -> Mapping[int, tuple[str, ...]]:

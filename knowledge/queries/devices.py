@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from configs.targets import CPU
+from db.campaign_owner import is_driven_at
 from db.event_kinds import EventKind
-from db.events import of_kind, of_kinds
+from db.events import of_kinds
 from db.labels import Noun, format_label
 from db.models import Campaign, Event, Experiment, Hypothesis, Job, JobQuote
 from db.states import CampaignState, ExperimentKind, JobState
@@ -31,13 +34,32 @@ class OnDevice(View):
 
 class AtRest(View):
     """A device that others use and that a campaign gives no test until they are gone; `in_a_row` is how many
-    experiments in a row found them there, `told` the event that says who they are."""
+    experiments in a row found them there, `told` the event that says who they were as it began to rest.
+    `interrupted`: nothing drives the campaign any more, so that nobody knows whether they still are there."""
 
     device: str
     since: datetime
     in_a_row: int
     event_id: int
     told: str
+    interrupted: bool = False
+
+
+@dataclass(frozen=True)
+class DevicesAway:
+    """Devices of a campaign that get no test: `out` were left out since it was last resumed, `at_rest` are
+    used by others, first the one that rests for longest."""
+
+    out: frozenset[str] = frozenset()
+    at_rest: tuple[AtRest, ...] = ()
+
+
+_AWAY_KINDS = (
+    EventKind.CAMPAIGN_DEVICE_OUT,
+    EventKind.CAMPAIGN_RESUMED,
+    EventKind.CAMPAIGN_DEVICE_RESTS,
+    EventKind.CAMPAIGN_DEVICE_BACK,
+)
 
 
 def on_devices(session: Session) -> dict[str, OnDevice]:
@@ -118,46 +140,67 @@ def held_tests(session: Session, hypothesis_ids: Collection[int]) -> dict[int, s
     }
 
 
-def devices_left_out(session: Session, campaign_id: int) -> frozenset[str]:
-    """Devices that a campaign has left out since it was last resumed."""
-    resumed = (
-        select(func.coalesce(func.max(Event.id), 0))
-        .where(of_kind(EventKind.CAMPAIGN_RESUMED, campaign_id))
-        .scalar_subquery()
-    )
-    told = select(Event.data).where(of_kind(EventKind.CAMPAIGN_DEVICE_OUT, campaign_id), Event.id > resumed)
-    return frozenset(str((data or {}).get("device")) for data in session.scalars(told))
+def devices_away(session: Session, campaign_ids: Collection[int]) -> Mapping[int, DevicesAway]:
+    """The devices that campaigns give no test, whichever of their loops said so, by campaign; one statement,
+    and none for no campaign."""
+    out: dict[int, set[str]] = defaultdict(set)
+    rest: dict[int, dict[str, AtRest]] = defaultdict(dict)
+    query = select(Event).where(of_kinds(_AWAY_KINDS, *campaign_ids)).order_by(Event.id)
+    for event in session.scalars(query) if campaign_ids else ():
+        number, data = event.campaign_id or 0, event.data or {}
+        device = str(data.get("device"))
+        match event.kind:
+            case EventKind.CAMPAIGN_RESUMED:
+                out[number].clear()
+            case EventKind.CAMPAIGN_DEVICE_OUT:
+                out[number].add(device)
+            case EventKind.CAMPAIGN_DEVICE_BACK:
+                rest[number].pop(device, None)
+            case EventKind.CAMPAIGN_DEVICE_RESTS:
+                rest[number].pop(device, None)  # the newest comes last
+                rest[number][device] = AtRest(
+                    device=device,
+                    since=event.at,
+                    in_a_row=int(data.get("in_a_row", 1)),
+                    event_id=event.id,
+                    told=event.text,
+                )
+    return {each: DevicesAway(frozenset(out[each]), tuple(rest[each].values())) for each in campaign_ids}
 
 
 def devices_at_rest(session: Session, campaign_id: int) -> tuple[AtRest, ...]:
-    """Devices that a campaign has at rest, whichever of its loops found them used by others, first the one
-    that rests for longest; one statement."""
-    kinds = (EventKind.CAMPAIGN_DEVICE_RESTS, EventKind.CAMPAIGN_DEVICE_BACK)
-    found: dict[str, AtRest] = {}
-    for event in session.scalars(select(Event).where(of_kinds(kinds, campaign_id)).order_by(Event.id)):
-        data = event.data or {}
-        device = str(data.get("device"))
-        found.pop(device, None)
-        if event.kind == EventKind.CAMPAIGN_DEVICE_RESTS:
-            found[device] = AtRest(
-                device=device,
-                since=event.at,
-                in_a_row=int(data.get("in_a_row", 1)),
-                event_id=event.id,
-                told=event.text,
-            )
-    return tuple(found.values())
+    """Devices that a campaign has at rest, first the one that rests for longest; one statement."""
+    return devices_away(session, (campaign_id,))[campaign_id].at_rest
 
 
-def rests_of(session: Session, campaign: Campaign) -> tuple[AtRest, ...]:
-    """What a campaign waits for of its devices now: none where it has ended, and of those left out."""
-    devices = devices_of(campaign)
-    if campaign.state is CampaignState.STOPPED or devices == (CPU,):
-        return ()
-    out = devices_left_out(session, campaign.id) if len(devices) > 1 else frozenset()
-    return tuple(each for each in devices_at_rest(session, campaign.id) if each.device not in out)
+def shown_away(
+    session: Session, campaigns: Sequence[Campaign], present: datetime
+) -> Mapping[int, DevicesAway]:
+    """The same as they are shown at a moment: nothing rests where a campaign has ended, and nothing that is
+    left out. One statement at most: a campaign on the processor has no such device, and none is left out of
+    one alone."""
+    asked = [
+        each
+        for each in campaigns
+        if len(devices_of_campaign(each)) > 1
+        or (each.state is not CampaignState.STOPPED and devices_of_campaign(each) != (CPU,))
+    ]
+    away = devices_away(session, [each.id for each in asked])
+    shown = {each.id: DevicesAway() for each in campaigns}
+    for each in asked:
+        found = away[each.id]
+        out = found.out if len(devices_of_campaign(each)) > 1 else frozenset()
+        rest = () if each.state is CampaignState.STOPPED else found.at_rest
+        interrupted = not is_driven_at(each, present)
+        shown[each.id] = DevicesAway(
+            out,
+            tuple(
+                one.model_copy(update={"interrupted": interrupted}) for one in rest if one.device not in out
+            ),
+        )
+    return shown
 
 
-def devices_of(campaign: Campaign) -> tuple[str, ...]:
+def devices_of_campaign(campaign: Campaign) -> tuple[str, ...]:
     """The devices that a stored campaign names, in its order."""
     return tuple(str(campaign.spec.get("target", "")).split(","))

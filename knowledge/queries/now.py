@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from configs.errors import UsageError
 from db import events
-from db.campaign_owner import is_driven
+from db.campaign_owner import is_driven_at
 from db.clock import now
 from db.event_kinds import EventKind
 from db.events import of_kind
@@ -21,7 +21,7 @@ from db.noise import SERIES_NAME
 from db.states import CampaignState, HypothesisState
 from knowledge.approvals import approve_above_s
 from knowledge.latency_only import latency_only
-from knowledge.queries.devices import AtRest, devices_left_out, devices_of, rests_of
+from knowledge.queries.devices import AtRest, DevicesAway, devices_of_campaign, shown_away
 from knowledge.queries.hypotheses import HypothesisRow, list_hypotheses
 from knowledge.queries.log import EventView, event_view
 from knowledge.queries.lookup import campaign_of
@@ -146,7 +146,7 @@ class NowView(View):
     `today` is when the reader's day began, `validated` and `settled` are the newest that were decided,
     `awaiting` the first of those that wait for approval, `paid` the jobs that wait or run on rented machines;
     `lost_device` tells of a GPU that was lost since the
-    campaign was started or went on last, `at_rest` of those that others use.
+    campaign was started or went on last, `at_rest` of those that others use, or did when it was interrupted.
     """
 
     campaign: CampaignNow | None
@@ -190,7 +190,7 @@ def now_view(session: Session, label: str | None, since: int | None, today: date
     best = best_of(session, campaign)
     counts = _counts(session, campaign.id)
     waiting = queue_page(session, campaign.id, limit=MOST_NEXT + len(runs)).items
-    at_rest = rests_of(session, campaign)
+    away = shown_away(session, (campaign,), present)[campaign.id]
     asks = approve_above_s(campaign.budget) is not None
     awaiting = queue_page(session, campaign.id, limit=MOST_AWAITING, awaiting=True) if asks else None
     return NowView(
@@ -201,10 +201,11 @@ def now_view(session: Session, label: str | None, since: int | None, today: date
             _standing(
                 session,
                 campaign,
+                is_driven_at(campaign, present),
                 bool(runs),
                 best is not None,
                 awaiting is not None and awaiting.total > 0,
-                at_rest,
+                away,
             ),
             0 if awaiting is None else awaiting.total,
         ),
@@ -227,7 +228,7 @@ def now_view(session: Session, label: str | None, since: int | None, today: date
         ),
         digest=None if since is None else digest_of(session, campaign.id, since),
         lost_device=_lost_device(session, campaign.id),
-        at_rest=at_rest,
+        at_rest=away.at_rest,
         last_id=last_id,
     )
 
@@ -290,10 +291,11 @@ def _campaign(
 def _standing(
     session: Session,
     campaign: Campaign,
+    driven: bool,
     runs: bool,
     has_baseline: bool,
     awaiting: bool,
-    at_rest: Sequence[AtRest],
+    away: DevicesAway,
 ) -> Standing:
     match campaign.state:
         case CampaignState.STOPPED:
@@ -302,9 +304,9 @@ def _standing(
             return Standing.PAUSED
         case CampaignState.STOPPING:
             return Standing.STOPPING
-    if not runs and not is_driven(session, campaign):
+    if not runs and not driven:
         return Standing.INTERRUPTED
-    if not runs and at_rest and _is_all(session, campaign, at_rest):
+    if not runs and away.at_rest and _is_all(campaign, away):
         return Standing.RESTING
     if not has_baseline:
         return Standing.BASELINE
@@ -313,10 +315,9 @@ def _standing(
     return Standing.AWAITING if awaiting and _waits(session, campaign.id) else Standing.CHOOSING
 
 
-def _is_all(session: Session, campaign: Campaign, at_rest: Sequence[AtRest]) -> bool:
+def _is_all(campaign: Campaign, away: DevicesAway) -> bool:
     """Whether nothing but what rests is left of the campaign's devices."""
-    rest = {each.device for each in at_rest} | devices_left_out(session, campaign.id)
-    return set(devices_of(campaign)) <= rest
+    return set(devices_of_campaign(campaign)) <= away.out | {each.device for each in away.at_rest}
 
 
 def _waits(session: Session, campaign_id: int) -> bool:

@@ -12,7 +12,6 @@ from pathlib import Path
 from unittest.mock import patch
 
 from agent.campaign.create import create_campaign
-from agent.campaign.glance import devices_of_campaign
 from agent.campaign.loop import CampaignLoop, LoopTimes
 from agent.campaign.survey import survey
 from agent.campaign.worker_process import WorkerProcess, Workers
@@ -24,6 +23,7 @@ from configs.targets import devices_of
 from db.models import Campaign
 from db.session import Database, open_database
 from experiments.telemetry.identity import DeviceIdentity
+from knowledge.queries.devices import devices_of_campaign
 from tests.new_database import database_url, new_database
 
 SPACE = """

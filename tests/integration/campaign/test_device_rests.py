@@ -4,6 +4,7 @@ The loop, the database, the queue and the judge are the real ones; the devices a
 are recorded by hand and what the driver says of them is invented.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -14,7 +15,9 @@ from sqlalchemy import select
 
 from agent.campaign.device_rests import FIRST_LOOK_S, LOOK_EVERY_S, MOST_REST_S, Look, rest_s, who_is_on
 from agent.campaign.loop import CampaignLoop
+from cli.sheets.campaign import print_campaign
 from db import events, queue
+from db.clock import after
 from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Hypothesis, Verdict
 from db.session import Database
@@ -27,10 +30,13 @@ from experiments.telemetry.occupants import DeviceGone, DeviceUse, Occupant
 from experiments.worker.claiming import Taken
 from experiments.worker.reporting import Reporter
 from experiments.worker.settings import WorkerTimes
+from knowledge import approving, steering
+from knowledge.approvals import awaits_approval
 from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.devices import devices_at_rest
 from knowledge.queries.facts import campaign_facts
 from knowledge.queries.now import NowView, Standing, now_view
+from knowledge.queries.verification import verification
 from knowledge.summary import summarize
 from tests.simulated.by_hand import LEASE_S, measure_baseline, run_by_hand
 from tests.simulated.campaign import start
@@ -99,6 +105,18 @@ class SharedBench(Bench):
 
         return finish
 
+    def spend(self) -> None:
+        """Nothing is left of the budget."""
+        with self.database.write() as session:
+            campaign = session.get_one(Campaign, self.campaign_id)
+            campaign.budget = {**campaign.budget, "spent_s": campaign.budget["wall_s"]}
+
+    def withdraw_all(self) -> None:
+        with self.database.write() as session:
+            queued = select(Hypothesis.id).where(Hypothesis.state == HypothesisState.QUEUED)
+            for number in session.scalars(queued).all():
+                steering.withdraw(session, number, "not worth its price")
+
     def spent_s(self) -> float:
         with self.database.read() as session:
             return float(session.get_one(Campaign, self.campaign_id).budget.get("spent_s", 0.0))
@@ -106,6 +124,13 @@ class SharedBench(Bench):
     def shown(self) -> NowView:
         with self.database.read() as session:
             return now_view(session, None, None, session.get_one(Campaign, self.campaign_id).created_at)
+
+
+def approve_first(bench: SharedBench) -> None:
+    with bench.database.write() as session:
+        queued = select(Hypothesis).where(Hypothesis.state == HypothesisState.QUEUED)
+        rows = session.scalars(queued.order_by(Hypothesis.rank)).all()
+        approving.approve(session, next(each.id for each in rows if awaits_approval(each)))
 
 
 @pytest.fixture
@@ -146,7 +171,7 @@ def test_a_campaign_whose_only_device_others_use_waits_and_goes_on_when_they_are
     )
     assert NOTEBOOK in rests
     assert "cuda:0 rests: it is looked at in 30s, then every 30s" in rests
-    assert rests.endswith("until then the campaign waits, which costs none of its time")
+    assert rests.endswith("which costs none of its time while nothing of it runs elsewhere")
     assert back.startswith("cuda:0 takes tests again after")
     assert back.endswith("nobody else is on it any more")
     with bench.database.read() as session:
@@ -290,18 +315,83 @@ def test_a_test_of_another_campaign_on_the_device_is_no_stranger(bench: SharedBe
     assert "another campaign measures there" in back
 
 
-def test_a_campaign_with_nothing_left_to_test_ends_while_its_device_rests(
+def test_a_campaign_with_nothing_left_to_test_ends_while_its_device_rests(bench: SharedBench) -> None:
+    bench.found["cuda:0"] = TAKEN
+    reason = bench.drive(
+        bench.end(failure=BUSY), bench.nothing, bench.nothing_runs, *[bench.withdraw_all] * 4
+    )
+    assert reason == "nothing is left in the queue"
+    assert not bench.told(EventKind.CAMPAIGN_DEVICE_BACK)
+
+
+@pytest.fixture
+def asking(tmp_path: Path) -> Iterator[SharedBench]:
+    """A campaign that asks before each test, whose first was approved and found others."""
+    database, campaign_id = start(tmp_path, target="cuda:0", approve_above="2s")
+    measure_baseline(database, campaign_id)
+    bench = SharedBench(database, campaign_id, found={"cuda:0": TAKEN})
+    bench.drive(bench.nothing, lambda: approve_first(bench), bench.one_runs, bench.end(failure=BUSY))
+    assert bench.told(EventKind.CAMPAIGN_DEVICE_RESTS)
+    with database.write() as session:
+        for row in session.scalars(select(Hypothesis).where(Hypothesis.state == HypothesisState.QUEUED)):
+            if not awaits_approval(row):
+                steering.withdraw(session, row.id, "it has waited for long enough")
+    bench.waited.clear()
+    yield bench
+    database.close()
+
+
+def test_what_waits_for_approval_is_asked_for_while_the_device_rests(asking: SharedBench) -> None:
+    before = len(asking.told(EventKind.CAMPAIGN_WAITS))
+    asking.drive(
+        *[asking.nothing_runs] * 3,
+        lambda: approve_first(asking),
+        asking.nothing_runs,
+        asking.says(FREE),
+        asking.passes(LOOK_EVERY_S),
+        asking.nothing,
+        asking.one_runs,
+    )
+    assert len(asking.told(EventKind.CAMPAIGN_WAITS)) == before + 1
+
+
+def test_unattended_what_waits_for_approval_ends_it_while_the_device_rests(asking: SharedBench) -> None:
+    reason = asking.drive(attended=False)
+    assert reason.startswith("nothing is left but what waits for your approval: H-")
+    assert not asking.told(EventKind.CAMPAIGN_DEVICE_BACK)
+
+
+def test_a_spent_budget_ends_a_campaign_whose_device_rests_as_any(
     bench: SharedBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.found["cuda:0"] = TAKEN
+    left = "; not confirmed on cuda:3: H-007"
+    monkeypatch.setattr("agent.campaign.loop.left_over", lambda *_: left)
+    reason = bench.drive(bench.end(failure=BUSY), bench.nothing, bench.spend, bench.nothing)
+    assert reason == f"the budget of 5m is spent{left}"
 
-    def spend() -> None:
-        with bench.database.write() as session:
-            campaign = session.get_one(Campaign, bench.campaign_id)
-            campaign.budget = {**campaign.budget, "spent_s": campaign.budget["wall_s"]}
 
-    reason = bench.drive(bench.end(failure=BUSY), bench.nothing, spend, bench.nothing)
-    assert reason == "the budget of 5m is spent"
+def test_a_spent_budget_says_of_a_resting_device_that_the_baseline_is_not_measured(tmp_path: Path) -> None:
+    database, campaign_id = start(tmp_path, target="cuda:0")
+    bench = SharedBench(database, campaign_id, found={"cuda:0": TAKEN})
+    reason = bench.drive(lambda: _end_baseline(database, BUSY), bench.nothing, bench.spend, bench.nothing)
+    assert reason.startswith("the budget of 5m is spent and the baseline not measured")
+    database.close()
+
+
+def test_a_paused_campaign_stays_paused_while_its_device_rests_and_its_budget_is_spent(
+    bench: SharedBench,
+) -> None:
+    bench.found["cuda:0"] = TAKEN
+    states: list[CampaignState] = []
+
+    def look() -> None:
+        with bench.database.read() as session:
+            states.append(session.get_one(Campaign, bench.campaign_id).state)
+
+    turns = (bench.end(failure=BUSY), bench.nothing, bench.pause, bench.spend, bench.nothing, look)
+    assert bench.drive(*turns, bench.resume, bench.nothing) == "the budget of 5m is spent"
+    assert states == [CampaignState.PAUSED]
 
 
 def test_a_baseline_that_found_others_is_measured_when_they_are_gone(tmp_path: Path) -> None:
@@ -389,8 +479,41 @@ def test_pages_and_summary_say_that_it_rests_and_no_more_when_it_is_back(bench: 
     assert [each.device for each in first.at_rest] == ["cuda:0"]
     assert NOTEBOOK in first.at_rest[0].told
     assert words[0].startswith("cuda:0 rests, because others use it.")
-    assert NOTEBOOK in words[0]
+    assert re.search(rf"since [-0-9]+ [:0-9]+; told then: .*{re.escape(NOTEBOOK)}", words[0])
     assert (second.at_rest, words[1]) == ((), "")
+
+
+def lets_go(bench: SharedBench) -> None:
+    """The loop gave its lease back as it died."""
+
+
+def lease_runs_out(bench: SharedBench) -> None:
+    with bench.database.write() as session:
+        campaign = session.get_one(Campaign, bench.campaign_id)
+        campaign.owner, campaign.owner_lease_expires_at = "elsewhere#1#x", after(-1)
+
+
+@pytest.mark.parametrize("gone", [lets_go, lease_runs_out])
+def test_of_an_interrupted_campaign_is_said_that_it_rested(
+    bench: SharedBench, gone: Callable[[SharedBench], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bench.drive(bench.end(failure=BUSY), bench.nothing, die)
+    gone(bench)
+    shown = bench.shown()
+    assert shown.campaign is not None
+    assert shown.campaign.standing is Standing.INTERRUPTED
+    assert [(each.device, each.interrupted) for each in shown.at_rest] == [("cuda:0", True)]
+    with bench.database.read() as session:
+        part = summarize(campaign_facts(session, bench.campaign_id)).at_rest
+        print_campaign(campaign_detail(session, bench.campaign_id), verification(session, bench.campaign_id))
+    assert part is not None
+    assert part.sentence == "cuda:0 rested when the campaign was interrupted, because others used it."
+    assert "at rest when it was interrupted: cuda:0" in " ".join(capsys.readouterr().out.split())
+    assert part.lines == ("looked at as soon as it goes on: autoinfer run --resume C-1",)
 
 
 def test_nothing_is_concluded_of_what_found_others(bench: SharedBench) -> None:

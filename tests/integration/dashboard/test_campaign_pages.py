@@ -17,7 +17,7 @@ from configs.settings import Settings
 from dashboard import tested
 from dashboard.app import create_app
 from dashboard.pages import campaign
-from db import events
+from db import campaign_lease, events
 from db.event_kinds import EventKind
 from db.models import Campaign, Hypothesis, Verdict
 from db.states import VerdictOutcome
@@ -73,6 +73,25 @@ def test_a_campaign_has_its_best_with_its_interval_and_what_it_settled(full: Tes
         assert "[1.09, 1.14]" in page
         assert "/hypotheses?campaign=C-1&amp;state=ruled-out" in page
     assert "1 hypothesis is under test; 2 hypotheses in the queue." in page
+
+
+def test_a_campaign_says_which_gpu_others_use_or_used_when_it_was_interrupted(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    page = client(tmp_path, history)
+    with history.database.write() as session:
+        found = session.get_one(Campaign, history.campaign_id)
+        found.spec = {**found.spec, "target": "cuda:1"}
+        kind, data = EventKind.CAMPAIGN_DEVICE_RESTS, {"device": "cuda:1", "in_a_row": 1}
+        events.append(session, kind, "A notebook is there", "C-1", history.campaign_id, data)
+    told = page.get("/campaigns/C-1").text
+    assert "cuda:1 rested when it was interrupted, because others used it." in told
+    assert "Told then" not in told
+    with history.database.write() as session:
+        assert campaign_lease.take(session, history.campaign_id, "elsewhere", 60.0)
+        events.append(session, EventKind.CAMPAIGN_RESUMED, "It goes on.", "C-1", history.campaign_id)
+    told = page.get("/campaigns/C-1").text
+    assert "because others use it. Told then: A notebook is there.</p>" in told
+    history.close()
 
 
 def test_tests_are_counted_again_only_where_there_is_another(

@@ -11,7 +11,7 @@ import pytest
 from configs.errors import UsageError
 from dashboard.page import Request
 from dashboard.pages.now import PAGE, NowFilters, NowShown
-from db import events
+from db import campaign_lease, events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Verdict
@@ -293,11 +293,17 @@ def test_a_gpu_that_others_use_is_said_until_it_is_back(history: History) -> Non
         words = "process 7 (python3) holds 9.0 GB. cuda:1 rests"
         events.append(session, EventKind.CAMPAIGN_DEVICE_RESTS, words, label, history.campaign_id, data)
     found, html = shown(history)
-    assert [each.device for each in found.at_rest] == ["cuda:1"]
+    assert [(each.device, each.interrupted) for each in found.at_rest] == [("cuda:1", True)]
+    assert "<b>cuda:1 rested when C-1 was interrupted, because others used it.</b>" in html
+    assert "cuda:1 rests" not in html.partition('id="ask"')[0]
+    with history.database.write() as session:
+        assert campaign_lease.take(session, history.campaign_id, "elsewhere", 60.0)
+    found, html = shown(history)
+    assert [(each.device, each.interrupted) for each in found.at_rest] == [("cuda:1", False)]
     assert found.campaign is not None
     assert found.campaign.standing is not Standing.RESTING, "cuda:0 goes on"
     assert "<b>cuda:1 rests since <time" in html
-    assert "process 7 (python3) holds 9.0 GB. cuda:1 rests.</p>" in html
+    assert "Told then: process 7 (python3) holds 9.0 GB. cuda:1 rests.</p>" in html
     with history.database.write() as session:
         back = EventKind.CAMPAIGN_DEVICE_BACK
         events.append(session, back, "It is back.", label, history.campaign_id, {"device": "cuda:1"})

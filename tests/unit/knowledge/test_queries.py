@@ -2,13 +2,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, select
 from sqlalchemy.orm import Session
 
 from configs.errors import UsageError
+from db import events
+from db.event_kinds import EventKind
 from db.labels import Noun
 from db.models import Campaign, Event, Finding, Hypothesis
-from db.states import Arm, ExperimentState, FindingStatus, HypothesisState, VerdictOutcome
+from db.states import Arm, CampaignState, ExperimentState, FindingStatus, HypothesisState, VerdictOutcome
 from experiments.space.configuration import Configuration
 from knowledge.graph_building import build_graph
 from knowledge.queries.artifacts import artifact_detail
@@ -89,6 +91,56 @@ def test_a_page_takes_the_same_number_of_statements_however_much_there_is(
             PAGES[page](session)
         found.append(len(statements))
     assert found[0] == found[1] > 0
+
+
+@pytest.mark.parametrize("target", ["cuda:0", "cuda:0,cuda:1"])
+def test_a_list_of_campaigns_on_gpus_takes_as_many_statements_for_many_as_for_one(
+    target: str, history: History
+) -> None:
+    found = []
+    for more in (0, 20):
+        for _ in range(more):
+            history.start()
+        with history.database.write() as session:
+            for each in session.scalars(select(Campaign)):
+                each.spec = {**each.spec, "target": target}
+        with counted(history) as statements, history.database.read() as session:
+            list_campaigns(session, limit=500)
+        found.append(len(statements))
+    assert found[0] == found[1] > 0
+
+
+def test_each_campaign_of_a_list_shows_its_own_devices_left_out_and_at_rest(history: History) -> None:
+    others = [history.start() for _ in range(4)]
+    with history.database.write() as session:
+        for each in session.scalars(select(Campaign)):
+            each.spec = {**each.spec, "target": "cuda:0,cuda:1,cuda:2"}
+        one, two, three, four = others
+        told = (
+            (EventKind.CAMPAIGN_DEVICE_OUT, one, "cuda:2"),
+            (EventKind.CAMPAIGN_DEVICE_RESTS, one, "cuda:2"),
+            (EventKind.CAMPAIGN_DEVICE_RESTS, one, "cuda:1"),
+            (EventKind.CAMPAIGN_DEVICE_RESTS, two, "cuda:0"),
+            (EventKind.CAMPAIGN_DEVICE_RESTS, two, "cuda:1"),
+            (EventKind.CAMPAIGN_DEVICE_BACK, two, "cuda:0"),
+            (EventKind.CAMPAIGN_DEVICE_OUT, three, "cuda:0"),
+            (EventKind.CAMPAIGN_RESUMED, three, None),
+            (EventKind.CAMPAIGN_DEVICE_OUT, four, "cuda:1"),
+            (EventKind.CAMPAIGN_DEVICE_RESTS, four, "cuda:0"),
+        )
+        for kind, number, device in told:
+            events.append(session, kind, "Told.", None, number, {"device": device})
+        session.get_one(Campaign, four).state = CampaignState.STOPPED
+    with history.database.read() as session:
+        items = list_campaigns(session, limit=9).items
+    shown = [(each.devices_out, tuple(rest.device for rest in each.devices_at_rest)) for each in items]
+    assert shown == [
+        (("cuda:1",), ()),  # it has ended
+        ((), ()),
+        ((), ("cuda:1",)),
+        (("cuda:2",), ("cuda:1",)),
+        ((), ()),
+    ]
 
 
 def test_pages_cover_a_list_without_gap_or_overlap(full_history: History) -> None:

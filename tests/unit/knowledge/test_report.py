@@ -20,7 +20,7 @@ from dashboard.report.html import as_html, inline, policy, style
 from dashboard.report.markdown import _text, as_markdown
 from dashboard.report.results import best_speedup
 from dashboard.report.whole import document
-from db import events
+from db import campaign_lease, events
 from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Finding, Hypothesis, Move, Verdict
 from db.noise import SERIES_NAME
@@ -258,6 +258,18 @@ def test_a_campaign_that_runs_says_so_and_does_not_tell_its_age(full_history: Hi
     assert found.campaign.state is CampaignState.RUNNING
     assert found.campaign.spent.wall_s is None
     assert "still running" in as_html(found)
+
+
+def test_what_rests_only_as_long_as_the_campaign_is_driven_is_not_told(history: History) -> None:
+    with history.database.write() as session:
+        campaign = session.get_one(Campaign, history.campaign_id)
+        campaign.spec = {**campaign.spec, "target": "cuda:1"}
+        kind, data = EventKind.CAMPAIGN_DEVICE_RESTS, {"device": "cuda:1", "in_a_row": 1}
+        events.append(session, kind, "A notebook is there", "C-1", history.campaign_id, data)
+    interrupted = read(history)
+    with history.database.write() as session:
+        assert campaign_lease.take(session, history.campaign_id, "elsewhere", 60.0)
+    assert read(history) == interrupted
 
 
 def test_a_campaign_in_which_nothing_happened_yet_has_a_whole_report(history: History) -> None:
