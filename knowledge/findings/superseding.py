@@ -45,13 +45,13 @@ def supersede(session: Session, finding: Finding, *, is_now: bool) -> tuple[Find
     """Let the newer of a finding and those of its statement on other versions supersede the others; return
     those that `finding` supersedes since.
 
-    `is_now`: its target has its versions now, so that nothing there is newer to it. One that waits for its
-    versions to come back supersedes nothing.
+    `is_now`: its target has its versions now, so that nothing there is newer to it. What is stale supersedes
+    nothing: neither one that waits for its versions to come back, nor one that was closed.
     """
     others = _on_other_versions(session, finding)
     order = {each.id: _newer(session, finding, each) for each in others}
-    newer = [] if is_now else [each for each in others if order[each.id][0] < 0 and not is_closed(each)]
-    if newer:
+    newer = [each for each in others if order[each.id][0] < 0 and each.status is not FindingStatus.STALE]
+    if newer and not is_now:
         first = newer[0]
         for each in newer[1:]:
             first = each if _newer(session, each, first)[0] > 0 else first

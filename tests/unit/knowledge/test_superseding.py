@@ -129,6 +129,28 @@ def test_going_back_to_older_versions_here_supersedes_nothing_newer_and_makes_it
     assert (new.status, old.status, old.superseded_by_id) == (STALE, HOLDS, None)
 
 
+def test_what_holds_after_a_downgrade_is_not_superseded_by_what_went_stale_with_it(history: History) -> None:
+    hypothesis = history.propose(CHANGE)
+    first = history.judge(hypothesis, SUPPORTED, versions={**VERSIONS, "torch": "2.14.0"})
+    history.judge(hypothesis, REFUTED, effect=NO_GAIN, reproduces=first.experiment_id)
+    again = {"outcome": "refuted", "effect_log": 0.0, "low_log": -0.02, "high_log": 0.02}
+    import_(history, told(history, **again, versions=dict(VERSIONS), at=LONG_AGO))
+    new, old = findings(history)
+    assert (new.status, new.stale_cause) == (STALE, "versions")
+    assert (old.status, old.superseded_by_id) == (HOLDS, None)
+
+
+def test_what_is_imported_after_a_downgrade_is_not_born_superseded_by_what_went_stale_with_it(
+    history: History,
+) -> None:
+    history.judge(history.propose(CHANGE), SUPPORTED, versions={**VERSIONS, "torch": "2.14.0"})
+    history.judge(history.propose({"serving.compile": "default"}), SUPPORTED)
+    import_(history, told(history, versions=dict(VERSIONS), at=LONG_AGO))
+    new, _, there = findings(history)
+    assert (new.status, new.superseded_by_id) == (STALE, None)
+    assert (there.status, there.superseded_by_id) == (HOLDS, None)
+
+
 def test_one_that_waits_for_its_versions_supersedes_nothing_meanwhile(history: History) -> None:
     hypothesis = history.propose(CHANGE)
     newer = {**VERSIONS, "torch": "2.14.0"}
