@@ -4,15 +4,19 @@ import json
 
 import pytest
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from configs.errors import UsageError
 from db.event_kinds import EventKind
 from db.models import Event, Finding
 from db.states import FindingStatus, VerdictOutcome
 from experiments.measurement.evidence import Json
+from knowledge.findings import superseding
 from knowledge.findings.exchange import read_file
+from knowledge.findings.facts import facts_of_finding
 from knowledge.findings.importing import export_verdicts, import_verdicts
 from knowledge.findings.superseding import newer_by_versions
+from knowledge.findings.verdict_fact import VerdictFact
 from knowledge.notes import add_note
 from tests.history.campaign_history import TARGET, VERSIONS, History
 
@@ -230,6 +234,26 @@ def test_one_that_waits_for_its_versions_supersedes_nothing_meanwhile(history: H
     history.judge(hypothesis, SUPPORTED, reproduces=first.experiment_id)
     import_(history, told(history, at=LONG_AGO))  # its own verdict, told again by another database
     assert [each.status for each in findings(history)] == [STALE, HOLDS]
+
+
+def test_when_each_finding_was_measured_is_read_once(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_two_versions(history)
+    read: list[int] = []
+
+    def facts_read(session: Session, finding_id: int) -> list[VerdictFact]:
+        read.append(finding_id)
+        return facts_of_finding(session, finding_id)
+
+    with history.database.write() as session:
+        for name in ("one", "another", "a third"):
+            import_verdicts(session, read_file(told(history, versions=on(name)), "lab.json"))
+        for each in session.scalars(select(Finding)):
+            each.status, each.superseded_by_id = HOLDS, None
+        monkeypatch.setattr(superseding, "facts_of_finding", facts_read)
+        superseding.supersede(session, session.get_one(Finding, 1), is_now=False)
+    assert sorted(read) == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(
