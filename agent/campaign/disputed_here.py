@@ -7,11 +7,8 @@ of another one: then the hardware is all that is another here. What is ruled out
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-from sqlalchemy import select
-from sqlalchemy.orm import Session
 
 from agent.campaign.desk import Desk
 from agent.campaign.order import with_reason
@@ -19,21 +16,20 @@ from agent.campaign.ruled_out import differs_from
 from agent.campaign.settling import settled
 from agent.proposers.dispute import Unmeasured, arms_here, try_here
 from agent.proposers.port import Draft
-from db.models import Campaign, Finding, FindingEvidence
+from db.models import Campaign
 from experiments.space.configuration import Configuration
 from knowledge.findings.disputes import Claim, Dispute, same_change
-from knowledge.findings.telling import OPEN, claim
 from knowledge.stored import metric_of
 
 
-def draft_here(session: Session, desk: Desk, campaign: Campaign, dispute: Dispute) -> Draft | None:
-    """Return the test of a disputed change here; None where it was measured here or is ruled out, where no
-    side is near enough, and where this space can't have it."""
+def draft_here(desk: Desk, campaign: Campaign, dispute: Dispute, measured: Sequence[Claim]) -> Draft | None:
+    """Return the test of a disputed change here; None where it is among what was `measured` here or is ruled
+    out, where no side is near enough, and where this space can't have it."""
     near = [(distance(each.scope, desk, campaign), each) for each in dispute.sides]
     sides = sorted(
         ((far, each) for far, each in near if far is not None), key=lambda pair: (pair[0], pair[1].is_told)
     )
-    if not sides or _is_measured_here(session, desk, campaign, dispute.one):
+    if not sides or any(same_change(each, dispute.one) for each in measured):
         return None
     for _, side in sides:
         found = _unmeasured(dispute, side, desk, campaign)
@@ -65,23 +61,6 @@ def distance(scope: Mapping[str, Any], desk: Desk, campaign: Campaign) -> int | 
     if not differs:
         return 0
     return 1 if [each.there for each in differs] == [scope["target"]] else None
-
-
-def _is_measured_here(session: Session, desk: Desk, campaign: Campaign, about: Claim) -> bool:
-    """Whether a verdict of this database already says of the change what it does in this very scope."""
-    query = (
-        select(Finding)
-        .where(
-            Finding.status.in_(OPEN),
-            Finding.scope["target"].as_string() == campaign.target,
-            Finding.id.in_(select(FindingEvidence.finding_id)),
-        )
-        .order_by(Finding.id)
-    )
-    return any(
-        same_change(claim(each), about) and distance(each.scope, desk, campaign) == 0
-        for each in session.scalars(query)
-    )
 
 
 def _unmeasured(dispute: Dispute, side: Claim, desk: Desk, campaign: Campaign) -> Unmeasured:

@@ -20,10 +20,10 @@ from agent.campaign import store
 from agent.campaign.accept import accept
 from agent.campaign.desk import Desk
 from agent.campaign.disputed_here import draft_here
+from agent.campaign.disputes_near import Near, is_here, open_findings, standing
 from agent.campaign.measured import read_measured
 from agent.campaign.order import read_directives
 from agent.campaign.reading_facts import read_facts
-from agent.campaign.ruled_out import differs_from
 from agent.campaign.settling import settled
 from agent.campaign.steered import waiting_disputes
 from agent.ground.legal import legal_here
@@ -31,16 +31,15 @@ from agent.proposers.claims import refuted_if
 from agent.proposers.dispute import PROPOSER, Disputed, once_more, take_apart
 from agent.proposers.port import Draft
 from configs.errors import UsageError
-from db.event_kinds import EventKind
 from db.labels import Noun, format_label, parse_label_of
-from db.models import Campaign, Event, Experiment, Finding, FindingEvidence, Hypothesis, Verdict
+from db.models import Campaign, Experiment, Finding, FindingEvidence, Hypothesis, Verdict
 from experiments.measurement.evidence import Json, Metric
 from experiments.space.configuration import Configuration
 from knowledge.findings.disputes import Claim, Dispute
 from knowledge.findings.running import ran, ran_behind
 from knowledge.findings.telling import disputes
 from knowledge.queries.finding_detail import hypotheses_about
-from knowledge.stored import DISPUTES, metric_of
+from knowledge.stored import DISPUTES
 
 MOST_TAKEN_UP = 4
 """Disputes that others began and that wait in the queue at a time: an import of a hundred must not fill
@@ -55,6 +54,15 @@ class _Tested:
     hypothesis: Hypothesis
     control: Configuration
     candidate: Configuration
+
+
+@dataclass(frozen=True)
+class TakenUp:
+    """The ids of the hypotheses that were queued, of how many disputes, and the last event looked at."""
+
+    hypotheses: tuple[int, ...]
+    disputes: int
+    through: int
 
 
 def take_disputes_apart(session: Session, experiment_id: int) -> tuple[int, ...]:
@@ -85,73 +93,49 @@ def take_disputes_apart(session: Session, experiment_id: int) -> tuple[int, ...]
     return tuple(queued)
 
 
-def take_up_disputes(session: Session, desk: Desk, since: int) -> tuple[tuple[int, ...], int]:
-    """Queue what takes apart the disputes that the log told after the event `since`, where a test of this
-    very scope is behind one of the findings, or else the change itself can be tested here; returns the ids of
-    the hypotheses, and the last event looked at.
+def room_for_disputes(desk: Desk) -> int:
+    """Return how many more disputes that others began may wait in the queue."""
+    waiting = waiting_disputes(desk.facts, desk.view.banned_levers)
+    return MOST_TAKEN_UP - len({each.disputes for each in waiting})
+
+
+def take_up_disputes(session: Session, desk: Desk, near: Near, room: int) -> TakenUp:
+    """Queue what takes apart the disputes `near` here, where a test of this very scope is behind one of the
+    findings, or else the change itself can be tested here; as many as there is `room` for.
 
     No verdict of the campaign would lead there: an import disputes what was measured before it, and what is
-    ruled out is not tested again. As many are taken up as `MOST_TAKEN_UP` leaves room for.
+    ruled out is not tested again.
     """
-    room = MOST_TAKEN_UP - len(
-        {each.disputes for each in waiting_disputes(desk.facts, desk.view.banned_levers)}
-    )
-    if room <= 0:
-        return (), since
-    told = session.execute(
-        select(Event.id, Event.data)
-        .where(Event.kind == EventKind.FINDING_DISPUTED.value, Event.id > since)
-        .order_by(Event.id)
-    ).all()
     campaign = session.get_one(Campaign, desk.facts.id)
     queued: list[int] = []
     taken_up = 0
-    for event_id, data in told:
-        since = event_id
-        labels = tuple((data or {}).get("findings", ()))
-        found = _take_up(session, desk, campaign, labels)
+    for event_id, dispute in near.disputes:
+        found = _take_up(session, desk, campaign, dispute.labels, near.measured)
         queued += found
         taken_up += bool(found)
         if taken_up == room:
-            break
-    return tuple(queued), since
+            return TakenUp(tuple(queued), taken_up, event_id)
+    return TakenUp(tuple(queued), taken_up, near.through)
 
 
-def _take_up(session: Session, desk: Desk, campaign: Campaign, labels: Sequence[str]) -> list[int]:
+def _take_up(
+    session: Session, desk: Desk, campaign: Campaign, labels: Sequence[str], measured: Sequence[Claim]
+) -> list[int]:
     """Queue what takes the dispute between these findings apart, from the side of a test of here, or else by
     testing the change here."""
-    dispute = _standing(session, labels)
+    findings = open_findings(session, labels)
+    dispute = standing(findings, labels)
     if dispute is None or dispute.is_answered or hypotheses_about(session, dispute.labels):
-        return []
+        return []  # since it was read
     for side in dispute.sides:
-        finding = session.get_one(Finding, parse_label_of(Noun.FINDING, side.label))
-        other = _other(dispute, side.label)
-        if _is_here(finding, desk, campaign) and (other is not None or dispute.other is None):
+        finding, other = findings[side.label], _other(dispute, side.label)
+        if is_here(finding, desk, campaign) and (other is not None or dispute.other is None):
             tested = _tested(session, desk, finding)
             queued = [] if tested is None else _queue(session, desk, tested, dispute, other)
             if queued:
                 return queued
-    draft = draft_here(session, desk, campaign, dispute)
+    draft = draft_here(desk, campaign, dispute, measured)
     return [] if draft is None else _put_down(session, desk, draft, {"findings": list(dispute.labels)})
-
-
-def _standing(session: Session, labels: Sequence[str]) -> Dispute | None:
-    """The dispute between these findings as it is now; None where one of them does not stand any more."""
-    for label in labels:
-        finding = session.get(Finding, parse_label_of(Noun.FINDING, label))
-        if finding is not None:
-            return next((each for each in disputes(session, finding) if {*each.labels} == {*labels}), None)
-    return None
-
-
-def _is_here(finding: Finding, desk: Desk, campaign: Campaign) -> bool:
-    """Whether a finding speaks of this campaign's model, target, engine, workload and metric."""
-    spec = desk.facts.spec
-    return (
-        finding.scope.get("engine") == spec.engine
-        and metric_of(finding.scope) == desk.facts.objective
-        and not differs_from(finding.scope, campaign, spec)
-    )
 
 
 def _tested(session: Session, desk: Desk, finding: Finding) -> _Tested | None:

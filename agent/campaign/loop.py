@@ -28,7 +28,8 @@ from agent.campaign.device_faults import device_gave_out, give_up_device
 from agent.campaign.device_rests import DeviceRests, Look, put_to_rest, waits_for_a_device, who_is_on
 from agent.campaign.devices import Devices, device_of
 from agent.campaign.dispatch import dispatch_test
-from agent.campaign.disputing import take_disputes_apart, take_up_disputes
+from agent.campaign.disputes_near import disputes_near
+from agent.campaign.disputing import room_for_disputes, take_disputes_apart, take_up_disputes
 from agent.campaign.facts import Facts
 from agent.campaign.glance import Seen, look, nothing_soon
 from agent.campaign.held import release_held
@@ -335,10 +336,8 @@ class CampaignLoop:
             release_held(session, desk)
             order.take_in(session, desk, drafts)
             take_in_supported(session, facts, found)
-            looked_at = self._disputes_through
-            if with_proposals:
-                _, looked_at = take_up_disputes(session, desk, looked_at)
-        self._disputes_through = looked_at
+        if with_proposals:
+            self._take_up_disputes(desk)
         self._model.brought(drafts)
         desk = self._read.desk(self._read.facts())
         with self._writing() as session:
@@ -346,6 +345,21 @@ class CampaignLoop:
         if asks:
             self._model.ask(desk, idle=seen.idle)
         return self._read.facts()
+
+    def _take_up_disputes(self, desk: Desk) -> None:
+        """Take up what the log told since the last look, a few in a transaction: others write in between, and
+        the lease is kept."""
+        room, is_all = room_for_disputes(desk), False
+        while room > 0 and not is_all:
+            self._hold.keep(self._beside_the_lease)
+            with self._database.read() as session:
+                near = disputes_near(session, desk, self._disputes_through)
+            looked_at, is_all = near.through, near.is_all
+            if near.disputes:
+                with self._writing() as session:
+                    taken = take_up_disputes(session, desk, near, room)
+                room, looked_at = room - taken.disputes, taken.through
+            self._disputes_through = looked_at
 
     def _stop_now(self, reason: str) -> str:
         return self._stop(reason, self._read.facts())

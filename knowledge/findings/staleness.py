@@ -2,12 +2,13 @@
 others.
 
 A finding goes on being true of the versions it was reached with; nothing on its target has these any more, so
-nobody should act on it before it was tested again. It holds again where the versions come back.
+nobody should act on it before it was tested again. It holds again where the versions come back, and so does
+one that was superseded since by what is stale now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -86,17 +87,48 @@ def follow_versions(session: Session, ran: Ran, experiment: str) -> tuple[int, .
         Finding.scope["target"].as_string() == ran.target,
         Finding.scope["engine"].as_string() == ran.engine,
     )
-    changed = []
-    for finding in session.scalars(query.order_by(Finding.id)):
-        moved = moved_on(finding.scope.get("versions") or {}, ran.versions)
-        if moved and finding.status is not FindingStatus.STALE:
-            _mark_stale(session, finding, ran, moved, experiment)
-        elif not moved and finding.stale_cause == StaleCause.VERSIONS:
-            _take_back(session, finding, ran.target, experiment)
-        else:
-            continue
-        changed.append(finding.id)
-    return tuple(changed)
+    found = [each for each in session.scalars(query.order_by(Finding.id)) if not is_closed(each)]
+    moved = {each.id: moved_on(each.scope.get("versions") or {}, ran.versions) for each in found}
+    away = [each for each in found if moved[each.id]]
+    back = [each for each in found if not moved[each.id] and each.status is FindingStatus.STALE]
+    here = {statement_of(each) for each in found if not moved[each.id]}
+    left = [each for each in away if each.status is not FindingStatus.STALE]
+    superseded = _superseded_with_these(
+        session, ran, [each for each in away if statement_of(each) not in here]
+    )
+    for finding in back:
+        _take_back(session, finding, ran.target, experiment)
+    for finding, newer in superseded:
+        finding.superseded_by_id = None
+        _take_back(session, finding, ran.target, experiment, instead_of=newer)
+    for finding in left:  # last, since what stands with the versions of now is named
+        _mark_stale(session, finding, ran, moved[finding.id], experiment)
+    return tuple(each.id for each in (*back, *(each for each, _ in superseded), *left))
+
+
+def _superseded_with_these(
+    session: Session, ran: Ran, away: Sequence[Finding]
+) -> list[tuple[Finding, Finding]]:
+    """The findings on the versions that the target has now that those `away` superseded, themselves or by way
+    of others, each with the one that did; the latest of each statement. What came before a note or a check
+    closed one between stays as it is."""
+    if not away:
+        return []
+    query = select(Finding).where(
+        Finding.status == FindingStatus.SUPERSEDED,
+        Finding.scope["target"].as_string() == ran.target,
+        Finding.scope["engine"].as_string() == ran.engine,
+    )
+    older = {each.id: each for each in session.scalars(query.order_by(Finding.id))}
+    newest = {each.id: each for each in away}
+    found = {}
+    for each in older.values():
+        newer: Finding | None = each
+        while newer is not None and newer.id in older:
+            newer = older.get(newer.superseded_by_id or 0) or newest.get(newer.superseded_by_id or 0)
+        if newer is not None and not of_other_versions(each.scope.get("versions") or {}, ran.versions):
+            found[statement_of(each)] = each, newer
+    return list(found.values())
 
 
 def _mark_stale(
@@ -129,13 +161,16 @@ def _with_these(session: Session, finding: Finding, ran: Ran) -> Finding | None:
     )
 
 
-def _take_back(session: Session, finding: Finding, target: str, experiment: str) -> None:
+def _take_back(
+    session: Session, finding: Finding, target: str, experiment: str, *, instead_of: Finding | None = None
+) -> None:
     finding.status, finding.status_reason, finding.stale_cause = FindingStatus.HOLDS, None, None
     if finding.rule == Rule.CONTRADICTED:
         draft = derive(facts_of_finding(session, finding.id))
         assert draft is not None  # it was derived from these
         finding.status, finding.status_reason = draft.status, draft.status_reason
-    said = f"{finding.status.value} again: {target} has its versions since {experiment}."
+    instead = "" if instead_of is None else f" instead of {format_label(Noun.FINDING, instead_of.id)}"
+    said = f"{finding.status.value} again{instead}: {target} has its versions since {experiment}."
     _tell(session, finding, said)
 
 

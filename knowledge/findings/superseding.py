@@ -7,8 +7,9 @@ newer versions does not supersede it, and is left to `staleness`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache, partial
 
 from packaging.version import InvalidVersion, Version
 from sqlalchemy import select
@@ -45,16 +46,17 @@ def supersede(session: Session, finding: Finding, *, is_now: bool) -> tuple[Find
     """Let the newer of a finding and those of its statement on other versions supersede the others; return
     those that `finding` supersedes since.
 
-    `is_now`: its target has its versions now, so that nothing there is newer to it. One that waits for its
-    versions to come back supersedes nothing.
+    `is_now`: its target has its versions now, so that nothing there is newer to it. What is stale supersedes
+    nothing: neither one that waits for its versions to come back, nor one that was closed.
     """
     others = _on_other_versions(session, finding)
-    order = {each.id: _newer(session, finding, each) for each in others}
-    newer = [] if is_now else [each for each in others if order[each.id][0] < 0 and not is_closed(each)]
-    if newer:
+    measured_at = cache(partial(_measured_at, session))  # each is read once, where it is asked for
+    order = {each.id: _newer(measured_at, finding, each) for each in others}
+    newer = [each for each in others if order[each.id][0] < 0 and each.status is not FindingStatus.STALE]
+    if newer and not is_now:
         first = newer[0]
         for each in newer[1:]:
-            first = each if _newer(session, each, first)[0] > 0 else first
+            first = each if _newer(measured_at, each, first)[0] > 0 else first
         _mark(finding, first, by_versions=order[first.id][1])
         return ()
     finding.superseded_by_id = None
@@ -75,19 +77,19 @@ def _on_other_versions(session: Session, finding: Finding) -> Sequence[Finding]:
     return session.scalars(query.order_by(Finding.id)).all()
 
 
-def _newer(session: Session, one: Finding, other: Finding) -> tuple[int, bool]:
+def _newer(measured_at: Callable[[int], datetime], one: Finding, other: Finding) -> tuple[int, bool]:
     """Which of two findings is the newer, as `newer_by_versions`, and whether their versions say so; of two
     that were measured at the same time, the one that arrived later."""
     found = newer_by_versions(one.scope.get("versions") or {}, other.scope.get("versions") or {})
     if found:
         return found, True
-    here, there = (_measured_at(session, each) for each in (one, other))
+    here, there = (measured_at(each.id) for each in (one, other))
     return (1 if (here, one.id) > (there, other.id) else -1), False
 
 
-def _measured_at(session: Session, finding: Finding) -> datetime:
+def _measured_at(session: Session, finding_id: int) -> datetime:
     """When the last verdict behind a finding was reached, wherever that was."""
-    found = (each.measured_at for each in facts_of_finding(session, finding.id))
+    found = (each.measured_at for each in facts_of_finding(session, finding_id))
     return max((each for each in found if each is not None), default=_NEVER)
 
 

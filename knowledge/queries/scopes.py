@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import or_, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from db.models import Finding
@@ -46,10 +46,15 @@ def scope_lines(session: Session, findings: Sequence[Finding]) -> dict[int, str]
 def besides(session: Session, findings: Sequence[Finding]) -> dict[int, str]:
     """Return what the controls of findings have, `beside serving.threads 2`, of those alone of which another
     says the same change of another control in the same place; one statement."""
-    changes = {_change(each.key) for each in findings if _CONTROL_MARK in each.key}
-    if not changes:
+    of_length: dict[int, set[str]] = defaultdict(set)
+    for each in findings:
+        if _CONTROL_MARK in each.key:
+            begins = _change(each.key) + _CONTROL_MARK
+            of_length[len(begins)].add(begins)
+    if not of_length:
         return {}
-    same = [Finding.key.startswith(each + _CONTROL_MARK, autoescape=True) for each in sorted(changes)]
+    # one condition for each length, since one for each change would be too many
+    same = [func.substr(Finding.key, 1, length).in_(begin) for length, begin in sorted(of_length.items())]
     alike: dict[tuple[str, str], dict[int, Mapping[str, Any]]] = defaultdict(dict)
     for number, key, scope in session.execute(
         select(Finding.id, Finding.key, Finding.scope).where(or_(*same))

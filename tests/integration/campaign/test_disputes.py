@@ -5,19 +5,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import event, select
 from sqlalchemy.orm import Session
 
+from agent.campaign import disputes_near as reading
 from agent.campaign.accept import accept
 from agent.campaign.desk import Desk
-from agent.campaign.disputing import take_disputes_apart, take_up_disputes
+from agent.campaign.disputes_near import disputes_near
+from agent.campaign.disputing import room_for_disputes, take_disputes_apart, take_up_disputes
 from agent.campaign.measured import read_measured
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.ruled_out import read_ruled_out
 from agent.ground.legal import legal_here
 from agent.proposers.dispute import PROPOSER
 from agent.proposers.port import Draft
+from db import events
 from db.event_kinds import EventKind
+from db.labels import Noun, format_label
 from db.models import Campaign, Configuration, Event, Experiment, Finding, Hypothesis, Verdict
 from db.session import Database
 from db.states import Arm, FindingStatus, HypothesisState, VerdictOutcome
@@ -91,12 +95,12 @@ def refuted_here(session: Session, campaign_id: int) -> int:
     return experiment.id
 
 
-def supported_elsewhere(session: Session, kernel: str) -> None:
+def supported_elsewhere(session: Session, kernel: str, target: str = "gpu:NVIDIA H200:141 GB") -> None:
     """The same on another card, where another kernel ran, and where it helped."""
     told = json.loads(export_verdicts(session, "lab").model_dump_json())
     for verdict in told["verdicts"]:
         verdict |= SUPPORTED_THERE | {
-            "target": "gpu:NVIDIA H200:141 GB",
+            "target": target,
             "ran": {"linear_kernel": kernel},
         }
     import_verdicts(session, read_file(json.dumps(told), "lab.json"))
@@ -168,7 +172,7 @@ def test_versions_alone_make_no_dispute_because_the_later_finding_supersedes_the
     _, second = start(tmp_path, database, space_text=SPACE, **{"baseline.sweep": []})
     measure_baseline(database, second)
     with database.write() as session:
-        assert take_up_disputes(session, desk_of(session, second), 0)[0] == ()
+        assert taken_up(session, desk_of(session, second), 0)[0] == ()
         row, spec = session.get_one(Campaign, second), read_facts(session, second).spec
         assert read_ruled_out(session, row, spec) == (), "so the change may be tested again"
 
@@ -177,6 +181,15 @@ def desk_of(session: Session, campaign_id: int) -> Desk:
     facts = read_facts(session, campaign_id)
     legal = legal_here(facts.spec, facts.checkpoint, facts.cores)
     return Desk(facts, legal, read_measured(session, facts), ())
+
+
+def taken_up(session: Session, desk: Desk, since: int) -> tuple[tuple[int, ...], int]:
+    """What the campaign queues of the disputes told after an event, and the last event looked at."""
+    room = room_for_disputes(desk)
+    if room <= 0:
+        return (), since
+    taken = take_up_disputes(session, desk, disputes_near(session, desk, since), room)
+    return taken.hypotheses, taken.through
 
 
 def of_disputes(session: Session) -> list[Hypothesis]:
@@ -215,10 +228,86 @@ def test_a_later_campaign_takes_up_what_was_measured_before_it_and_is_disputed_s
     _, second = start(tmp_path, database, space_text=SPACE, **{"baseline.sweep": []})
     measure_baseline(database, second)
     with database.write() as session:
-        (number,), through = take_up_disputes(session, desk_of(session, second), 0)
+        (number,), through = taken_up(session, desk_of(session, second), 0)
         assert session.get_one(Hypothesis, number).campaign_id == second
-        assert take_up_disputes(session, desk_of(session, second), through) == ((), through)
-        assert take_up_disputes(session, desk_of(session, second), 0) == ((), through)  # once is enough
+        assert taken_up(session, desk_of(session, second), through) == ((), through)
+        assert taken_up(session, desk_of(session, second), 0) == ((), through)  # once is enough
+
+
+def of_another_engine(session: Session, count: int) -> None:
+    """As many findings each way of one change on an engine that no campaign here has, each pair disputed."""
+    like = session.get_one(Finding, 1).scope
+    change = [{"knob": "another.knob", "before": 1, "after": 2}]
+    sides: list[list[str]] = [[], []]
+    for number in range(2 * count):
+        saying = "helps" if number % 2 else "does not help"
+        scope = {**like, "engine": "another", "change": change, "saying": saying}
+        key = f"tpot_ms: another.knob 1 → 2 #{number}@1"
+        row = Finding(key=key, claim="", scope=scope, rule="effect", strength="measured")
+        session.add(row)
+        session.flush()
+        sides[number % 2].append(format_label(Noun.FINDING, row.id))
+    for missed in sides[0]:
+        for helps in sides[1]:
+            told = {"findings": [helps, missed]}
+            events.append(session, EventKind.FINDING_DISPUTED, "Is it chance?", helps, None, told)
+
+
+def test_disputes_that_concern_no_campaign_here_are_passed_over_in_a_few_statements(
+    campaign: tuple[Database, int],
+) -> None:
+    database, campaign_id = campaign
+    with database.write() as session:
+        refuted_here(session, campaign_id)
+        of_another_engine(session, 20)
+        supported_elsewhere(session, "MacheteLinearKernel")
+    with database.read() as session:
+        desk = desk_of(session, campaign_id)
+        said: list[str] = []
+
+        def heard(*args: object) -> None:
+            said.append(str(args[2]))
+
+        event.listen(session.connection(), "before_cursor_execute", heard)
+        near = disputes_near(session, desk, 0)
+        event.remove(session.connection(), "before_cursor_execute", heard)
+    ((told, dispute),) = near.disputes
+    assert dispute.labels == ("F-042", "F-001")
+    assert (near.is_all, near.through) == (True, told)
+    assert len(said) <= 5, "events, the campaign, findings, hypotheses, what was measured here"
+
+
+def test_events_and_disputes_are_looked_at_a_few_at_a_time_until_all_are(
+    campaign: tuple[Database, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, campaign_id = campaign
+    monkeypatch.setattr(reading, "MOST_READ", 7)
+    monkeypatch.setattr(reading, "MOST_NEAR", 1)
+    with database.write() as session:
+        refuted_here(session, campaign_id)
+        of_another_engine(session, 3)
+        supported_elsewhere(session, "MarlinLinearKernel")  # no knob takes this apart
+        supported_elsewhere(session, "MacheteLinearKernel", "gpu:NVIDIA L4:24 GB")
+    with database.read() as session:
+        desk = desk_of(session, campaign_id)
+        looks, since, is_all = [], 0, False
+        while not is_all:
+            near = disputes_near(session, desk, since)
+            looks.append(len(near.disputes))
+            since, is_all = near.through, near.is_all
+    assert looks == [0, 1, 1]
+    Bench(database, campaign_id).drive()
+    with database.read() as session:
+        (found,) = of_disputes(session)
+        ranked = session.scalars(select(Event.id).where(Event.kind == EventKind.QUEUE_RANKED)).first()
+        proposed = session.scalars(
+            select(Event.id).where(
+                Event.kind == EventKind.HYPOTHESIS_PROPOSED,
+                Event.subject == format_label(Noun.HYPOTHESIS, found.id),
+            )
+        ).one()
+        assert ranked is not None
+        assert proposed < ranked
 
 
 def test_a_campaign_of_another_workload_takes_no_dispute_up(
@@ -232,7 +321,7 @@ def test_a_campaign_of_another_workload_takes_no_dispute_up(
     _, second = start(tmp_path, database, space_text=SPACE, **changes)
     measure_baseline(database, second)
     with database.write() as session:
-        queued, through = take_up_disputes(session, desk_of(session, second), 0)
+        queued, through = taken_up(session, desk_of(session, second), 0)
         assert queued == ()
         assert through > 0
 
@@ -247,21 +336,21 @@ def test_verdicts_of_one_scope_that_disagree_are_asked_for_once_more_by_a_campai
         told["verdicts"][0] |= SUPPORTED_THERE
         done = import_verdicts(session, read_file(json.dumps(told), "lab.json"))
         assert done.disputes[0].startswith("Verdicts within F-001 disagree")
-        assert take_up_disputes(session, desk_of(session, first), 0)[0] == ()
+        assert taken_up(session, desk_of(session, first), 0)[0] == ()
         (dispute,) = finding_detail(session, 1).disputes
         assert dispute.answered_by == f"autoinfer reproduce E-{tested_id:04d}"
     _, second = start(tmp_path, database, space_text=SPACE, **{"baseline.sweep": []})
     measure_baseline(database, second)
     with database.write() as session:
         desk = desk_of(session, second)
-        (number,), through = take_up_disputes(session, desk, 0)
+        (number,), through = taken_up(session, desk, 0)
         found, tested = session.get_one(Hypothesis, number), session.get_one(Hypothesis, 1)
         assert found.claim == "Groups of 128 make a token at least 3 % faster than groups of 32, once more."
         assert found.rationale.endswith("Here the same test again.")
         assert found.control_configuration_id == tested.control_configuration_id
         assert found.candidate_configuration_id == tested.candidate_configuration_id
         assert found.change["disputes"] == {"findings": ["F-001"]}
-        assert take_up_disputes(session, desk, 0) == ((), through)  # once is enough
+        assert taken_up(session, desk, 0) == ((), through)  # once is enough
         (dispute,) = finding_detail(session, 1).disputes
         assert (dispute.other, dispute.hypotheses) == (None, (f"H-{number:03d}",))
         assert dispute.command is None

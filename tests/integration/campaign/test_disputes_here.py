@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from agent.campaign.disputing import MOST_TAKEN_UP, take_disputes_apart, take_up_disputes
+from agent.campaign.disputing import MOST_TAKEN_UP, take_disputes_apart
 from agent.proposers.dispute import PROPOSER
 from db.models import Campaign, Configuration, Hypothesis
 from db.models.base import JsonObject
@@ -19,7 +19,14 @@ from knowledge.findings.importing import export_verdicts, import_verdicts
 from knowledge.findings.told import Telling, tell
 from knowledge.findings.verdict_fact import Saying
 from knowledge.queries.finding_detail import finding_detail
-from tests.integration.campaign.test_disputes import GROUP, KERNEL, SUPPORTED_THERE, desk_of, refuted_here
+from tests.integration.campaign.test_disputes import (
+    GROUP,
+    KERNEL,
+    SUPPORTED_THERE,
+    desk_of,
+    refuted_here,
+    taken_up,
+)
 from tests.recorded.vllm_kernels import SPACE
 from tests.simulated.by_hand import measure_baseline
 from tests.simulated.campaign import start
@@ -59,7 +66,7 @@ def import_(session: Session, *verdicts: JsonObject) -> tuple[str, ...]:
 
 def proposed(session: Session, campaign_id: int) -> list[Hypothesis]:
     """What the campaign puts into its queue before it ranks it next."""
-    queued, _ = take_up_disputes(session, desk_of(session, campaign_id), 0)
+    queued, _ = taken_up(session, desk_of(session, campaign_id), 0)
     return [session.get_one(Hypothesis, each) for each in queued]
 
 

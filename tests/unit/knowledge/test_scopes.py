@@ -10,7 +10,8 @@ from fastapi.testclient import TestClient
 from cli.main import call
 from configs.settings import Settings
 from dashboard.app import create_app
-from db.states import VerdictOutcome
+from db.models import Finding
+from db.states import FindingStatus, VerdictOutcome
 from knowledge.queries.findings import FindingView, list_findings
 from knowledge.queries.scopes import beside, scope_words
 from tests.history.campaign_history import BASE, SPACE, History
@@ -52,6 +53,21 @@ def test_findings_that_differ_in_the_control_alone_name_the_knobs_of_it(
     assert f"{listed(history)['F-002'].place} · beside serving.threads 1</p>" in page
     asked = TestClient(app, base_url="http://127.0.0.1").get("/knowledge/ask?about=serving.dtype").text
     assert f"{listed(history)['F-003'].place} · beside serving.threads 4</span>" in asked
+
+
+def test_as_many_findings_of_different_changes_as_may_be_listed_are_told_apart(
+    history: History, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with history.database.write() as session:
+        for number in range(1100):
+            for threads in (1, 2):
+                row = Finding(key=f"tpot_ms: a.knob → {number} #{threads}@1", scope={}, rule="effect")
+                row.scope, row.claim = {"control": {"serving.threads": threads}}, f"It helps at {number}."
+                row.strength, row.status = "measured", FindingStatus.HOLDS
+                session.add(row)
+    assert call(["--db", history.url, "findings", "--limit", "2200"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert [told.count(f"Made beside serving.threads {each}.") for each in (1, 2)] == [1100, 1100]
 
 
 def test_the_knobs_that_tell_a_control_from_most_come_first_and_as_many_as_tell_it_from_all() -> None:

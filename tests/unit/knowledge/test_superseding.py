@@ -4,14 +4,20 @@ import json
 
 import pytest
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from configs.errors import UsageError
 from db.event_kinds import EventKind
 from db.models import Event, Finding
 from db.states import FindingStatus, VerdictOutcome
+from experiments.measurement.evidence import Json
+from knowledge.findings import superseding
 from knowledge.findings.exchange import read_file
+from knowledge.findings.facts import facts_of_finding
 from knowledge.findings.importing import export_verdicts, import_verdicts
 from knowledge.findings.superseding import newer_by_versions
+from knowledge.findings.verdict_fact import VerdictFact
+from knowledge.notes import add_note
 from tests.history.campaign_history import TARGET, VERSIONS, History
 
 SUPPORTED, REFUTED = VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED
@@ -19,6 +25,7 @@ HOLDS, STALE, SUPERSEDED = FindingStatus.HOLDS, FindingStatus.STALE, FindingStat
 NO_GAIN = (0.0, -0.01, 0.01)
 HELPS_THERE = {"outcome": "supported", "effect_log": -0.1, "low_log": -0.12, "high_log": -0.08}
 CHANGE = {"serving.threads": 1}
+OTHER: dict[str, Json] = {"serving.compile": "default"}
 LONG_AGO, FAR_AHEAD = "2001-01-01T00:00:00+00:00", "2101-01-01T00:00:00+00:00"
 
 
@@ -129,6 +136,97 @@ def test_going_back_to_older_versions_here_supersedes_nothing_newer_and_makes_it
     assert (new.status, old.status, old.superseded_by_id) == (STALE, HOLDS, None)
 
 
+def test_what_holds_after_a_downgrade_is_not_superseded_by_what_went_stale_with_it(history: History) -> None:
+    hypothesis = history.propose(CHANGE)
+    first = history.judge(hypothesis, SUPPORTED, versions={**VERSIONS, "torch": "2.14.0"})
+    history.judge(hypothesis, REFUTED, effect=NO_GAIN, reproduces=first.experiment_id)
+    again = {"outcome": "refuted", "effect_log": 0.0, "low_log": -0.02, "high_log": 0.02}
+    import_(history, told(history, **again, versions=dict(VERSIONS), at=LONG_AGO))
+    new, old = findings(history)
+    assert (new.status, new.stale_cause) == (STALE, "versions")
+    assert (old.status, old.superseded_by_id) == (HOLDS, None)
+
+
+def test_what_is_imported_after_a_downgrade_is_not_born_superseded_by_what_went_stale_with_it(
+    history: History,
+) -> None:
+    history.judge(history.propose(CHANGE), SUPPORTED, versions={**VERSIONS, "torch": "2.14.0"})
+    history.judge(history.propose({"serving.compile": "default"}), SUPPORTED)
+    import_(history, told(history, versions=dict(VERSIONS), at=LONG_AGO))
+    new, _, there = findings(history)
+    assert (new.status, new.superseded_by_id) == (STALE, None)
+    assert (there.status, there.superseded_by_id) == (HOLDS, None)
+
+
+def elsewhere_on(history: History, torch: str, change: dict[str, Json] = OTHER) -> None:
+    """A verdict on another change: its target has this version of torch since."""
+    number = history.propose(change)
+    history.judge(number, SUPPORTED, versions={**VERSIONS, "torch": torch})
+
+
+def on_two_versions(history: History) -> None:
+    """F-001 helps with torch 2.13, F-002 does not with 2.14 and supersedes it."""
+    hypothesis = history.propose(CHANGE)
+    first = history.judge(hypothesis, SUPPORTED)
+    newer = {**VERSIONS, "torch": "2.14.0"}
+    history.judge(hypothesis, REFUTED, effect=NO_GAIN, reproduces=first.experiment_id, versions=newer)
+
+
+def test_going_back_without_a_test_of_the_change_lets_what_was_superseded_hold_again(
+    history: History,
+) -> None:
+    on_two_versions(history)
+    elsewhere_on(history, "2.13.0")
+    old, new, _ = findings(history)
+    assert (old.status, old.status_reason, old.superseded_by_id) == (HOLDS, None, None)
+    assert (new.status, new.stale_cause) == (STALE, "versions")
+    assert new.status_reason == (
+        f"{TARGET} has other versions since E-0003 (torch 2.14.0 → 2.13.0), with which F-001 says otherwise."
+    )
+    with history.database.read() as session:
+        said = session.scalars(select(Event.text).where(Event.kind == EventKind.FINDING_CHANGED)).all()
+    assert f"F-001 holds again instead of F-002: {TARGET} has its versions since E-0003." in said
+    for torch, change, one, other in (
+        ("2.14.0", {"serving.dtype": "bfloat16"}, STALE, HOLDS),
+        ("2.13.0", {"serving.threads": 4}, HOLDS, STALE),
+    ):
+        elsewhere_on(history, torch, change)
+        old, new, *_ = findings(history)
+        assert (old.status, new.status) == (one, other)
+        stale = old if one is STALE else new
+        assert str(stale.status_reason).endswith(f"with which F-00{3 - stale.id} says otherwise.")
+
+
+def test_going_back_by_way_of_other_versions_lets_what_was_superseded_hold_again(history: History) -> None:
+    on_two_versions(history)
+    elsewhere_on(history, "2.15.0")
+    assert [each.status for each in findings(history)][:2] == [SUPERSEDED, STALE]
+    elsewhere_on(history, "2.13.0", {"serving.threads": 4})
+    assert [each.status for each in findings(history)][:2] == [HOLDS, STALE]
+
+
+def test_going_back_past_two_versions_lets_the_one_with_those_of_now_hold_again(history: History) -> None:
+    on_two_versions(history)
+    newest = {**VERSIONS, "torch": "2.15.0"}
+    history.judge(1, SUPPORTED, reproduces=1, versions=newest)
+    assert [(each.status, each.superseded_by_id) for each in findings(history)] == [
+        (SUPERSEDED, 2),
+        (SUPERSEDED, 3),
+        (HOLDS, None),
+    ]
+    elsewhere_on(history, "2.13.0")
+    assert [each.status for each in findings(history)][:3] == [HOLDS, SUPERSEDED, STALE]
+
+
+def test_what_was_superseded_by_what_a_note_closed_stays_so(history: History) -> None:
+    on_two_versions(history)
+    with history.database.write() as session:
+        add_note(session, "Another cooler.", stale="threads")
+    elsewhere_on(history, "2.13.0")
+    old, new, _ = findings(history)
+    assert (old.status, new.status, new.stale_cause) == (SUPERSEDED, STALE, "note")
+
+
 def test_one_that_waits_for_its_versions_supersedes_nothing_meanwhile(history: History) -> None:
     hypothesis = history.propose(CHANGE)
     newer = {**VERSIONS, "torch": "2.14.0"}
@@ -136,6 +234,26 @@ def test_one_that_waits_for_its_versions_supersedes_nothing_meanwhile(history: H
     history.judge(hypothesis, SUPPORTED, reproduces=first.experiment_id)
     import_(history, told(history, at=LONG_AGO))  # its own verdict, told again by another database
     assert [each.status for each in findings(history)] == [STALE, HOLDS]
+
+
+def test_when_each_finding_was_measured_is_read_once(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_two_versions(history)
+    read: list[int] = []
+
+    def facts_read(session: Session, finding_id: int) -> list[VerdictFact]:
+        read.append(finding_id)
+        return facts_of_finding(session, finding_id)
+
+    with history.database.write() as session:
+        for name in ("one", "another", "a third"):
+            import_verdicts(session, read_file(told(history, versions=on(name)), "lab.json"))
+        for each in session.scalars(select(Finding)):
+            each.status, each.superseded_by_id = HOLDS, None
+        monkeypatch.setattr(superseding, "facts_of_finding", facts_read)
+        superseding.supersede(session, session.get_one(Finding, 1), is_now=False)
+    assert sorted(read) == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(
