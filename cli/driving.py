@@ -120,10 +120,11 @@ def drive(
         except KeyboardInterrupt:
             interrupted = True
         finally:
-            workers.stop()
-            left = [] if beside.leave_running else _still_paid(database, campaign_id)
-            for each in left:
-                typer.echo(each, err=True)
+            with interrupt.put_off():
+                workers.stop()
+                left = [] if beside.leave_running else _still_paid(database, campaign_id)
+                for each in left:
+                    typer.echo(each, err=True)
         with database.read() as session:
             outcome = campaign_outcome(session, campaign_id)
         if as_json:
@@ -135,6 +136,7 @@ def drive(
             raise KeyboardInterrupt
         if not as_json:
             teller.result(outcome)
+            interrupt.check()  # what was put off
             if dashboard is not None and interrupt.is_heard and sys.stdout.isatty():
                 dashboard.stay()
 

@@ -11,6 +11,8 @@ Nor is it between that code and the block that it opens a transaction for, which
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 
 DATABASE_CODE = ("db", "sqlalchemy", "contextlib")
@@ -55,11 +57,29 @@ class Interrupt:
     def _heard(self) -> tuple[signal.Signals, ...]:
         return tuple(each for each, before in self._before.items() if before is not signal.SIG_IGN)
 
+    @contextmanager
+    def put_off(self) -> Iterator[None]:
+        """Within the block, after this one's own, SIGTERM ends nothing: it is kept for the next `check`.
+
+        Ctrl C, which a person presses again who won't wait, is as it was.
+        """
+        if signal.SIGTERM not in self._heard:
+            yield
+            return
+        before = signal.signal(signal.SIGTERM, self._keep)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
     def check(self) -> None:
         """Raise KeyboardInterrupt if it happened, wherever the first one got lost."""
         if self._happened:
             self._happened = False
             raise KeyboardInterrupt
+
+    def _keep(self, number: int, frame: FrameType | None) -> None:
+        self._happened = True
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._happened = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Mapping
@@ -50,6 +51,12 @@ _BUILT = f"""[ -d checkpoint ] || {{
 }}
 """
 
+_PATH_THERE = """[ -e {path} ] || {{
+  echo {said} >&2
+  exit {code}
+}}
+"""
+
 _PACKAGES_THERE = """python - <<'END' || exit {code}
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -71,6 +78,7 @@ def files_of(recipe: Recipe) -> Mapping[str, str]:
         SERVE: _HEAD.format(what=f"Serves {_one_line(recipe.model)} as {recipe.experiment} measured it.")
         + _needed(recipe)
         + (_BUILT if recipe.builds else "")
+        + "".join(_lies_there(each) for each in _paths(recipe))
         + f"{recipe.serve.shell}\n",
         CHECK: _HEAD.format(
             what="Does the gain still hold? Ends with 0 where it does; for other codes see README.md."
@@ -107,6 +115,26 @@ def _there(command: str) -> str:
     """The lines that end a script in a sentence where a command is not there."""
     said = shlex.quote(_WITHOUT.format(name=command, where="here"))
     return _COMMAND_THERE.format(command=shlex.quote(command), said=said, code=EXIT_USAGE)
+
+
+def _lies_there(path: str) -> str:
+    """The lines that end a script in a sentence where a path of the machine that measured is not there."""
+    said = (
+        f"{_one_line(path)} is not here: copy it there from where this was measured, or name the place of "
+        f"your copy in {SERVE}."
+    )
+    return _PATH_THERE.format(path=shlex.quote(path), said=shlex.quote(said), code=EXIT_USAGE)
+
+
+def _paths(recipe: Recipe) -> tuple[str, ...]:
+    """The absolute paths that the command and its first line name, as the folder of a model of no hub."""
+    try:
+        order = json.loads(recipe.serve.first_line or "")
+    except ValueError:  # what an engine reads first need not be JSON
+        order = None
+    values = order.values() if isinstance(order, dict) else ()
+    named = (*recipe.serve.words[1:], *(each for each in values if isinstance(each, str)))
+    return tuple(dict.fromkeys(each for each in named if each.startswith("/")))
 
 
 def _needed(recipe: Recipe) -> str:

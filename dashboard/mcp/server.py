@@ -21,11 +21,12 @@ from pydantic import BaseModel, ValidationError
 from configs.errors import AutoinferError, UsageError
 from dashboard.mcp import asking
 from dashboard.mcp.graph_tools import ASKS, GraphTools
-from dashboard.mcp.quoting import plain
+from dashboard.mcp.quoting import named, plain
 from dashboard.mcp.read_tools import ReadTools
 from dashboard.mcp.source import Source
 from dashboard.mcp.write_tools import WRITES, WriteTools
 from dashboard.page import Ground
+from knowledge.asking.walking import UnknownName
 
 NAME = "autoinfer"
 
@@ -119,9 +120,17 @@ def _refusal(sentence: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=sentence)], is_error=True)
 
 
+def _marked(name: str) -> str:
+    """A name within a sentence: where it is no single word it is marked, as the JSON of answers marks it."""
+    found = named(name)
+    return found if isinstance(found, str) else found.model_dump_json()
+
+
 def _in_words(name: str, error: ToolError) -> str:
     """What went wrong and what to do, in a sentence or two."""
     cause = error.__cause__
+    if isinstance(cause, UnknownName):
+        return cause.told(_marked)
     if isinstance(cause, AutoinferError):
         return str(cause)
     if isinstance(cause, ValidationError):

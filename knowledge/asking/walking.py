@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from configs.errors import UsageError
@@ -27,6 +27,19 @@ _KINDS = {
     Noun.EXPERIMENT: NodeKind.EXPERIMENT,
     Noun.FINDING: NodeKind.FINDING,
 }
+
+
+class UnknownName(UsageError):
+    """Something is called what nothing here is called; the hint names what there is, which a file that was
+    imported may have called as it likes."""
+
+    def __init__(self, message: str, names: Sequence[str], hint: Callable[[Sequence[str]], str]) -> None:
+        super().__init__(message, hint(names))
+        self._names, self._hint = names, hint
+
+    def told(self, name: Callable[[str], str]) -> str:
+        """The sentences, with every name there is as `name` tells it."""
+        return f"{self.message} {self._hint([name(each) for each in self._names])}"
 
 
 def to(graph: Graph, node: str, *relations: Relation, kind: NodeKind | None = None) -> list[str]:
@@ -149,15 +162,17 @@ def label_in(graph: Graph, text: str, *nouns: Noun) -> str:
 
 
 def knob_in(graph: Graph, name: str, space: Collection[str]) -> str:
-    """Return the knob that is meant, of the space or the graph; raises `UsageError` with the nearest."""
+    """Return the knob that is meant, of the space or the graph; raises `UnknownName` with the nearest."""
     known = sorted({*space, *_named(graph, NodeKind.KNOB)})
     if name in known:
         return name
     last = name.rsplit(".", 1)[-1]
     near = [each for each in known if each.rsplit(".", 1)[-1] == last]
     near += [each for each in get_close_matches(name, known, MOST_NEAR, NEAR) if each not in near]
-    hint = f"Did you mean {' or '.join(near[:MOST_NEAR])}?" if near else f"The knobs are {', '.join(known)}."
-    raise UsageError(f"There is no knob {name!r}.", hint)
+    said = f"There is no knob {name!r}."
+    if near:
+        raise UnknownName(said, near[:MOST_NEAR], lambda names: f"Did you mean {' or '.join(names)}?")
+    raise UnknownName(said, known, lambda names: f"The knobs are {', '.join(names)}.")
 
 
 def places_of(graph: Graph, hypothesis: str) -> list[str]:
@@ -187,13 +202,16 @@ def known_as(graph: Graph, targets: Collection[str]) -> frozenset[str]:
 
 
 def hardware_in(graph: Graph, text: str) -> frozenset[str]:
-    """Return the targets with this in their names; raises `UsageError` with those there are."""
+    """Return the targets with this in their names; raises `UnknownName` with those there are."""
     targets = {*_named(graph, NodeKind.HARDWARE), *_targets(graph)}
     found = frozenset(each for each in targets if text.casefold() in each.casefold())
     if found:
         return found
-    known = ", ".join(sorted(targets)) or "none, for nothing was measured yet"
-    raise UsageError(f"Nothing is known of hardware with {text!r} in its name.", f"There is: {known}.")
+    raise UnknownName(
+        f"Nothing is known of hardware with {text!r} in its name.",
+        sorted(targets),
+        lambda names: f"There is: {', '.join(names) or 'none, for nothing was measured yet'}.",
+    )
 
 
 def _named(graph: Graph, kind: NodeKind) -> Iterator[str]:

@@ -33,7 +33,7 @@ class Way:
 
 
 def way_to_answer(found: Dispute, tested: Mapping[str, OwnTest]) -> Way | None:
-    """Return what answers a dispute by hand; None where nothing is left to ask.
+    """Return what answers a dispute by hand; None where nothing is left to ask, or no command can ask it.
 
     `tested` has the tests of this database by the label of the finding. Where hardware is all that a test of
     here could not reach, another target confirms it; where versions are, it is run again with those; what
@@ -58,16 +58,23 @@ def way_to_answer(found: Dispute, tested: Mapping[str, OwnTest]) -> Way | None:
     return Way("autoinfer run --new", f"a campaign{_of(here, (here,))} takes it apart")
 
 
-def _campaign(change: Claim, places: tuple[Claim, ...], differences: tuple[Difference, ...] = ()) -> Way:
-    """A campaign at one of these places that tests the change."""
+def _campaign(
+    change: Claim, places: tuple[Claim, ...], differences: tuple[Difference, ...] = ()
+) -> Way | None:
+    """A campaign at one of these places that tests the change; None where the change sets nothing, for no
+    command takes a knob away alone. Knobs that go with what is set are named."""
     changes = change.scope.get("change") or []
     assigned = [f"{each['knob']}={written(each['after'])}" for each in changes if each["after"] is not None]
+    if not assigned:
+        return None
     settings = " ".join(f"--set {shlex.quote(each)}" for each in assigned)
     engine = any(each.part is Part.ENGINE for each in differences)
     more = f", engine {places[0].scope.get('engine')}" if engine else ""
     if any(each.part is Part.WORKLOAD for each in differences):
         words = workload_words(places[0].scope.get("workload") or {})
         more += f", {words}" if words else ""
+    gone = [each["knob"] for each in changes if each["after"] is None]
+    more += f", where {listed(gone)} {'is' if len(gone) == 1 else 'are'} not set" if gone else ""
     return Way(
         f'autoinfer enqueue "It helps here too" {settings}', f"in a campaign{_of(places[0], places)}{more}"
     )

@@ -83,7 +83,8 @@ def of_configuration(failure: Infeasible, configuration: Configuration) -> Infea
         blames = {knob: behind for knob, behind in blames.items() if knob not in BITS or knob in asked}
     backend = str(configuration.get(LINEAR_BACKEND, AUTO))
     looked_at = [kernel.lower() for kernel in _LOOKED_AT.findall(failure.cause)]
-    if backend != AUTO and looked_at and not any(backend in kernel for kernel in looked_at):
+    asked_for = backend.replace("_", "")  # `flashinfer_cutlass` is a FlashInferCutlass...LinearKernel
+    if backend != AUTO and looked_at and not any(asked_for in kernel for kernel in looked_at):
         blames.pop(LINEAR_BACKEND, None)
     return Infeasible(failure.kind, failure.cause, failure.missing_bytes, blames)
 

@@ -13,11 +13,13 @@ from experiments.engines.messages import data_of
 from experiments.engines.one_answer import python_command
 from experiments.engines.port import Infeasible
 from experiments.engines.server_process import SOCKETS, ServerProcess
+from experiments.engines.vllm.blame import of_configuration
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.failures import ENGINE_DIED, death_of, failure_of
 from experiments.engines.vllm.order import VllmOrder
 from experiments.measurement.evidence import Json
 from experiments.scratch import ScratchFolder
+from experiments.space.configuration import Configuration
 
 DRIVER_MODULE = "experiments.engines.vllm.driver"
 
@@ -39,9 +41,14 @@ class DriverProcess:
         cache_dir: Path,
         load_limit_s: float,
         request_limit_s: float,
+        configuration: Configuration,
     ) -> None:
-        """Start the process and wait until it is ready; raises `Infeasible` with the cause when it is not."""
+        """Start the process and wait until it is ready; raises `Infeasible` with the cause when it is not.
+
+        A cause that it reads from vLLM's words, then or later, blames what `configuration` has of it alone.
+        """
         self._request_limit_s = request_limit_s
+        self._configuration = configuration
         self._death: Infeasible | None = None
         start_s = time.perf_counter()
         self._sockets = ScratchFolder(SOCKETS, Path(tempfile.gettempdir()))
@@ -83,7 +90,8 @@ class DriverProcess:
         except Infeasible as failure:
             if not failure.cause.startswith(ENGINE_DIED):
                 raise
-            self._death = death_of(self._process.log_since_start(LOG_BYTES), failure.cause)
+            died = death_of(self._process.log_since_start(LOG_BYTES), failure.cause)
+            self._death = of_configuration(died, self._configuration)
             self.close()
             raise self._death from None
 
@@ -98,7 +106,8 @@ class DriverProcess:
         except Infeasible as failure:
             if failure.kind != "crashed":
                 raise
-            raise failure_of(self._process.log_since_start(LOG_BYTES), failure.cause) from None
+            told_why = failure_of(self._process.log_since_start(LOG_BYTES), failure.cause)
+            raise of_configuration(told_why, self._configuration) from None
         return told
 
 

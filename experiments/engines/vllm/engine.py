@@ -29,7 +29,6 @@ from experiments.engines.reference.inspection import CheckpointFiles, inspect_ch
 from experiments.engines.reference.memory import LAUNCHES_AT_ONCE
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.serve_command import ServeCommand
-from experiments.engines.vllm.blame import of_configuration
 from experiments.engines.vllm.device_check import check_device
 from experiments.engines.vllm.environment import PACKAGES, needed_environment, untried
 from experiments.engines.vllm.kernel_timer import KernelTimer, Order
@@ -198,10 +197,9 @@ class VllmEngine:
                 self._request_limit_s,
                 lambda tokens: sequences_that_fit(one, tokens, reserved),
             )
-        except Infeasible as told:
-            failure = of_configuration(told, configuration)
+        except Infeasible as failure:
             if gpu is None:
-                raise failure from None
+                raise
             concurrency, context_tokens = self._workload
             place = Place(checkpoint, gpu.memory_bytes, context_tokens, concurrency)
             raise with_what_would_fit(failure, configuration, place, gpu.free_bytes) from None

@@ -63,6 +63,7 @@ class VllmLaunch:
             cache_dir=cache_dir,
             load_limit_s=load_limit_s,
             request_limit_s=request_limit_s,
+            configuration=configuration,
         )
         self._driver = self._start(order, log_path=log_path)
         self._reader: DriverProcess | None = None

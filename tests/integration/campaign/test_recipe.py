@@ -204,6 +204,24 @@ def test_a_server_whose_checkpoint_is_not_built_says_how_it_is(
     assert subprocess.run(line, cwd=tmp_path, check=False).returncode == 0
 
 
+@pytest.mark.parametrize("on_its_line", [False, True], ids=["as a word", "in its first line"])
+def test_a_server_says_that_a_model_of_the_machine_that_measured_is_not_on_this_one(
+    first: tuple[Path, Recipe], tmp_path: Path, on_its_line: bool
+) -> None:
+    model = tmp_path / "a 'model'"
+    words = ("true",) if on_its_line else ("true", str(model))
+    line = json.dumps({"checkpoint": str(model), "threads": 2}) if on_its_line else None
+    told = {"words": words, "first_line": line, "shell": ServeCommand(words, "", line).shell}
+    recipe = first[1].model_copy(update={"serve": first[1].serve.model_copy(update=told)})
+    (tmp_path / SERVE).write_text(files_of(recipe)[SERVE], encoding="utf-8")
+    script = ["/bin/sh", SERVE]
+    ran = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
+    said = f"{model} is not here: copy it there from where this was measured, or name the place of your copy"
+    assert (ran.returncode, ran.stderr) == (EXIT_USAGE, f"{said} in serve.sh.\n")
+    model.mkdir()
+    assert subprocess.run(script, cwd=tmp_path, check=False).returncode == 0
+
+
 @pytest.mark.parametrize("revision", ["c" * 40, None])
 def test_autoinfer_is_named_with_its_version_and_revision_and_the_one_command_that_installs_it(
     first: tuple[Path, Recipe], revision: str | None

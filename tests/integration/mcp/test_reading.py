@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -263,6 +264,35 @@ def test_why_a_campaign_ended_is_marked_in_its_headline_and_names_that_are_none_
         found = [(under, text) for under, text in texts(answer) if SEEN in text]
         assert found
         assert {under for under, _ in found} == {"quoted"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "plain"),
+    [
+        ({"knob": "zzz"}, "The knobs are "),
+        ({"knob": "of.theirs"}, "Did you mean "),
+        ({"knob": "serving.threads", "on": "zzz"}, "There is: "),
+    ],
+)
+def test_a_refusal_that_lists_names_marks_those_that_are_no_single_word(
+    folder: Path, asked: dict[str, str], plain: str
+) -> None:
+    knobs = [f"{HARM} knob", f"{HARM}.theirs"]
+    scope = {"knobs": knobs, "target": f"gpu:{HARM}:24 GB"}
+    database = open_database(database_url(folder))
+    with database.write() as session:
+        session.execute(update(Finding).values(scope=scope))
+        session.execute(update(Experiment).values(target=f"gpu:{HARM}:24 GB"))
+    database.close()
+    refused = ask(folder, "known", **asked)
+    assert refused.refused
+    assert plain in refused.text
+    marked = re.findall(r'\{"quoted":"([^"]*)"\}', refused.text)
+    assert any(SEEN in each for each in marked)
+    assert "delete" not in re.sub(r'\{"quoted":"[^"]*"\}', "", refused.text)
+    assert not set(HARM) & {"\u202e", "\u200b", "\U000e0041"} & set(refused.text)
+    if plain == "The knobs are ":
+        assert " serving.threads" in refused.text, "a plain name needs no mark"
 
 
 REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (

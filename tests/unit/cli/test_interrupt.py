@@ -94,3 +94,19 @@ def test_what_a_block_is_opened_for_is_closed_by_that_block() -> None:
     with pytest.raises(KeyboardInterrupt):
         work()
     assert done == ["opened", "in the block", "closed"]
+
+
+def test_what_ends_a_command_in_order_is_ended_by_ctrl_c_alone_and_a_sigterm_meanwhile_is_kept() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with Interrupt() as interrupt:
+        pass
+    done: list[str] = []
+    with interrupt.put_off():
+        signal.raise_signal(signal.SIGTERM)
+        done.append("all")
+    assert (done, signal.getsignal(signal.SIGTERM)) == (["all"], before)
+    with pytest.raises(KeyboardInterrupt):
+        interrupt.check()
+    with pytest.raises(KeyboardInterrupt), interrupt.put_off():
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGTERM) is before

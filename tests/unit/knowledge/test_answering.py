@@ -73,3 +73,25 @@ def test_one_knob_is_the_answer_itself_and_of_several_a_campaign_tries_each() ->
     assert way(HERE, control=knobs) is None
     more = Way("autoinfer run --new", "a campaign of qwen3.5-9b on NVIDIA H200 takes it apart")
     assert way(HERE, control=knobs | {"serving.threads": 2}) == more
+
+
+def over_there(*changes: tuple[str, Any, Any]) -> Way | None:
+    """What answers that a change helps here and not on an L4, where nobody tested it here."""
+    change = [{"knob": knob, "before": before, "after": after} for knob, before, after in changes]
+    other = claim("F-002", Saying.DOES_NOT_HELP, change=change, **L4)
+    (found,) = disputes_of(claim("F-001", change=change), [other])
+    return way_to_answer(found, {})
+
+
+def test_a_change_that_only_takes_knobs_away_is_no_command() -> None:
+    assert over_there(("drafting.method", "mtp", None)) is None
+
+
+def test_knobs_that_go_with_what_is_set_are_named_and_not_set() -> None:
+    set_, gone = ("quantization.method", "awq", "none"), ("quantization.group_size", 128, None)
+    command = 'autoinfer enqueue "It helps here too" --set quantization.method=none'
+    at = "in a campaign of qwen3.5-9b on NVIDIA H200 or NVIDIA L4"
+    assert over_there(set_, gone) == Way(command, f"{at}, where quantization.group_size is not set")
+    assert over_there(set_, gone, ("quantization.bits", 4, None)) == Way(
+        command, f"{at}, where quantization.group_size and quantization.bits are not set"
+    )

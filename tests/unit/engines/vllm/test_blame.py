@@ -1,10 +1,16 @@
 """Which knobs a failure is about, by vLLM's own words. Each sentence is as vLLM 0.26 said it."""
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import pytest
 
-from experiments.engines.port import Blames
+from experiments.engines.port import Blames, Infeasible
+from experiments.engines.vllm import driver_process
 from experiments.engines.vllm.blame import blamed_by, of_configuration
+from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.failures import ENGINE_DIED, death_of, failure_of
+from experiments.engines.vllm.order import VllmOrder
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.gpu_rules import BITS
 from experiments.space.loading import load_space
@@ -114,6 +120,57 @@ def test_a_type_that_no_kernel_takes_is_put_down_to_what_has_as_many_bits_and_to
     found = of_configuration(failure, Configuration.of(knobs))
     assert set(found.blames) == {*blamed, "quantization.symmetric"}
     assert (found.kind, found.cause) == (failure.kind, failure.cause)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "blamed"), [("flashinfer_cutlass", True), ("flashinfer_trtllm", False), ("marlin", False)]
+)
+def test_a_kernel_whose_name_has_several_words_is_known_by_that_of_its_class(
+    kernel: str, blamed: bool
+) -> None:
+    told = (
+        f"{ERROR}ValueError: Failed to find a kernel that can implement the NVFP4 linear layer. Reasons: \n"
+        "(EngineCore pid=7)  FlashInferCutlassNvFp4LinearKernel cannot implement due to: Only for others\n"
+    )
+    found = of_configuration(failure_of(told, CLIENT), Configuration.of({KERNEL: kernel}))
+    assert (KERNEL in found.blames) is blamed
+
+
+class Driver:
+    """Stands for the process of a driver: it loads, or does not, and its engine dies as it is asked more."""
+
+    def __init__(self, name: str, command: object, environment: object, log_path: Path, cache: Path) -> None:
+        self._loads = log_path.name == "loads.log"
+
+    def ask(self, request: Mapping[str, object], limit_s: float, verb: str) -> Mapping[str, float]:
+        if verb == "load" and self._loads:
+            return {}
+        raise Infeasible("crashed", CLIENT if verb == "load" else DIED)
+
+    def log_since_start(self, most_bytes: int) -> str:
+        return EIGHT_BITS_ON_A_CPU
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+
+@pytest.mark.parametrize("log", ["loads.log", "does_not_load.log"])
+def test_a_kernel_that_is_missing_while_it_serves_is_put_down_as_one_that_is_missing_as_it_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str
+) -> None:
+    monkeypatch.setattr(driver_process, "ServerProcess", Driver)
+    order = VllmOrder("x", "cpu", {}, "", "none", 0)
+    found = VllmEnvironment(Path("python"), "0.32.0", for_cpu=True)
+    configuration = Configuration.of({WHOLE: 4, OUT_PROJ: 8, KERNEL: "machete"})
+    with pytest.raises(Infeasible) as told:
+        driver = driver_process.DriverProcess(order, found, tmp_path / log, tmp_path, 1.0, 1.0, configuration)
+        driver.ask({}, "serve them")
+    assert told.value.kind == "unsupported"
+    assert set(told.value.blames) == {OUT_PROJ, "quantization.symmetric"}
+    if log == "loads.log":
+        with pytest.raises(Infeasible) as again:
+            driver.ask({}, "serve them")
+        assert again.value.blames == told.value.blames
 
 
 def test_what_a_configuration_leaves_of_the_words_of_other_parts_is_all() -> None:
