@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -79,8 +80,9 @@ class OpenLaunch:
         self.number = UNRECORDED
         self._job = job
         self._seq = 0
-        self._closed = self._left = False
-        job.guard.up += 1
+        self._closed = self._left = self._cleared = False
+        with job.counting:
+            job.guard.up += 1
 
     def record(self, stage: Stage) -> None:
         """Write it into the records as a launch of `stage`, before it is asked for anything of that stage;
@@ -193,22 +195,39 @@ class OpenLaunch:
     def close(self) -> None:
         """End the launch's processes; idempotent. One that was left is left alone."""
         if not self._closed:
-            self._closed = True
             self._job.guard.seen()  # a launch holds the most at its end
-            self._job.guard.up -= 1
-        if not self._left:
+        with self._job.counting:
+            self._count_down()
+            left = self._left
+        if not left:
             self.launch.close()
 
-    def leave(self) -> None:
-        """Count it as ended, its processes being killed, while another thread still waits in it: closing it
-        could wait for that. What that thread asks of it next raises `LeftBehind`."""
-        self._left = self._closed = True
-        self._job.guard.up -= 1
+    def leave(self) -> bool:
+        """Count it as ended while another thread still waits in it, if only for its end: closing it could
+        wait for that. What that thread asks of it next raises `LeftBehind`.
+
+        False where that thread has cleared it away by now: it is closed as any other then.
+        """
+        with self._job.counting:
+            if self._cleared:
+                return False
+            self._left = True
+            self._count_down()
+        return True
 
     def clear_away(self) -> None:
-        """Close what was left, by the thread that waited in it; nothing of a launch that was not."""
-        if self._left:
+        """Close what was left, by the thread that waited in it and is done with it; nothing of a launch that
+        was not."""
+        with self._job.counting:
+            self._cleared, left = True, self._left
+        if left:
             self.launch.close()
+
+    def _count_down(self) -> None:
+        """Count it as ended, once."""
+        if not self._closed:
+            self._closed = True
+            self._job.guard.up -= 1
 
     def _stay(self) -> None:
         """Raise `LeftBehind` where the launch was left."""
@@ -256,6 +275,8 @@ class RunningJob:
     guard: DeviceGuard = field(default_factory=lambda: DeviceGuard("cpu"))
     spare: list[OpenLaunch] = field(default_factory=list)
     """Launches that are up and may still be of use; ended where one that is wanted needs their room."""
+    counting: threading.Lock = field(default_factory=threading.Lock)
+    """Held while launches are counted: a thread may end one that another leaves behind."""
 
     @property
     def workload(self) -> Workload:

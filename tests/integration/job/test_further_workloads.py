@@ -6,7 +6,7 @@ Real processes of the simulated engine, which measures nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -14,6 +14,7 @@ import pytest
 from agent.judge.launch_interval import LaunchIntervalJudge
 from experiments.engines.port import Infeasible
 from experiments.job.context import DEFAULT_STAGE_LIMITS_S
+from experiments.job.device_guard import DeviceGuard
 from experiments.job.limits import StageLimits
 from experiments.job.result import JobResult
 from experiments.job.spec import TestJob
@@ -215,6 +216,37 @@ def test_the_verdict_is_the_same_where_one_hangs_so(run: Run, impatient: list[In
     assert without == judged(run, a_test_with(WIDE), engine, limits_s=LIMITS_S)
     assert engine.let_go() == 1
     assert impatient == []
+
+
+@pytest.mark.parametrize("waits_in", ["end", "answer"])
+def test_a_launch_that_was_ended_before_it_is_left_is_counted_once(
+    run: Run, impatient: list[Infeasible], monkeypatch: pytest.MonkeyPatch, waits_in: str
+) -> None:
+    guard, up = DeviceGuard("cpu"), list[int]()
+    monkeypatch.setattr(guard, "before_launches", lambda: up.append(guard.up))
+    engine = SameLaunches(dies_at=16, waits_after_death=waits_in)
+    result = run(a_test_with(WIDE), STEPS_OF_FRESH, engine, guard, limits_s=LIMITS_S)
+    assert engine.let_go() == 1
+    assert result.failure is None
+    assert Stage.FURTHER in {each.stage for each in result.stages if each.outcome == "timed_out"}
+    assert set(up) <= {0, 1}
+    assert guard.up == 0
+
+
+def test_a_launch_whose_thread_is_gone_as_it_is_left_is_closed(
+    run: Run, impatient: list[Infeasible], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apart = StageLimits.apart
+
+    def late(limits: StageLimits, work: Callable[[], None]) -> bool:
+        apart(limits, work)
+        limits._expired = Infeasible("timed_out", TOO_LONG)  # as its last request was answered
+        return False
+
+    monkeypatch.setattr(StageLimits, "apart", late)
+    guard = DeviceGuard("cpu")
+    result = run(a_test_with(WIDE), [MeasurePair(Stage.VALIDATION, 2)], SameLaunches(), guard)
+    assert (result.failure, guard.up) == (None, 0)
 
 
 def test_a_test_with_a_limit_of_its_own_measures_none(run: Run) -> None:
