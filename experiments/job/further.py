@@ -66,9 +66,7 @@ class FurtherWorkloads:
             with stage(self._job, Stage.FURTHER, planned, "time further workloads, not judged") as told:
                 told.detail = {WORKLOADS: [each.model_dump() for each in self._left.values()], UNMEASURED: []}
                 try:
-                    if not self._job.limits.apart(partial(self._measure_all, told, due)):
-                        for launch in due:
-                            launch.leave()
+                    if not self._apart(told, due):
                         self._job.limits.check()
                 except Infeasible as reason:
                     self._cut_short(told, due, reason.cause)
@@ -77,6 +75,17 @@ class FurtherWorkloads:
             close(due)
             return False
         return True
+
+    def _apart(self, told: StageTold, due: Sequence[OpenLaunch]) -> bool:
+        """Measure what is left in a thread of its own; False where it was left behind, as it is by whatever
+        ends the job meanwhile."""
+        over = False
+        try:
+            over = self._job.limits.apart(partial(self._measure_all, told, due))
+        finally:
+            if not over and [launch for launch in due if launch.leave()]:
+                self._job.limits.end_processes()
+        return over
 
     def _measure_all(self, told: StageTold, due: Sequence[OpenLaunch]) -> None:
         """Measure what is left in the launches of a pair; runs in a thread of its own, which may be left

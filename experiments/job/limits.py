@@ -86,7 +86,8 @@ class StageLimits:
             yield
 
     def apart(self, work: Callable[[], None]) -> bool:
-        """Do a part of the present stage in a thread of its own; raises what that raises.
+        """Do a part of the present stage in a thread of its own; raises what that raises. Where the wait
+        for it is interrupted, as by `KeyboardInterrupt`, the thread is left at its work.
 
         False where it was still there a while after the stage's time was up: it is left behind then, and what
         it works with is not to be touched any more, for a thread that waits holds locks.
@@ -112,6 +113,12 @@ class StageLimits:
             return False
         outcome.result()
         return True
+
+    def end_processes(self) -> None:
+        """Kill every process that the job started since its beginning."""
+        for process in begun_beside(self._others):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
     def check(self) -> None:
         """Raise `Infeasible` when the time of the present stage, or of the job, is up."""
@@ -150,7 +157,7 @@ class StageLimits:
             "timed_out", f"The stage {stage.value} took longer than its limit of {limit_s:g} s."
         )
         self._expired = expired
-        self._kill()
+        self.end_processes()
         if ended.wait(self._stuck_after_s):
             return
         if (leave := self._leave) is not None:
@@ -164,14 +171,9 @@ class StageLimits:
         self._over = over = Infeasible(TIME_IS_UP, time_is_up(within_s))
         stuck_at = time.monotonic() + self._stuck_after_s
         while time.monotonic() < stuck_at:
-            self._kill()  # again and again: a launch may be on its way up in another thread
+            self.end_processes()  # again and again: a launch may be on its way up in another thread
             if ended.wait(KILL_EVERY_S):
                 return
         if self._on_stuck is not None:
             cut_off()
             self._on_stuck(over)
-
-    def _kill(self) -> None:
-        for process in begun_beside(self._others):
-            with suppress(psutil.NoSuchProcess):
-                process.kill()

@@ -6,7 +6,7 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from experiments.engines.port import GenerationRequest, GenerationTrace, Infeasible
@@ -50,6 +50,7 @@ class SameLaunches(SimulatedEngine):
         self.asked: list[tuple[str, int, str]] = []
         self.dies_at, self.hangs_at, self.waits_at = dies_at, hangs_at, waits_at
         self.waits_after_death, self.died = waits_after_death, False
+        self.waits: Callable[[], None] = lambda: None  # called as one begins to wait
         self.goes_on = threading.Event()
         self.waiting: list[threading.Thread] = []
         self.launched: list[str] = []
@@ -70,6 +71,7 @@ class SameLaunches(SimulatedEngine):
     def wait_to_go_on(self) -> None:
         """Wait until whoever waits is let go."""
         self.waiting.append(threading.current_thread())
+        self.waits()
         assert self.goes_on.wait(WAITS_S), "the test waited for what it should have left"
 
     def let_go(self) -> int:

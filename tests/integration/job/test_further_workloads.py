@@ -6,9 +6,12 @@ Real processes of the simulated engine, which measures nothing.
 from __future__ import annotations
 
 import json
+import signal
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+import psutil
 import pytest
 
 from agent.judge.launch_interval import LaunchIntervalJudge
@@ -16,7 +19,8 @@ from experiments.engines.port import Infeasible
 from experiments.job.context import DEFAULT_STAGE_LIMITS_S
 from experiments.job.device_guard import DeviceGuard
 from experiments.job.limits import StageLimits
-from experiments.job.result import JobResult
+from experiments.job.records import Records
+from experiments.job.result import JobResult, StageRecord
 from experiments.job.spec import TestJob
 from experiments.measurement.evidence import (
     UNMEASURED,
@@ -29,10 +33,12 @@ from experiments.measurement.evidence import (
     Stage,
 )
 from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair
+from experiments.own_processes import begun_beside, children
 from experiments.space.configuration import Configuration
 from tests.integration.job.further import LONG, WIDE, SameLaunches, a_test_with
 from tests.integration.job.running import Run, run
 from tests.simulated.specs import CONTROL, FASTER, PLAN, a_baseline_job
+from tests.waiting import wait_for
 
 __all__ = ["run"]
 
@@ -247,6 +253,28 @@ def test_a_launch_whose_thread_is_gone_as_it_is_left_is_closed(
     guard = DeviceGuard("cpu")
     result = run(a_test_with(WIDE), [MeasurePair(Stage.VALIDATION, 2)], SameLaunches(), guard)
     assert (result.failure, guard.up) == (None, 0)
+
+
+def test_what_interrupts_the_job_leaves_nobody_measuring(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C, as Python tells it: in the main thread, which waits for the one that measures."""
+    engine, told, before = SameLaunches(waits_at=16), Records.stage, children()
+    main = threading.main_thread().ident
+    assert main is not None
+    monkeypatch.setattr(engine, "waits", lambda: signal.pthread_kill(main, signal.SIGINT))
+    gone_on = list[object]()
+
+    def tell(records: Records, stage: StageRecord) -> None:
+        told(records, stage)
+        if stage.stage is Stage.FURTHER:  # the first thing that comes of an interrupt
+            wait_for(lambda: {each.status() for each in begun_beside(before)} <= {psutil.STATUS_ZOMBIE}, 10)
+            asked, measured = list(engine.asked), records.fold.result().further
+            assert engine.let_go() == 1
+            gone_on.extend([engine.asked == asked, records.fold.result().further == measured])
+
+    monkeypatch.setattr(Records, "stage", tell)
+    with pytest.raises(KeyboardInterrupt):
+        run(a_test_with(WIDE, LONG), STEPS_OF_FRESH, engine)
+    assert gone_on == [True, True]
 
 
 def test_a_test_with_a_limit_of_its_own_measures_none(run: Run) -> None:
