@@ -36,6 +36,7 @@ from experiments.measurement.evidence import Arm, Json, Stage
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
 from experiments.space.workload_rules import MAX_SEQUENCES
+from experiments.telemetry.watching import GpuWatch
 
 UNRECORDED = -1
 """The number of a launch that is not in the records."""
@@ -81,6 +82,7 @@ class OpenLaunch:
         self._job = job
         self._seq = 0
         self._closed = self._left = self._cleared = False
+        self._watch: GpuWatch | None = None
         with job.counting:
             job.guard.up += 1
 
@@ -147,9 +149,13 @@ class OpenLaunch:
         if context.gpu_watch is None:
             traces = self._serve(requests, concurrency)
         else:
-            traces, during["gpu"] = watched(
-                lambda: self._serve(requests, concurrency), context.gpu_watch, context.wait
-            )
+            make = context.gpu_watch
+
+            def watch() -> GpuWatch:
+                self._watch = make()
+                return self._watch
+
+            traces, during["gpu"] = watched(lambda: self._serve(requests, concurrency), watch, context.wait)
         stride = gap_stride(traces)
         return traces, during if stride == 1 else {**during, "gaps_every": stride}
 
@@ -204,7 +210,8 @@ class OpenLaunch:
 
     def leave(self) -> bool:
         """Count it as ended while another thread still waits in it, if only for its end: closing it could
-        wait for that. What that thread asks of it next raises `LeftBehind`.
+        wait for that. What that thread asks of it next raises `LeftBehind`, and the GPU is read no more
+        beside what it waits for.
 
         False where that thread has cleared it away by now: it is closed as any other then.
         """
@@ -213,6 +220,8 @@ class OpenLaunch:
                 return False
             self._left = True
             self._count_down()
+        if (watch := self._watch) is not None:
+            watch.end()
         return True
 
     def clear_away(self) -> None:

@@ -35,6 +35,7 @@ from experiments.measurement.evidence import (
 from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair
 from experiments.own_processes import begun_beside, children
 from experiments.space.configuration import Configuration
+from experiments.telemetry.watching import GpuReading, GpuWatch
 from tests.integration.job.further import LONG, WIDE, SameLaunches, a_test_with
 from tests.integration.job.running import Run, run
 from tests.simulated.specs import CONTROL, FASTER, PLAN, a_baseline_job
@@ -213,6 +214,39 @@ def test_one_that_hangs_though_its_processes_are_killed_costs_itself_alone(
     ]
     assert ("candidate", 1) in of(result, LONG.key, Metric.E2EL_MS), "the others are measured"
     assert ("candidate", 0) not in of(result, WIDE.key, Metric.E2EL_MS), "what was left records nothing"
+
+
+def test_no_gpu_is_read_for_what_was_left_beside_later_blocks(
+    run: Run, impatient: list[Infeasible], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, let_go = SameLaunches(waits_at=16), SameLaunches.let_go
+    read, later = list[str](), list[list[str]]()
+
+    def reading() -> GpuReading:
+        read.append(threading.current_thread().name)
+        return GpuReading(float(len(read)))
+
+    def readers() -> list[threading.Thread]:
+        return [each for each in threading.enumerate() if each.name.startswith("GPU readings")]
+
+    def go_on() -> int:
+        """The next pair is asked for something first."""
+        if not later:
+            later.append([each.name for each in readers()])
+        return let_go(engine)
+
+    monkeypatch.setattr(engine, "let_go", go_on)
+    result = run(
+        a_test_with(WIDE),
+        STEPS_OF_FRESH,
+        engine,
+        limits_s=LIMITS_S,
+        gpu_watch=lambda: GpuWatch(reading, 0.01),
+    )
+    assert result.failure is None
+    assert engine.let_go() == 1
+    assert any(name.startswith("GPU readings") for name in read)
+    assert later == [[]]
 
 
 def test_the_verdict_is_the_same_where_one_hangs_so(run: Run, impatient: list[Infeasible]) -> None:
