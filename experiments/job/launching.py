@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ from experiments.measurement.evidence import Arm, Json, Stage
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
 from experiments.space.workload_rules import MAX_SEQUENCES
+from experiments.telemetry.watching import GpuWatch
 
 UNRECORDED = -1
 """The number of a launch that is not in the records."""
@@ -79,8 +81,10 @@ class OpenLaunch:
         self.number = UNRECORDED
         self._job = job
         self._seq = 0
-        self._closed = self._left = False
-        job.guard.up += 1
+        self._closed = self._left = self._cleared = False
+        self._watch: GpuWatch | None = None
+        with job.counting:
+            job.guard.up += 1
 
     def record(self, stage: Stage) -> None:
         """Write it into the records as a launch of `stage`, before it is asked for anything of that stage;
@@ -145,9 +149,13 @@ class OpenLaunch:
         if context.gpu_watch is None:
             traces = self._serve(requests, concurrency)
         else:
-            traces, during["gpu"] = watched(
-                lambda: self._serve(requests, concurrency), context.gpu_watch, context.wait
-            )
+            make = context.gpu_watch
+
+            def watch() -> GpuWatch:
+                self._watch = make()
+                return self._watch
+
+            traces, during["gpu"] = watched(lambda: self._serve(requests, concurrency), watch, context.wait)
         stride = gap_stride(traces)
         return traces, during if stride == 1 else {**during, "gaps_every": stride}
 
@@ -193,22 +201,42 @@ class OpenLaunch:
     def close(self) -> None:
         """End the launch's processes; idempotent. One that was left is left alone."""
         if not self._closed:
-            self._closed = True
             self._job.guard.seen()  # a launch holds the most at its end
-            self._job.guard.up -= 1
-        if not self._left:
+        with self._job.counting:
+            self._count_down()
+            left = self._left
+        if not left:
             self.launch.close()
 
-    def leave(self) -> None:
-        """Count it as ended, its processes being killed, while another thread still waits in it: closing it
-        could wait for that. What that thread asks of it next raises `LeftBehind`."""
-        self._left = self._closed = True
-        self._job.guard.up -= 1
+    def leave(self) -> bool:
+        """Count it as ended while another thread still waits in it, if only for its end: closing it could
+        wait for that. What that thread asks of it next raises `LeftBehind`, and the GPU is read no more
+        beside what it waits for.
+
+        False where that thread has cleared it away by now: it is closed as any other then.
+        """
+        with self._job.counting:
+            if self._cleared:
+                return False
+            self._left = True
+            self._count_down()
+        if (watch := self._watch) is not None:
+            watch.end()
+        return True
 
     def clear_away(self) -> None:
-        """Close what was left, by the thread that waited in it; nothing of a launch that was not."""
-        if self._left:
+        """Close what was left, by the thread that waited in it and is done with it; nothing of a launch that
+        was not."""
+        with self._job.counting:
+            self._cleared, left = True, self._left
+        if left:
             self.launch.close()
+
+    def _count_down(self) -> None:
+        """Count it as ended, once."""
+        if not self._closed:
+            self._closed = True
+            self._job.guard.up -= 1
 
     def _stay(self) -> None:
         """Raise `LeftBehind` where the launch was left."""
@@ -256,6 +284,8 @@ class RunningJob:
     guard: DeviceGuard = field(default_factory=lambda: DeviceGuard("cpu"))
     spare: list[OpenLaunch] = field(default_factory=list)
     """Launches that are up and may still be of use; ended where one that is wanted needs their room."""
+    counting: threading.Lock = field(default_factory=threading.Lock)
+    """Held while launches are counted: a thread may end one that another leaves behind."""
 
     @property
     def workload(self) -> Workload:

@@ -61,10 +61,14 @@ class GpuWatch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._ended.set()
+        self.end()
         self._thread.join()
         self._taken.append(self._read())
         self.readings = tuple(self._taken)
+
+    def end(self) -> None:
+        """Read no more in between, from whichever thread, while the block goes on; waits for nothing."""
+        self._ended.set()
 
     def _run(self) -> None:
         while not self._ended.wait(self._interval_s):

@@ -6,7 +6,7 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from experiments.engines.port import GenerationRequest, GenerationTrace, Infeasible
@@ -36,13 +36,21 @@ class SameLaunches(SimulatedEngine):
     """What a launch gives depends on its place in the test and on the request alone, and so is the same in
     every run of the test. Notes what it is asked, in order. At `dies_at` requests at once, and at `hangs_at`,
     a launch of the candidate does so. At `waits_at` whoever times it waits, though its process be killed, and
-    has an answer all the same when it is let go: by `let_go`, and as the next pair's launch is asked."""
+    has an answer all the same when it is let go: by `let_go`, and as the next pair's launch is asked. So it
+    waits, once the candidate has died, in what it is `waits_after_death` in: the candidate's `end`, or the
+    control's next `answer`."""
 
     def __init__(
-        self, dies_at: int | None = None, hangs_at: int | None = None, waits_at: int | None = None
+        self,
+        dies_at: int | None = None,
+        hangs_at: int | None = None,
+        waits_at: int | None = None,
+        waits_after_death: str | None = None,
     ) -> None:
         self.asked: list[tuple[str, int, str]] = []
         self.dies_at, self.hangs_at, self.waits_at = dies_at, hangs_at, waits_at
+        self.waits_after_death, self.died = waits_after_death, False
+        self.waits: Callable[[], None] = lambda: None  # called as one begins to wait
         self.goes_on = threading.Event()
         self.waiting: list[threading.Thread] = []
         self.launched: list[str] = []
@@ -59,6 +67,12 @@ class SameLaunches(SimulatedEngine):
         """A launch that knows its place by its log."""
         self.launched.append(log_path.stem)
         return _SameLaunch(self, configuration, log_path, load_limit_s)
+
+    def wait_to_go_on(self) -> None:
+        """Wait until whoever waits is let go."""
+        self.waiting.append(threading.current_thread())
+        self.waits()
+        assert self.goes_on.wait(WAITS_S), "the test waited for what it should have left"
 
     def let_go(self) -> int:
         """Let whoever waits go on, to their end; how many there were."""
@@ -81,6 +95,7 @@ class _SameLaunch(SimulatedLaunch):
         if "candidate" in self._place and concurrency == self._engine.dies_at:
             os.kill(self.process.pid, signal.SIGKILL)
             self.process.wait()
+            self._engine.died = True
             raise Infeasible("out_of_memory", "2.0 GiB were missing for the cache.")
         if "candidate" in self._place and concurrency == self._engine.hangs_at:
             os.kill(self.process.pid, signal.SIGSTOP)
@@ -88,10 +103,21 @@ class _SameLaunch(SimulatedLaunch):
         if self._place.endswith("candidate-1"):
             self._engine.let_go()
         elif "candidate" in self._place and concurrency == self._engine.waits_at and timed:
-            self._engine.waiting.append(threading.current_thread())
-            assert self._engine.goes_on.wait(WAITS_S), "the test waited for what it should have left"
+            self._engine.wait_to_go_on()
             return [self._trace(each, 0.0) for each in requests]
+        elif self._place.endswith("control-0") and self._waits_in("answer"):
+            self._engine.wait_to_go_on()
         return super().serve(requests, concurrency)
+
+    def close(self) -> None:
+        if self._place.endswith("candidate-0") and self._waits_in("end"):
+            self._engine.wait_to_go_on()
+        super().close()
+
+    def _waits_in(self, what: str) -> bool:
+        """Whether this is what is waited in, for the first time."""
+        engine = self._engine
+        return engine.died and engine.waits_after_death == what and not engine.waiting
 
     def generate(self, request: GenerationRequest, start_s: float = 0.0) -> GenerationTrace:
         super().generate(request, start_s)  # it must still be there to answer

@@ -6,16 +6,21 @@ Real processes of the simulated engine, which measures nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import signal
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+import psutil
 import pytest
 
 from agent.judge.launch_interval import LaunchIntervalJudge
 from experiments.engines.port import Infeasible
 from experiments.job.context import DEFAULT_STAGE_LIMITS_S
+from experiments.job.device_guard import DeviceGuard
 from experiments.job.limits import StageLimits
-from experiments.job.result import JobResult
+from experiments.job.records import Records
+from experiments.job.result import JobResult, StageRecord
 from experiments.job.spec import TestJob
 from experiments.measurement.evidence import (
     UNMEASURED,
@@ -28,10 +33,13 @@ from experiments.measurement.evidence import (
     Stage,
 )
 from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair
+from experiments.own_processes import begun_beside, children
 from experiments.space.configuration import Configuration
+from experiments.telemetry.watching import GpuReading, GpuWatch
 from tests.integration.job.further import LONG, WIDE, SameLaunches, a_test_with
 from tests.integration.job.running import Run, run
 from tests.simulated.specs import CONTROL, FASTER, PLAN, a_baseline_job
+from tests.waiting import wait_for
 
 __all__ = ["run"]
 
@@ -208,6 +216,54 @@ def test_one_that_hangs_though_its_processes_are_killed_costs_itself_alone(
     assert ("candidate", 0) not in of(result, WIDE.key, Metric.E2EL_MS), "what was left records nothing"
 
 
+def test_nothing_is_loaded_beside_a_process_that_outlives_its_end(
+    run: Run, impatient: list[Infeasible], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one does that hangs in a driver."""
+    monkeypatch.setattr("experiments.job.limits.GONE_WITHIN_S", 0.2)
+    monkeypatch.setattr(psutil.Process, "kill", lambda _: None)
+    engine = SameLaunches(waits_at=16)
+    result = run(a_test_with(WIDE), STEPS_OF_FRESH, engine, limits_s=LIMITS_S)
+    assert engine.let_go() == 1
+    assert [each.cause for each in impatient] == [TOO_LONG]
+    assert result.failure is not None
+    assert (result.failure.kind, result.failure.cause) == ("timed_out", TOO_LONG)
+    assert sorted(engine.launched) == ["validation-candidate-0", "validation-control-0"]
+
+
+def test_no_gpu_is_read_for_what_was_left_beside_later_blocks(
+    run: Run, impatient: list[Infeasible], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, let_go = SameLaunches(waits_at=16), SameLaunches.let_go
+    read, later = list[str](), list[list[str]]()
+
+    def reading() -> GpuReading:
+        read.append(threading.current_thread().name)
+        return GpuReading(float(len(read)))
+
+    def readers() -> list[threading.Thread]:
+        return [each for each in threading.enumerate() if each.name.startswith("GPU readings")]
+
+    def go_on() -> int:
+        """The next pair is asked for something first."""
+        if not later:
+            later.append([each.name for each in readers()])
+        return let_go(engine)
+
+    monkeypatch.setattr(engine, "let_go", go_on)
+    result = run(
+        a_test_with(WIDE),
+        STEPS_OF_FRESH,
+        engine,
+        limits_s=LIMITS_S,
+        gpu_watch=lambda: GpuWatch(reading, 0.01),
+    )
+    assert result.failure is None
+    assert engine.let_go() == 1
+    assert any(name.startswith("GPU readings") for name in read)
+    assert later == [[]]
+
+
 def test_the_verdict_is_the_same_where_one_hangs_so(run: Run, impatient: list[Infeasible]) -> None:
     run(a_baseline_job((CONTROL,)), engine=SameLaunches())
     without = judged(run, a_test_with())
@@ -215,6 +271,59 @@ def test_the_verdict_is_the_same_where_one_hangs_so(run: Run, impatient: list[In
     assert without == judged(run, a_test_with(WIDE), engine, limits_s=LIMITS_S)
     assert engine.let_go() == 1
     assert impatient == []
+
+
+@pytest.mark.parametrize("waits_in", ["end", "answer"])
+def test_a_launch_that_was_ended_before_it_is_left_is_counted_once(
+    run: Run, impatient: list[Infeasible], monkeypatch: pytest.MonkeyPatch, waits_in: str
+) -> None:
+    guard, up = DeviceGuard("cpu"), list[int]()
+    monkeypatch.setattr(guard, "before_launches", lambda: up.append(guard.up))
+    engine = SameLaunches(dies_at=16, waits_after_death=waits_in)
+    result = run(a_test_with(WIDE), STEPS_OF_FRESH, engine, guard, limits_s=LIMITS_S)
+    assert engine.let_go() == 1
+    assert result.failure is None
+    assert Stage.FURTHER in {each.stage for each in result.stages if each.outcome == "timed_out"}
+    assert set(up) <= {0, 1}
+    assert guard.up == 0
+
+
+def test_a_launch_whose_thread_is_gone_as_it_is_left_is_closed(
+    run: Run, impatient: list[Infeasible], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apart = StageLimits.apart
+
+    def late(limits: StageLimits, work: Callable[[], None]) -> bool:
+        apart(limits, work)
+        limits._expired = Infeasible("timed_out", TOO_LONG)  # as its last request was answered
+        return False
+
+    monkeypatch.setattr(StageLimits, "apart", late)
+    guard = DeviceGuard("cpu")
+    result = run(a_test_with(WIDE), [MeasurePair(Stage.VALIDATION, 2)], SameLaunches(), guard)
+    assert (result.failure, guard.up) == (None, 0)
+
+
+def test_what_interrupts_the_job_leaves_nobody_measuring(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C, as Python tells it: in the main thread, which waits for the one that measures."""
+    engine, told, before = SameLaunches(waits_at=16), Records.stage, children()
+    main = threading.main_thread().ident
+    assert main is not None
+    monkeypatch.setattr(engine, "waits", lambda: signal.pthread_kill(main, signal.SIGINT))
+    gone_on = list[object]()
+
+    def tell(records: Records, stage: StageRecord) -> None:
+        told(records, stage)
+        if stage.stage is Stage.FURTHER:  # the first thing that comes of an interrupt
+            wait_for(lambda: {each.status() for each in begun_beside(before)} <= {psutil.STATUS_ZOMBIE}, 10)
+            asked, measured = list(engine.asked), records.fold.result().further
+            assert engine.let_go() == 1
+            gone_on.extend([engine.asked == asked, records.fold.result().further == measured])
+
+    monkeypatch.setattr(Records, "stage", tell)
+    with pytest.raises(KeyboardInterrupt):
+        run(a_test_with(WIDE, LONG), STEPS_OF_FRESH, engine)
+    assert gone_on == [True, True]
 
 
 def test_a_test_with_a_limit_of_its_own_measures_none(run: Run) -> None:

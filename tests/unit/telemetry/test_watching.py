@@ -61,6 +61,17 @@ def test_a_block_shorter_than_the_interval_has_the_readings_of_its_ends() -> Non
     assert [each.at_s for each in watch.readings] == [0, 1]
 
 
+def test_a_watch_that_is_ended_reads_no_more_before_its_block_is_over() -> None:
+    one, taken, enough = counted()
+    with GpuWatch(one, interval_s=0.001) as watch:
+        assert enough.wait(10)
+        watch.end()
+        watch._thread.join(10)
+        assert not watch._thread.is_alive()
+        so_far = len(taken)
+    assert len(watch.readings) == so_far + 1
+
+
 def test_the_thread_ends_with_a_block_that_fails() -> None:
     one, taken, _ = counted()
     watch = GpuWatch(one, interval_s=0.001)
