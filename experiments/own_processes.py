@@ -22,6 +22,17 @@ def begun_beside(others: Set[int]) -> list[psutil.Process]:
     return found
 
 
+def runs(process: psutil.Process) -> bool:
+    """Whether anything of a process still runs. One that has ended and that its parent has not waited for yet
+    does not; one whose first thread has ended while another hangs in a driver does."""
+    try:
+        if not process.is_running():
+            return False
+        return process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1
+    except psutil.NoSuchProcess:
+        return False
+
+
 def children() -> frozenset[int]:
     """The numbers of the processes that this one started itself."""
     return frozenset(child.pid for child in psutil.Process().children())

@@ -8,9 +8,10 @@ blocks.
 
 A failure is none of the experiment's. It is told in the stage's detail, and its workload is asked of neither
 arm again in this experiment. So is what was asked when the stage's time was up; a launch that hangs all the
-same is left behind. A launch that does not answer the plan's own requests any more is ended; what
-needs one opens a fresh one, as it would where none was up. One that does was asked for these last, as if for
-nothing else: what is scored in it runs as what was judged.
+same is left behind, if its processes are gone and a GPU's memory is back; else the job is given up, for the
+next launch would be loaded beside it. A launch that does not answer the plan's own requests any more is
+ended; what needs one opens a fresh one, as it would where none was up. One that does was asked for these
+last, as if for nothing else: what is scored in it runs as what was judged.
 """
 
 from __future__ import annotations
@@ -55,26 +56,38 @@ class FurtherWorkloads:
 
         False where the stage's time was up, by which every process of the job was ended, or where the
         launches could not even be asked what they are: they are ended. Raises nothing that a workload comes
-        to.
+        to, but where what was left behind still holds something: the job is given up then.
         """
         due = [each for each in up if not each.closed and _place(each) not in self._done]
         if not due or not self._left:
             return True
         self._done.update(map(_place, due))
+        left = False
         planned = len(due) * sum(each.blocks for each in self._left.values())
         try:
             with stage(self._job, Stage.FURTHER, planned, "time further workloads, not judged") as told:
                 told.detail = {WORKLOADS: [each.model_dump() for each in self._left.values()], UNMEASURED: []}
                 try:
-                    if not self._apart(told, due):
+                    left = not self._apart(told, due)
+                    if left:
                         self._job.limits.check()
                 except Infeasible as reason:
                     self._cut_short(told, due, reason.cause)
                     raise
-        except (ArmInfeasible, Infeasible):
+        except (ArmInfeasible, Infeasible) as reason:
             close(due)
+            if left and isinstance(reason, Infeasible) and not self._returned():
+                self._job.limits.give_up(self._job.guard.explained(reason))
             return False
         return True
+
+    def _returned(self) -> bool:
+        """Whether what was left behind is gone, with what it held of a GPU: a launch that is loaded beside it
+        could lack that, and would be blamed."""
+        if not self._job.limits.processes_gone():
+            return False
+        held = self._job.guard.returned()
+        return held is None or (held.left is None and held.after_bytes is not None)
 
     def _apart(self, told: StageTold, due: Sequence[OpenLaunch]) -> bool:
         """Measure what is left in a thread of its own; False where it was left behind, as it is by whatever

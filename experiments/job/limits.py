@@ -16,13 +16,14 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
+from typing import NoReturn
 
 import psutil
 
 from configs.quantities import format_duration
 from experiments.engines.port import Infeasible
 from experiments.measurement.evidence import Stage
-from experiments.own_processes import begun_beside, children
+from experiments.own_processes import begun_beside, children, runs
 
 STUCK_AFTER_S = 30.0
 """How long a stage may take to notice that its processes were killed: closing a launch takes seconds."""
@@ -31,7 +32,11 @@ TIME_IS_UP = "time_is_up"
 """The kind of an `Infeasible` at a job's own limit; it says nothing of a configuration."""
 
 KILL_EVERY_S = 0.2
-"""Seconds between looks for processes that were started as a job's time was up."""
+"""Seconds between looks for processes that were started as a job's time was up, or that are to be gone."""
+
+GONE_WITHIN_S = 10.0
+"""How long processes may take to be gone that were killed before, seconds: the system clears one away within
+one or two, and one that hangs in a driver never is."""
 
 
 def time_is_up(within_s: float) -> str:
@@ -52,6 +57,7 @@ class StageLimits:
         self._on_stuck = on_stuck
         self._stuck_after_s = stuck_after_s
         self._others = children()
+        self._killed: set[psutil.Process] = set()
         self._expired: Infeasible | None = None
         self._over: Infeasible | None = None
         self._leave: threading.Event | None = None
@@ -116,9 +122,31 @@ class StageLimits:
 
     def end_processes(self) -> None:
         """Kill every process that the job started since its beginning."""
-        for process in begun_beside(self._others):
+        begun = begun_beside(self._others)
+        self._killed.update(begun)
+        for process in begun:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
+
+    def processes_gone(self) -> bool:
+        """Whether every process that the job started is gone, at most `GONE_WITHIN_S` later; they are killed.
+
+        One that hangs in a driver survives that.
+        """
+        until = time.monotonic() + GONE_WITHIN_S
+        while True:
+            self.end_processes()
+            if not any(map(runs, tuple(self._killed))):
+                return True
+            if time.monotonic() >= until:
+                return False
+            time.sleep(KILL_EVERY_S)
+
+    def give_up(self, reason: Infeasible) -> NoReturn:
+        """End the job as where a stage is stuck; raises the reason where `on_stuck` comes back."""
+        if self._on_stuck is not None:
+            self._on_stuck(reason)
+        raise reason
 
     def check(self) -> None:
         """Raise `Infeasible` when the time of the present stage, or of the job, is up."""

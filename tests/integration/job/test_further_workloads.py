@@ -216,6 +216,21 @@ def test_one_that_hangs_though_its_processes_are_killed_costs_itself_alone(
     assert ("candidate", 0) not in of(result, WIDE.key, Metric.E2EL_MS), "what was left records nothing"
 
 
+def test_nothing_is_loaded_beside_a_process_that_outlives_its_end(
+    run: Run, impatient: list[Infeasible], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one does that hangs in a driver."""
+    monkeypatch.setattr("experiments.job.limits.GONE_WITHIN_S", 0.2)
+    monkeypatch.setattr(psutil.Process, "kill", lambda _: None)
+    engine = SameLaunches(waits_at=16)
+    result = run(a_test_with(WIDE), STEPS_OF_FRESH, engine, limits_s=LIMITS_S)
+    assert engine.let_go() == 1
+    assert [each.cause for each in impatient] == [TOO_LONG]
+    assert result.failure is not None
+    assert (result.failure.kind, result.failure.cause) == ("timed_out", TOO_LONG)
+    assert sorted(engine.launched) == ["validation-candidate-0", "validation-control-0"]
+
+
 def test_no_gpu_is_read_for_what_was_left_beside_later_blocks(
     run: Run, impatient: list[Infeasible], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 The processes are real, of the simulated engine; the driver's answers are invented, and no GPU is asked.
 """
 
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,6 +23,7 @@ from experiments.job.spec import Knobs
 from experiments.measurement.evidence import Stage
 from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair
 from experiments.telemetry.occupants import DeviceGone, DeviceUse, Occupant
+from tests.integration.job.further import WIDE, SameLaunches, a_test_with
 from tests.integration.job.running import Run, a_place, run
 from tests.simulated.engine import SimulatedEngine
 from tests.simulated.judges import StepsJudge
@@ -36,11 +38,14 @@ OTHER = Occupant(7, "train.py", 30 * GB)
 
 class Shared:
     """Answers of a driver that lists the job's own processes, and `also` from the look `after` on; of what
-    launches held so many bytes (`kept`) never come back."""
+    launches held so many bytes (`kept`) never come back. Where they `hang`, their processes are listed as
+    long as this machine lists them, ended or not."""
 
-    def __init__(self, also: Occupant | None = None, after: int = 0, kept: int = 0) -> None:
+    def __init__(
+        self, also: Occupant | None = None, after: int = 0, kept: int = 0, *, hang: bool = False
+    ) -> None:
         self.looks, self.also, self.after, self.seconds, self.lost = 0, also, after, 0.0, False
-        self.kept, self.last_alone = kept, 0
+        self.kept, self.last_alone, self.hang = kept, 0, hang
         self.up: list[int] = []
         self.guard = DeviceGuard(
             "cuda:0",
@@ -61,7 +66,8 @@ class Shared:
         self.up.append(self.guard.up)
         if self.lost:
             raise DeviceGone("GPU is lost")
-        own = [Occupant(pid, "simulated", GB) for pid in sorted(own_processes())] if self.guard.up else []
+        listed = own_processes() - {os.getpid()} if self.guard.up or self.hang else ()
+        own = [Occupant(pid, "simulated", GB) for pid in sorted(listed)]
         others = [self.also] if self.also is not None and self.looks > self.after else []
         kept = self.kept if max(self.up) and not self.guard.up else 0
         return DeviceUse(GB * len(own) + 30 * GB * len(others) + kept, 150 * GB, (*own, *others))
@@ -130,6 +136,20 @@ def test_memory_that_never_comes_back_is_told_and_the_measurement_stands(run: Ru
     assert result.memory is not None
     assert result.memory.after_bytes == 5 * GB
     assert "5.0 GB of cuda:0 that this job's launches held were not given back" in str(result.memory.left)
+
+
+@pytest.mark.parametrize(("hang", "failure"), [(True, "timed_out"), (False, None)])
+def test_what_was_left_behind_has_to_give_its_memory_back(
+    run: Run, monkeypatch: pytest.MonkeyPatch, hang: bool, failure: str | None
+) -> None:
+    """A process that ended is the job's as long as nobody has waited for it, and nobody else's."""
+    monkeypatch.setattr("experiments.job.run.StageLimits", partial(StageLimits, stuck_after_s=0.05))
+    engine, shared = SameLaunches(waits_at=16), Shared(hang=hang)
+    steps = [MeasurePair(Stage.QUICK, 1), MeasurePair(Stage.FULL, 1)]
+    result = run(a_test_with(WIDE), steps, engine, shared.guard, limits_s={Stage.FURTHER: 1.0})
+    assert engine.let_go() == 1
+    assert (None if result.failure is None else result.failure.kind) == failure
+    assert len(engine.launched) == (2 if hang else 4)
 
 
 def test_a_job_that_is_given_up_tells_what_was_held_before_it_ends(
