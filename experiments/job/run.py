@@ -36,9 +36,10 @@ def run_job(
 
     A configuration that can't run gives a result with a failure, never an exception; a fault that is no
     configuration's (a full disk, a missing permission, a broken judge) is recorded as an error and raised as
-    `AutoinferError`. `on_stuck` is called from another thread when a stage outlives its limit and can't be
-    ended. `guard` watches the spec's device, None for the driver's own answers. However the job ends, what
-    its launches held of a GPU is waited for and recorded; what is not given back is said and fails nothing.
+    `AutoinferError`. `on_stuck` is called when a stage outlives its limit and can't be ended, from another
+    thread, or when what it left behind is not gone. `guard` watches the spec's device, None for the driver's
+    own answers. However the job ends, what its launches held of a GPU is waited for and recorded; what is not
+    given back is said and fails nothing.
     """
     started = time.monotonic()
     records.started(spec.version)
