@@ -40,7 +40,7 @@ _PROVEN = r"(?:supported|proven|proved|confirmed|verified|validated|passed|appro
 _INSTRUCTS: tuple[str, ...] = (
     # leave aside what was asked, or what decides
     rf"\b{_DROP}\s+{_EARLIER}{{0,5}}(?:instructions?|orders)\b",
-    rf"\b{_DROP}\s+{_EARLIER}{{1,5}}(?:rules|prompts?)\b(?!['’]|\s+(?:tokens?|length|cache))",
+    rf"\b{_DROP}\s+{_EARLIER}{{1,5}}(?:rules|prompts?)\b(?!['’]s\b|\s+(?:tokens?|length|cache))",
     rf"\b{_DROP}\s+{_THE}{{1,3}}(?:judge|verdicts?|guards?|seals?|preregistration)\b",
     rf"{_NOW}{_DROP}[^.]{{0,40}}\b(?:instruction|rule|previous|above|prior|prompt|limit|budget|margin|{_GATES})",
     rf"\b(?:set|put|leave|lay|push)\s+{_THE}{{1,3}}{_LIMITS}\s+aside\b",
