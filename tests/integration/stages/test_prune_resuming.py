@@ -74,7 +74,15 @@ def row_files(kept: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in kept.glob(f"*{ROWS}/*.json")}
 
 
-@pytest.mark.parametrize("criterion", sorted(CRITERIA))
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        pytest.param(
+            each, marks=[] if each == "greedy_kl" else pytest.mark.bench_only
+        )  # which goes in rounds
+        for each in sorted(CRITERIA)
+    ],
+)
 def test_a_killed_one_goes_on_with_what_it_scored_and_gives_the_same_scores_to_the_bit(
     source: Path, tmp_path: Path, criterion: str
 ) -> None:
