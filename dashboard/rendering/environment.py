@@ -46,6 +46,7 @@ def environment() -> Environment:
         "percent",
         "interval",
         "effect",
+        "ends",
         "seconds",
         "clock",
         "instant",

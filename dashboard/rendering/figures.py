@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import datetime
 
+from knowledge.figures import SHARES
 from knowledge.queries.view import EffectView
 
 MINUS, NARROW = "\u2212", "\u202f"
@@ -71,10 +72,20 @@ def interval(low: float | None, high: float | None, decimals: int = 1) -> str:
 
 
 def effect(found: EffectView | None) -> str:
-    """An effect in percent, or in points for a share of items."""
+    """An effect in percent; of a share of items in points, of which more is better."""
     if found is None:
         return "–"
-    return f"{signed(100 * found.relative)}{NARROW}{'points' if found.metric == 'task_correct' else '%'}"
+    if found.metric in SHARES:
+        return f"{signed(-100 * found.relative)}{NARROW}points"
+    return percent(found.relative)
+
+
+def ends(found: EffectView | None) -> str:
+    """The interval of an effect as `effect` tells it, in brackets; nothing where it is not known."""
+    if found is None or found.low is None or found.high is None:
+        return ""
+    low, high = (-found.high, -found.low) if found.metric in SHARES else (found.low, found.high)
+    return interval(low, high)
 
 
 def reading(value: float, of_unit: str) -> str:

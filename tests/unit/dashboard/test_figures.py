@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.rendering.figures import effect, exact, interval, number, percent, seconds, signed, unit
+from dashboard.rendering.figures import effect, ends, exact, interval, number, percent, seconds, signed, unit
 from knowledge.queries.view import EffectView
 
 
@@ -41,7 +41,9 @@ def test_an_effect_has_its_unit_and_its_interval() -> None:
     found = EffectView(relative=-0.824, low=-0.864, high=-0.761)
     assert effect(found) == "−82.4\u202f%"
     assert interval(found.low, found.high) == "[−86.4, −76.1]"
-    assert effect(EffectView(relative=-0.02, metric="task_correct")) == "−2.0\u202fpoints"
+    more = EffectView(relative=-0.056, low=-0.082, high=-0.03, metric="task_correct")
+    assert (effect(more), ends(more)) == ("+5.6\u202fpoints", "[+3.0, +8.2]"), "as the verdict says it"
+    assert (ends(found), ends(None), ends(EffectView(relative=-0.1))) == ("[−86.4, −76.1]", "", "")
     assert (effect(None), interval(None, 0.1), percent(0.014), unit(None, "ms")) == (
         "–",
         "",
