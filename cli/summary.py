@@ -44,7 +44,7 @@ def summary(ctx: typer.Context, campaign: CampaignLabel = None, as_json: Json = 
     out = console()
     out.print(found.headline)
     if came:
-        out.print(" ".join(line.text for line in came))
+        out.print("Found first: " + " ".join(line.text for line in came))
     out.print(Text(f"The whole story: autoinfer story {found.campaign}", "dim"))
     for part in found.parts():
         out.print()
