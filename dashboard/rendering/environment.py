@@ -13,7 +13,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from configs.authors import author_words
 from configs.quantities import format_usd
 from dashboard.rendering import figures
-from dashboard.rendering.linking import breakable, came_up, coded, levers_told, pieces, together
+from dashboard.rendering.linking import (
+    breakable,
+    came_up,
+    coded,
+    levers_told,
+    pieces,
+    together,
+    without_beside,
+)
 from dashboard.rendering.subjects import subject_url
 from knowledge.figures import margin, metric_word, size
 from knowledge.stored import judge_words
@@ -61,7 +69,7 @@ def environment() -> Environment:
     found.filters["size"], found.filters["whole"] = size, figures.whole
     found.filters["pieces"], found.filters["coded"] = pieces, coded
     found.filters["breakable"], found.filters["came_up"] = breakable, came_up
-    found.filters["levers"] = levers_told
+    found.filters["levers"], found.filters["without_beside"] = levers_told, without_beside
     found.globals["static"] = static
     found.globals["is_installed"] = is_installed
     found.globals["subject_url"] = subject_url

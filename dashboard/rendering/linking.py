@@ -11,6 +11,8 @@ from markupsafe import Markup, escape
 from dashboard.rendering.figures import NARROW
 from dashboard.rendering.subjects import subject_url
 
+BESIDE = re.compile(r" \(beside [^()]*\)")
+
 CODE = re.compile(r"`([^`]+)`")
 BREAKS = re.compile(r"(?<=[._+])(?=\w)")
 UNITS = re.compile(r" (?<=\d )(?=(?:%|ms\b|s\b|points?\b)[^<>]*<(?!/(?:code|pre|option|textarea)>))")
@@ -47,6 +49,12 @@ def _pieces(text: str) -> Iterator[Piece]:
 def came_up(text: str) -> str:
     """A stored sentence in which a knob that was not there before stands as `knob → value`."""
     return text.replace(" — → ", " → ")
+
+
+def without_beside(text: str) -> str:
+    """A finding's claim without what the control held beside the change, which its page has in full: in a
+    list it would push out what the change does. Of a macro's output it stays HTML."""
+    return type(text)(BESIDE.sub("", text))
 
 
 def breakable(text: str) -> Markup:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from markupsafe import Markup
 
 from dashboard.pages.queue_words import arithmetic, place_change, steered, why
-from dashboard.rendering.linking import breakable, came_up, coded, levers_told, pieces
+from dashboard.rendering.linking import breakable, came_up, coded, levers_told, pieces, without_beside
 from db.states import HypothesisState
 from knowledge.queries.queue import QueueRow
 
@@ -86,3 +87,11 @@ def test_a_dozen_levers_at_once_are_told_as_two_and_how_many_more() -> None:
 
 def test_a_knob_that_was_not_there_before_stands_without_a_value_before() -> None:
     assert came_up("a.b — → 2 with a.c on → off") == "a.b → 2 with a.c on → off"
+
+
+def test_a_claim_in_a_list_says_what_the_change_does_and_not_what_stood_beside_it() -> None:
+    claim = "Quantizing in groups of 32 instead of 128 (beside a.b 4, a.c raw) lowers bits per byte by 1.1 %"
+    said = "Quantizing in groups of 32 instead of 128 lowers bits per byte by 1.1 %"
+    assert without_beside(claim) == said == without_beside(said)
+    html = without_beside(Markup("Spearman&#39;s &lt; (beside a.b 4) 1"))
+    assert (str(html), isinstance(html, Markup)) == ("Spearman&#39;s &lt; 1", True)
