@@ -6,6 +6,7 @@ The loop, the database, the queue and the judge are the real ones; jobs are reco
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy import select
 
@@ -46,15 +47,29 @@ class Bench:
     waited: list[float] = field(default_factory=list)
 
     def drive(self, *meanwhile: Callable[[], None], attended: bool = True) -> str:
-        steps = iter([*meanwhile, self.stop, *[self.nothing] * MOST_TURNS_TO_STOP])
+        steps = iter([*meanwhile, self.stop, *[self.nothing] * self.turns_to_stop()])
 
         def wait(seconds: float) -> None:
             self.waited.append(seconds)
             next(steps)()
 
         return CampaignLoop(
-            self.database, self.campaign_id, times=TIMES, wait=wait, clock=self.clock, attended=attended
+            self.database,
+            self.campaign_id,
+            times=TIMES,
+            wait=wait,
+            clock=self.clock,
+            attended=attended,
+            **self.given(),
         ).run()
+
+    def given(self) -> dict[str, Any]:
+        """What its loop is given besides."""
+        return {}
+
+    def turns_to_stop(self) -> int:
+        """Turns that its loop may take to stop, at most."""
+        return MOST_TURNS_TO_STOP
 
     def clock(self) -> float:
         """Seconds by which nothing goes on but the waits."""

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select
 
 from agent.campaign.device_rests import FIRST_LOOK_S, LOOK_EVERY_S, MOST_REST_S, Look, rest_s, who_is_on
-from agent.campaign.loop import CampaignLoop
 from cli.sheets.campaign import print_campaign
 from db import events, queue
 from db.clock import after
@@ -40,7 +40,7 @@ from knowledge.queries.verification import verification
 from knowledge.summary import summarize
 from tests.simulated.by_hand import LEASE_S, measure_baseline, run_by_hand
 from tests.simulated.campaign import start
-from tests.simulated.turn_by_turn import TIMES, Bench, alike
+from tests.simulated.turn_by_turn import Bench, alike
 
 NOTEBOOK = "process 7 (python3) holds 9.0 GB"
 BUSY = Failure(DEVICE_BUSY, f"It is used by something else: {NOTEBOOK}; nothing is measured beside it.")
@@ -57,22 +57,11 @@ class SharedBench(Bench):
     asked: list[tuple[str, float]] = field(default_factory=list)
     extra_s: float = 0.0
 
-    def drive(self, *meanwhile: Callable[[], None], attended: bool = True) -> str:
-        steps = iter([*meanwhile, self.stop, *[self.nothing] * 3])
+    def given(self) -> dict[str, Any]:
+        return {"who": self.who}
 
-        def wait(seconds: float) -> None:
-            self.waited.append(seconds)
-            next(steps)()
-
-        return CampaignLoop(
-            self.database,
-            self.campaign_id,
-            times=TIMES,
-            wait=wait,
-            clock=self.clock,
-            attended=attended,
-            who=self.who,
-        ).run()
+    def turns_to_stop(self) -> int:
+        return 3
 
     def clock(self) -> float:
         return super().clock() + self.extra_s

@@ -7,6 +7,7 @@ are recorded by hand and the driver's words are invented.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select
@@ -14,7 +15,6 @@ from sqlalchemy import select
 from agent.campaign import order
 from agent.campaign.choosing import choose
 from agent.campaign.desk import Desk
-from agent.campaign.loop import CampaignLoop
 from agent.campaign.measured import read_measured
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.reproduce import enqueue_reproduction
@@ -54,22 +54,11 @@ class TwoBench(Bench):
 
     absent: tuple[str, ...] = ()
 
-    def drive(self, *meanwhile: Callable[[], None], attended: bool = True) -> str:
-        steps = iter([*meanwhile, self.stop, *[self.nothing] * 3])
+    def given(self) -> dict[str, Any]:
+        return {"absent": self.absent}
 
-        def wait(seconds: float) -> None:
-            self.waited.append(seconds)
-            next(steps)()
-
-        return CampaignLoop(
-            self.database,
-            self.campaign_id,
-            times=TIMES,
-            wait=wait,
-            clock=self.clock,
-            attended=attended,
-            absent=self.absent,
-        ).run()
+    def turns_to_stop(self) -> int:
+        return 3
 
     def on(self) -> dict[str, int]:
         """The experiment that each device has now."""
