@@ -81,7 +81,7 @@ def ran(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ra
         wait_for(lambda: services.healthy("dashboard").returncode == 0, PATIENCE_S)
         wait_for(lambda: "stage.started" in kinds(server), PATIENCE_S)
         health = {name: services.healthy(name) for name in ("database", "dashboard", "agent", "worker")}
-        family = processes(services)
+        family = with_a_job(services)
         refused = status(services, "/now.json", token="wrong")
         pages = {path: body(services, path) for path in addresses()}
         codes = {name: services.stop(name) for name in ("worker", "agent", "dashboard")}
@@ -89,6 +89,18 @@ def ran(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ra
         yield Ran(services, server, schema_code, schema_again, health, refused, pages, codes, seen, family)
     finally:
         services.end()
+
+
+def with_a_job(services: Services) -> list[tuple[str, str, bool]]:
+    """All processes at a moment at which one of a job is among them: there is none between two jobs."""
+    looks: list[list[tuple[str, str, bool]]] = []
+
+    def sees_a_job() -> bool:
+        looks.append(processes(services))
+        return any(of_a_job for _, _, of_a_job in looks[-1])
+
+    wait_for(sees_a_job, PATIENCE_S)
+    return looks[-1]
 
 
 def processes(services: Services) -> list[tuple[str, str, bool]]:

@@ -77,7 +77,7 @@ class ExecutorConformance:
         executor = place.executor()
         ref = executor.submit(self.key(), a_test_job(FASTER | {"simulated.fails": "load"}))
         status = self.ended(place, executor, ref)
-        assert status.state is RunState.DONE
+        assert status.state is RunState.DONE, status.failure
         assert status.result is not None
         assert status.result.failure is not None
         assert status.result.failure.kind == "crashed"
