@@ -164,7 +164,10 @@ def sweep_launches(cache_dir: Path) -> None:
 
 
 def end_process_tree(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and all its descendants and wait until they are gone."""
+    """Kill a process and all its descendants and wait until they are gone; nothing where it has ended, since
+    the descendants are no longer its own then and its number may be somebody else's."""
+    if process.poll() is not None:
+        return
     tree: list[psutil.Process] = []
     with suppress(psutil.NoSuchProcess):
         parent = psutil.Process(process.pid)

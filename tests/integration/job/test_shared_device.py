@@ -3,9 +3,9 @@
 The processes are real, of the simulated engine; the driver's answers are invented, and no GPU is asked.
 """
 
-import os
+import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ import pytest
 
 from experiments.artifacts.store import ArtifactStore
 from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST, Infeasible
-from experiments.job.device_guard import DeviceGuard, own_processes
+from experiments.job.device_guard import DeviceGuard
 from experiments.job.limits import StageLimits
 from experiments.job.records import Records
 from experiments.job.result import HeldMemory
@@ -22,6 +22,7 @@ from experiments.job.run import run_job
 from experiments.job.spec import Knobs
 from experiments.measurement.evidence import Stage
 from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair
+from experiments.own_processes import begun_beside, children
 from experiments.telemetry.occupants import DeviceGone, DeviceUse, Occupant
 from tests.integration.job.further import WIDE, SameLaunches, a_test_with
 from tests.integration.job.running import Run, a_place, run
@@ -39,13 +40,15 @@ OTHER = Occupant(7, "train.py", 30 * GB)
 class Shared:
     """Answers of a driver that lists the job's own processes, and `also` from the look `after` on; of what
     launches held so many bytes (`kept`) never come back. Where they `hang`, their processes are listed as
-    long as this machine lists them, ended or not."""
+    long as this machine lists them, ended or not. What this process had started before is not listed: the
+    guard would end it."""
 
     def __init__(
         self, also: Occupant | None = None, after: int = 0, kept: int = 0, *, hang: bool = False
     ) -> None:
         self.looks, self.also, self.after, self.seconds, self.lost = 0, also, after, 0.0, False
         self.kept, self.last_alone, self.hang = kept, 0, hang
+        self.before = children()
         self.up: list[int] = []
         self.guard = DeviceGuard(
             "cuda:0",
@@ -66,14 +69,22 @@ class Shared:
         self.up.append(self.guard.up)
         if self.lost:
             raise DeviceGone("GPU is lost")
-        listed = own_processes() - {os.getpid()} if self.guard.up or self.hang else ()
-        own = [Occupant(pid, "simulated", GB) for pid in sorted(listed)]
+        listed = begun_beside(self.before) if self.guard.up or self.hang else ()
+        own = [Occupant(each.pid, "simulated", GB) for each in listed]
         others = [self.also] if self.also is not None and self.looks > self.after else []
         kept = self.kept if max(self.up) and not self.guard.up else 0
         return DeviceUse(GB * len(own) + 30 * GB * len(others) + kept, 150 * GB, (*own, *others))
 
     def wait(self, seconds: float) -> None:
         self.seconds += seconds
+
+
+@pytest.fixture
+def before() -> Iterator["subprocess.Popen[bytes]"]:
+    """A process that this one started before the job."""
+    with subprocess.Popen(["sleep", str(2 * PATIENCE_S)]) as process:
+        yield process
+        process.kill()
 
 
 def test_nothing_is_launched_beside_somebody_else(run: Run) -> None:
@@ -140,14 +151,20 @@ def test_memory_that_never_comes_back_is_told_and_the_measurement_stands(run: Ru
 
 @pytest.mark.parametrize(("hang", "failure"), [(True, "timed_out"), (False, None)])
 def test_what_was_left_behind_has_to_give_its_memory_back(
-    run: Run, monkeypatch: pytest.MonkeyPatch, hang: bool, failure: str | None
+    run: Run,
+    before: "subprocess.Popen[bytes]",
+    monkeypatch: pytest.MonkeyPatch,
+    hang: bool,
+    failure: str | None,
 ) -> None:
-    """A process that ended is the job's as long as nobody has waited for it, and nobody else's."""
+    """A process that ended is the job's as long as nobody has waited for it, and nobody else's; what ran
+    before the job goes on."""
     monkeypatch.setattr("experiments.job.run.StageLimits", partial(StageLimits, stuck_after_s=0.05))
     engine, shared = SameLaunches(waits_at=16), Shared(hang=hang)
     steps = [MeasurePair(Stage.QUICK, 1), MeasurePair(Stage.FULL, 1)]
     result = run(a_test_with(WIDE), steps, engine, shared.guard, limits_s={Stage.FURTHER: 1.0})
     assert engine.let_go() == 1
+    assert before.poll() is None
     assert (None if result.failure is None else result.failure.kind) == failure
     assert len(engine.launched) == (2 if hang else 4)
 
