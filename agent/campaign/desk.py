@@ -31,7 +31,7 @@ from agent.proposers.user import was_asked_for
 from agent.ranking.candidates import candidate_of
 from agent.ranking.ranking import rank
 from agent.ranking.values import Candidate, Directive, Ranking, Used
-from agent.ranking.wholes import parts_of
+from agent.ranking.wholes import changes_of, parts_of
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.feasibility import Tried
 from agent.surrogate.physics import Physics
@@ -252,7 +252,9 @@ class Desk:
                     usd=self.facts.usd_per_s and self.facts.usd_per_s * belief.cost_s,
                     settles=self.settling.get(each.id),
                     confirms=each.proposer == CONFIRMATION,
-                    part_of=parts_of(wholes, _changes(each)) if wholes and metric is None else (),
+                    part_of=parts_of(wholes, changes_of(each.control, each.candidate))
+                    if wholes and metric is None
+                    else (),
                 )
             )
         return self._with_a_dispute(candidates, {each.id: each.disputes for each in queue})
@@ -292,7 +294,11 @@ class Desk:
         found = [taken_over(self.view, each) for each in self.view.carried_bests]
         bests = {each.candidate for each in found if not each.left_out}
         on_best = [each for each in queue if each.control == self.incumbent.configuration]
-        return {each.id: _changes(each) for each in on_best if each.candidate in bests and not each.target}
+        return {
+            each.id: changes_of(each.control, each.candidate)
+            for each in on_best
+            if each.candidate in bests and not each.target
+        }
 
     @cached_property
     def here(self) -> Ranking:
@@ -387,12 +393,6 @@ class Desk:
             log_ratio_mean=own.log_ratio_mean + (0.0 if same else step.log_ratio_mean),
             log_ratio_sd=math.hypot(own.log_ratio_sd, 0.0 if same else step.log_ratio_sd),
         )
-
-
-def _changes(hypothesis: Queued) -> frozenset[tuple[Configuration, Change]]:
-    """What it changes, each change with what it is made to."""
-    changes = hypothesis.control.changes_to(hypothesis.candidate)
-    return frozenset((hypothesis.control, each) for each in changes)
 
 
 def _targets(queue: Sequence[Queued]) -> set[str]:

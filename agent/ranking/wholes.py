@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from agent.ranking.values import Candidate
 from db.labels import Noun, format_label
+from experiments.space.configuration import Change, Configuration
 
 NEARLY = 0.5
 """The least share of a part's score that a whole must have to go before it; judgement."""
@@ -52,6 +53,11 @@ def whole_reason(passed: Sequence[int], candidates: Sequence[Candidate]) -> str:
     more = f" and {len(others)} more" if others else ""
     are = "are parts" if others else "is a part"
     return f"; before {first}{more}, which {are} of it: another campaign found the whole best"
+
+
+def changes_of(control: Configuration, candidate: Configuration) -> frozenset[tuple[Configuration, Change]]:
+    """What a candidate changes, each change with what it is made to."""
+    return frozenset((control, each) for each in control.changes_to(candidate))
 
 
 def parts_of(wholes: Mapping[int, frozenset[object]], changes: frozenset[object]) -> tuple[int, ...]:

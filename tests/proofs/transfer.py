@@ -24,12 +24,16 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from agent.proposers.port import Trial
+from agent.campaign.carried_best import best_of
+from agent.proposers.port import CarriedBest, Trial
 from agent.replay.course import Budget, course
-from agent.replay.planners.ours import OwnPlanner
+from agent.replay.planners.ours import MIN_EFFECT, OwnPlanner
 from agent.replay.port import Problem
 from agent.replay.table import Table
 from agent.surrogate.carried import Carried
+from experiments.measurement.evidence import Metric
+from experiments.measurement.judging import Outcome
+from experiments.space.configuration import Configuration
 from tests.proofs.transfer_page import Ran, page
 from tests.proofs.transfer_tables import Pair, ground_of, grounds, pairs
 
@@ -51,9 +55,7 @@ HUGE_LOG = math.log(10)
 def turned(trials: Sequence[Trial], draw: str) -> list[Trial]:
     """Every effect and every loss of quality with the other sign, whatever the draw."""
     return [
-        replace(
-            each, effect_log=_minus(each.effect_log), bits_ratio_log=_minus(each.bits_ratio_log), profile=()
-        )
+        claimed(replace(each, bits_ratio_log=_minus(each.bits_ratio_log)), _minus(each.effect_log))
         for each in trials
     ]
 
@@ -67,12 +69,8 @@ def huge(trials: Sequence[Trial], draw: str) -> list[Trial]:
     return [
         each
         if each.effect_log is None
-        else replace(
-            each,
-            effect_log=HUGE_LOG
-            if random.Random(f"{draw} {each.candidate.digest}").random() < 0.5
-            else -HUGE_LOG,
-            profile=(),
+        else claimed(
+            each, HUGE_LOG if random.Random(f"{draw} {each.candidate.digest}").random() < 0.5 else -HUGE_LOG
         )
         for each in trials
     ]
@@ -80,7 +78,16 @@ def huge(trials: Sequence[Trial], draw: str) -> list[Trial]:
 
 def silent(trials: Sequence[Trial], draw: str) -> list[Trial]:
     """No effect and no quality: what is left is whether it ran, and what it cost."""
-    return [replace(each, effect_log=None, bits_ratio_log=None, profile=()) for each in trials]
+    return [claimed(replace(each, bits_ratio_log=None), None) for each in trials]
+
+
+def claimed(trial: Trial, effect_log: float | None) -> Trial:
+    """The trial with this effect, the verdict that goes with it, and no profile that would give it away."""
+    outcome = trial.outcome
+    if outcome is not Outcome.INFEASIBLE:
+        faster = effect_log is not None and effect_log < math.log1p(-MIN_EFFECT)
+        outcome = Outcome.SUPPORTED if faster else Outcome.REFUTED
+    return replace(trial, effect_log=effect_log, outcome=outcome, profile=())
 
 
 def true(trials: Sequence[Trial], draw: str) -> list[Trial]:
@@ -99,10 +106,11 @@ TOLD: Mapping[str, Callable[[Sequence[Trial], str], Sequence[Trial]]] = {
 
 @dataclass(frozen=True)
 class First:
-    """A campaign without knowledge: how it went, its first trials, and what its trial 0 took."""
+    """A campaign without knowledge: how it went, its first trials, its trial 0 and what that took."""
 
     ran: Ran
     trials: tuple[Trial, ...]
+    baseline: Configuration
     tpot_ms: float
 
 
@@ -145,17 +153,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def first(name: str, seed: int) -> First:
     """A campaign on this ground that knows nothing of others."""
     made: list[OwnPlanner] = []
-    ran = _ran(_grounds()[name], seed, (), made)
+    table = _grounds()[name]
+    ran = _ran(table, seed, (), (), made)
     planner = made[0]  # the second one is the evaluator's, that stays at trial 0
-    return First(ran, planner.trials[:FIRST], planner.baseline_ms)
+    return First(ran, planner.trials[:FIRST], table.rows[0].configuration, planner.baseline_ms)
 
 
 def after(pair: Pair, seed: int, told: str, firsts: tuple[First, ...]) -> Ran:
     """A campaign on the pair's target that begins with what the first ones told."""
     carried: list[Carried] = []
+    bests: list[CarriedBest] = []
     for source, each in zip(pair.sources, firsts, strict=True):
         same_model, same_workload, distance = ground_of(source, pair.target)
-        carried += [
+        told_here = [
             Carried(
                 trial,
                 source,
@@ -166,12 +176,21 @@ def after(pair: Pair, seed: int, told: str, firsts: tuple[First, ...]) -> Ran:
             )
             for trial in TOLD[told](each.trials, f"{pair.name} {seed}")
         ]
-    return _ran(_grounds()[pair.target], seed, tuple(carried), [])
+        carried += told_here
+        best = best_of(told_here, each.baseline, Metric.TPOT_MS)
+        bests += [] if best is None else [best]
+    return _ran(_grounds()[pair.target], seed, tuple(carried), tuple(bests), [])
 
 
-def _ran(table: Table, seed: int, carried: tuple[Carried, ...], made: list[OwnPlanner]) -> Ran:
+def _ran(
+    table: Table,
+    seed: int,
+    carried: tuple[Carried, ...],
+    bests: tuple[CarriedBest, ...],
+    made: list[OwnPlanner],
+) -> Ran:
     def factory(problem: Problem, seed: int) -> OwnPlanner:
-        made.append(Watched(problem, seed, carried))
+        made.append(Watched(problem, seed, carried, bests))
         return made[-1]
 
     found = course(table, "ours", factory, seed, Budget(TRIALS))
@@ -191,8 +210,14 @@ def _ran(table: Table, seed: int, carried: tuple[Carried, ...], made: list[OwnPl
 class Watched(OwnPlanner):
     """The planner, with what weight the carried had before each trial."""
 
-    def __init__(self, problem: Problem, seed: int, carried: Sequence[Carried] = ()) -> None:
-        super().__init__(problem, seed, carried)
+    def __init__(
+        self,
+        problem: Problem,
+        seed: int,
+        carried: Sequence[Carried] = (),
+        bests: Sequence[CarriedBest] = (),
+    ) -> None:
+        super().__init__(problem, seed, carried, bests)
         self.weights: list[float] = []
 
     def ask(self, history: Sequence[object]) -> object:  # type: ignore[override]

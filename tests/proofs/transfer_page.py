@@ -118,7 +118,9 @@ _HELD_OUT = """**{missed} of {answers} answers below miss their target.** The ta
 (`h200-4b.csv`) was held out and is not among these."""
 
 _HOW = """A first campaign is {first} trials of the planner `ours` on one ground; a second one is the
-same planner on another, with at most {trials} trials, that begins with the first one's outcomes.
+same planner on another, with at most {trials} trials, that begins with the first one's outcomes and,
+as one change, with what that found best ([as a campaign
+does](../proposers.md#what-another-campaign-found-best)).
 Looked for is 95 % of the best gain; who does not get there counts with all trials that there are and
 one more. Of runs in which neither gets there ({neither} of {runs}, by any of what was told) nothing is
 counted. Intervals of 95 % are of a bootstrap over pairs, each with all its seeds;
@@ -142,6 +144,7 @@ _ABOUT = (
 
 _POISONS = """**turned**: every effect, and every loss of quality, has the other sign; **huge**: of every
 effect is claimed that it is ten times as fast or as slow, drawn for each configuration, pair and seed.
+Verdicts go with what is claimed, and so does what is told as best.
 Profiles of steps, which would give the lie away, are left out. What ran, what did not and what it cost stay
 true in both; **silent** is that and no more, no poison but what the poisons are compared with, without a
 target. Wanted: not worse than without, that

@@ -1,10 +1,10 @@
 """autoinfer's own planner, fed from a table in place of a worker.
 
-The proposers, the surrogate and the ranking are those of a campaign, unchanged: the parts of `rules` (all but
-`carried`, since no best of another campaign is told here), and `optuna`, are asked for as many drafts on the
-best configuration so far as their hit rates earn them, no draft may leave the table, what waits is kept until
-another configuration is the best, the surrogate learns from every trial, and the ranking says which draft
-comes first, with what must be built shared by all that need it.
+The proposers, the surrogate and the ranking are those of a campaign, unchanged: the parts of `rules`, and
+`optuna`, are asked for as many drafts on the best configuration so far as their hit rates earn them, no draft
+may leave the table, what waits is kept until another configuration is the best, the surrogate learns from
+every trial, and the ranking says which draft comes first, with what must be built shared by all that need it
+and what another campaign found best before its own parts.
 Where the table is so sparse that the proposers can't fill a queue from it, all that is left of it is ranked.
 A trial is judged by its mean: a change counts as supported that is faster by `MIN_EFFECT` and keeps the
 quality. A campaign measures its best in several launches before it says so; here what is nearly as good as
@@ -25,12 +25,15 @@ from agent.campaign.incumbent import find_incumbent
 from agent.campaign.order import LEAST_DRAFTS, QUEUE_TARGET
 from agent.proposers.asking import ask, parts_of
 from agent.proposers.carried import NAME as CARRIED
+from agent.proposers.carried import taken_over
 from agent.proposers.optuna_tpe import OptunaProposer
-from agent.proposers.port import CampaignView, Draft, Measured, Proposer, Trial
+from agent.proposers.port import CampaignView, CarriedBest, Draft, Measured, Proposer, Trial
 from agent.proposers.rules import RulesProposer
 from agent.ranking.candidates import candidate_of
 from agent.ranking.ranking import rank
 from agent.ranking.stopping import WORTH
+from agent.ranking.wholes import changes_of
+from agent.ranking.wholes import parts_of as parts_of_wholes
 from agent.replay.errors_told import errors_log
 from agent.replay.planners.again import Mean, worth_again
 from agent.replay.port import Problem, Told, accepted, untried
@@ -92,14 +95,20 @@ class _Remembering:
 
 class OwnPlanner:
     """Physics, learning, proposers and ranking; see the module's page. `carried` are outcomes of other
-    campaigns that it begins with."""
+    campaigns that it begins with, `bests` what these found best."""
 
     physics: type[Physics] = Physics
     learns = True
 
-    def __init__(self, problem: Problem, seed: int, carried: Sequence[Carried] = ()) -> None:
-        self._problem, self._seed, self._carried = problem, seed, tuple(carried)
-        self._rules = [each for each in parts_of((RulesProposer(),)) if each.name != CARRIED]
+    def __init__(
+        self,
+        problem: Problem,
+        seed: int,
+        carried: Sequence[Carried] = (),
+        bests: Sequence[CarriedBest] = (),
+    ) -> None:
+        self._problem, self._seed, self._carried, self._bests = problem, seed, tuple(carried), tuple(bests)
+        self._rules = [each for each in parts_of((RulesProposer(),)) if bests or each.name != CARRIED]
         self._records = {each.name: Record() for each in (*self._rules, OPTUNA)}
         self._waiting: dict[Configuration, Draft] = {}
         self._tested: Draft | None = None
@@ -135,8 +144,15 @@ class OwnPlanner:
         waiting = self._queue(view, left)
         Random(f"{self._seed} {len(history)}").shuffle(waiting)
         about = beliefs.about([(best, candidate) for candidate in waiting])
+        found = [taken_over(view, each) for each in self._bests]
+        told_best = {each.candidate for each in found if not each.left_out}
+        changes = [changes_of(best, candidate) for candidate in waiting]
+        wholes = {k: changes[k] for k, candidate in enumerate(waiting) if candidate in told_best}
         candidates = [
-            candidate_of(number, self._problem.space.levers_between(best, candidate), belief)
+            replace(
+                candidate_of(number, self._problem.space.levers_between(best, candidate), belief),
+                part_of=parts_of_wholes(wholes, changes[number]) if wholes else (),
+            )
             for number, (candidate, belief) in enumerate(zip(waiting, about, strict=True))
         ]
         first = rank(candidates).places[0]
@@ -318,6 +334,7 @@ class OwnPlanner:
             bandwidth_bytes_per_s=prior.bandwidth_bytes_per_s,
             launches_sd_log=beliefs.latency.launches_sd_log,
             pruning_pays=False,  # what the table lacks no pruning pays for
+            carried_bests=self._bests,
         )
 
     def _refused(self, configuration: Configuration) -> str | None:

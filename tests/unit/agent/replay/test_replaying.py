@@ -11,8 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.proposers.port import CarriedBest
+from agent.ranking.ranking import rank
+from agent.ranking.values import Candidate
 from agent.replay.course import Budget, Course, Step, course
 from agent.replay.made_with import MadeWith
+from agent.replay.planners import ours
 from agent.replay.planners.ours import NoPhysics, OwnPlanner, WithoutLearning, WithoutPhysics
 from agent.replay.planners.plain import GreedyPlanner, GridPlanner, RandomPlanner
 from agent.replay.planners.smac import SmacPlanner
@@ -123,6 +127,25 @@ def test_what_a_replay_tells_our_planner_is_what_a_campaign_would_learn(tmp_path
     assert second.arms is not None
     assert second.arms[0] == first.arms[1], "one measurement, told of twice"
     assert {each.arms for each in planner.trials} == {None}, "elsewhere nobody shares them"
+
+
+def test_parts_of_what_another_campaign_found_best_are_ranked_as_its_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = "serving.kernel,serving.graphs,tpot_ms,run_s"
+    lines = ("red,off,10,9", "blue,off,9,9", "red,on,9,9", "blue,on,6,9", "green,off,9,9")
+    world = World(read_table(written(tmp_path, *lines, header=header)), 0)
+    problem, rows = problem_of(world.table), world.table.rows
+    ranked: list[list[Candidate]] = []
+    monkeypatch.setattr(ours, "rank", lambda candidates: ranked.append(candidates) or rank(candidates))
+    best = CarriedBest("C-1", "E-1", "", problem.baseline, rows[3].configuration, math.log(0.6), 1)
+    for bests, parts in (((), 0), ((best,), 2)):
+        planner = OwnPlanner(problem, 0, bests=bests)
+        told = world.measure(0, problem.baseline)
+        planner.tell(told)
+        planner.ask([told])
+        assert sum(len(each.part_of) == 1 for each in ranked[-1]) == parts
+        assert len(ranked[-1]) == 4
 
 
 def test_a_problem_tells_no_latency_and_no_order_of_the_file(made_up: Table) -> None:
