@@ -96,9 +96,16 @@ class EvidenceRelation(StrEnum):
 
     SUPPORTS = "supports"
     CONTRADICTS = "contradicts"
+    REPRODUCES = "reproduces"
+    """It says again what an earlier verdict of its own campaign said: a rerun, which is no replication."""
     REPLICATES = "replicates"
+    """It is the first of another campaign to say what was said before: an independent replication."""
     INFORMS = "informs"
     """An inconclusive verdict: its estimate is pooled with the others, but it decides nothing."""
+
+
+AGREEING = frozenset({EvidenceRelation.SUPPORTS, EvidenceRelation.REPRODUCES, EvidenceRelation.REPLICATES})
+"""What a verdict says that says the same as its finding."""
 
 
 class DirectiveKind(StrEnum):

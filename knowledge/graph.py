@@ -53,9 +53,12 @@ class Relation(StrEnum):
     """An experiment's verdict refutes a hypothesis."""
     CONTRADICTS = "contradicts"
     """An experiment's verdict contradicts a finding, or what another target said of the same claim."""
+    REPRODUCES = "reproduces"
+    """An experiment's verdict says of a finding again what its own campaign said before, or an experiment
+    runs another again."""
     REPLICATES = "replicates"
-    """An experiment's verdict says of a finding again what was said before, or an experiment reproduces
-    another, or says the same on another target, as its finding then does."""
+    """An experiment's verdict is the first of another campaign to say what was said of a finding before, or
+    an experiment says the same on another target, as its finding then does."""
     INFORMS = "informs"
     """An experiment's verdict is counted in a finding without deciding it, or says the same on another target
     by another amount."""

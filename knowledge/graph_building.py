@@ -308,7 +308,7 @@ def _add_experiments(graph: Sketch, session: Session, where: Where, *, effects: 
                 joined(graph, label, hypothesis, _OF_OUTCOME[row.outcome])
         original = row.reproduces_experiment_id
         if row.kind is ExperimentKind.REPRODUCE and original is not None:
-            joined(graph, label, format_label(Noun.EXPERIMENT, original), Relation.REPLICATES)
+            joined(graph, label, format_label(Noun.EXPERIMENT, original), Relation.REPRODUCES)
         if row.kind is ExperimentKind.PROMOTE and original is not None:
             elsewhere[row.id] = format_label(Noun.EXPERIMENT, original)
     for number, tie in (experiment_relations(session, elsewhere) if elsewhere else {}).items():

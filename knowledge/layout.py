@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
+from db.states import EvidenceRelation
 from knowledge.graph import NodeKind, Relation
 from knowledge.graph_sketch import Sketch
 
@@ -35,9 +36,7 @@ _EARLY: dict[str, int] = {NodeKind.MODEL: 0, NodeKind.HARDWARE: 0, NodeKind.CAMP
 _DERIVED = Relation.DERIVED_FROM.value
 _TESTS = Relation.TESTS.value
 _NAMED = frozenset({Relation.OPTIMIZES.value, Relation.RUNS_ON.value})
-_EVIDENCE = frozenset(
-    each.value for each in (Relation.SUPPORTS, Relation.CONTRADICTS, Relation.REPLICATES, Relation.INFORMS)
-)
+_EVIDENCE = frozenset(each.value for each in EvidenceRelation)
 
 
 @dataclass(frozen=True, slots=True)

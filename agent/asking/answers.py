@@ -23,7 +23,7 @@ from configs.errors import AutoinferError, UsageError
 from db.labels import Noun, format_label, parse_label_of
 from db.models import Campaign, Directive, Experiment, Hypothesis, Verdict
 from db.models import Configuration as ConfigurationRow
-from db.states import CampaignState, DirectiveKind, EvidenceRelation, ExperimentState
+from db.states import AGREEING, CampaignState, DirectiveKind, EvidenceRelation, ExperimentState
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import written
@@ -41,9 +41,8 @@ from knowledge.stored import LEVER_JOINT
 GroundOf = Callable[[Session, int], Ground]
 """Reads what a campaign decides on, or has it; raises `AutoinferError` where its model is not there."""
 
-FOR = (EvidenceRelation.SUPPORTS, EvidenceRelation.REPLICATES)
 AGAINST = (EvidenceRelation.CONTRADICTS,)
-"""What an imported verdict says for a finding, and against it."""
+"""What an imported verdict says against a finding."""
 
 MODEL_GONE = (
     "The campaign's model tells what is legal: put it back in its place, or ask on the machine that has it."
@@ -126,7 +125,7 @@ def what_if_fell(session: Session, graph: Graph, subject: str, ground_of: Ground
     more = orders_without(session, graph, by_campaign, ground_of)
     if label.startswith("H-") and not found.experiments:
         more += _if_refuted(session, label, ground_of)
-    told = imported_rows(session, label, FOR) if label.startswith("F-") else ()
+    told = imported_rows(session, label, AGREEING) if label.startswith("F-") else ()
     return scoped(session, if_fell(graph, label, more, told))
 
 

@@ -26,6 +26,7 @@ from knowledge.asking.walking import (
 )
 from knowledge.figures import counted, listed
 from knowledge.graph import Graph, NodeKind, Relation
+from knowledge.graph_pieces import OF_EVIDENCE
 
 MOST_RESTING = 40
 """Hypotheses that are shown."""
@@ -62,17 +63,7 @@ def fall(graph: Graph, subject: str) -> Fallen:
     experiments = _verdicts(graph, subject)
     gone = set(experiments)
     touched = dict.fromkeys(
-        f
-        for each in experiments
-        for f in to(
-            graph,
-            each,
-            Relation.SUPPORTS,
-            Relation.REPLICATES,
-            Relation.CONTRADICTS,
-            Relation.INFORMS,
-            kind=NodeKind.FINDING,
-        )
+        f for each in experiments for f in to(graph, each, *OF_EVIDENCE.values(), kind=NodeKind.FINDING)
     )
     falls = [each for each in touched if each == subject or not _left(graph, each, gone)]
     judged = dict.fromkeys(hypothesis_of(graph, e) for e in experiments)

@@ -107,8 +107,10 @@ class _Climb:
             hypothesis = hypothesis_of(graph, node)
             if hypothesis is not None:
                 yield "tests", hypothesis
-            for each in to(graph, node, Relation.REPLICATES, kind=NodeKind.EXPERIMENT):
+            for each in to(graph, node, Relation.REPRODUCES, kind=NodeKind.EXPERIMENT):
                 yield "runs again", each
+            for each in to(graph, node, Relation.REPLICATES, kind=NodeKind.EXPERIMENT):
+                yield "says the same on another target as", each
         elif kind == NodeKind.HYPOTHESIS:
             yield from self._of_hypothesis(node)
 

@@ -7,14 +7,17 @@ from difflib import get_close_matches
 
 from configs.errors import UsageError
 from configs.targets import is_rented
+from db import states
 from db.labels import Noun, format_label, parse_label
 from experiments.space.space import NEAR
 from knowledge.graph import MOST_NEAR, Graph, NodeKind, Relation
+from knowledge.graph_pieces import OF_EVIDENCE
 
 WAITING = ("proposed", "queued", "testing")
 """States of a hypothesis that is not decided yet."""
 
-AGREEING = frozenset({Relation.SUPPORTS.value, Relation.REPLICATES.value})
+AGREEING = frozenset(OF_EVIDENCE[each].value for each in states.AGREEING)
+"""Relations to a finding of verdicts that say the same."""
 
 _LISTS = {
     Noun.HYPOTHESIS: "autoinfer hypotheses",

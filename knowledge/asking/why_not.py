@@ -26,6 +26,7 @@ from knowledge.change_words import LEVERS_OF_WEIGHTS
 from knowledge.figures import listed
 from knowledge.findings.verdict_fact import Saying
 from knowledge.graph import Graph, NodeKind, Relation
+from knowledge.graph_pieces import OF_EVIDENCE
 
 AGAINST_RULES = ("R2-no-effect", "R3-quality", "R4-infeasible", "R6-contradicted")
 """Rules of findings that speak against a change, where a finding does not tell what it says of it."""
@@ -223,8 +224,8 @@ def _hypothesis(graph: Graph, hypothesis: str) -> Row:
 
 def _said(graph: Graph, tests: Sequence[str]) -> list[str]:
     """The findings that verdicts of these tests bear on."""
-    wanted = (Relation.SUPPORTS, Relation.REPLICATES, Relation.CONTRADICTS, Relation.INFORMS)
-    return list(dict.fromkeys(f for each in tests for f in to(graph, each, *wanted, kind=NodeKind.FINDING)))
+    said = OF_EVIDENCE.values()
+    return list(dict.fromkeys(f for each in tests for f in to(graph, each, *said, kind=NodeKind.FINDING)))
 
 
 def _findings(graph: Graph, findings: Sequence[str], imported: ImportedOf) -> Section:

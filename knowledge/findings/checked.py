@@ -17,12 +17,10 @@ from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Finding, FindingEvidence, Verdict
-from db.states import EvidenceRelation, FindingStatus
+from db.states import AGREEING, FindingStatus
 from knowledge.findings.facts import facts_of_finding
 from knowledge.findings.rules import derive
 from knowledge.findings.staleness import StaleCause
-
-_FOR = (EvidenceRelation.SUPPORTS, EvidenceRelation.REPLICATES)
 
 
 def holding(session: Session, experiments: Collection[int]) -> tuple[Finding, ...]:
@@ -69,7 +67,7 @@ def _resting_on(session: Session, experiments: Collection[int]) -> list[Finding]
         .join(Verdict, Verdict.id == FindingEvidence.verdict_id)
         .where(
             Verdict.experiment_id.in_(experiments),
-            FindingEvidence.relation.in_(_FOR),
+            FindingEvidence.relation.in_(AGREEING),
             Finding.superseded_by_id.is_(None),
         )
         .order_by(Finding.id)

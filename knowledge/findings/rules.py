@@ -207,6 +207,7 @@ def _reaches_back(facts: Sequence[VerdictFact], bound: float) -> bool:
 
 def _evidence(ordered: Sequence[VerdictFact], first: VerdictFact, against: frozenset[Source]) -> Evidence:
     relations = []
+    said_in = {first.campaign}
     for fact in ordered:
         if fact.saying is None:
             relation = EvidenceRelation.INFORMS
@@ -215,7 +216,9 @@ def _evidence(ordered: Sequence[VerdictFact], first: VerdictFact, against: froze
         elif fact.source == first.source:
             relation = EvidenceRelation.SUPPORTS
         elif fact.saying is first.saying:
-            relation = EvidenceRelation.REPLICATES
+            again = fact.campaign in said_in
+            relation = EvidenceRelation.REPRODUCES if again else EvidenceRelation.REPLICATES
+            said_in.add(fact.campaign)
         else:
             relation = EvidenceRelation.INFORMS  # reached at another margin: it bounds the effect
         relations.append((fact.source, relation))

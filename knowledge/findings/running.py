@@ -9,11 +9,9 @@ from sqlalchemy.orm import Session
 
 from configs.catalog import Kind, packaged_names
 from db.models import Experiment, FindingEvidence, ImportedEvidence, ImportedVerdict, Launch, Verdict
-from db.states import Arm, EvidenceRelation
+from db.states import AGREEING, Arm
 from experiments.space.loading import load_space
 from knowledge.queries.resolved import flat
-
-_SAYS = (EvidenceRelation.SUPPORTS, EvidenceRelation.REPLICATES)
 
 
 def ran(session: Session, experiment_id: int) -> dict[str, str]:
@@ -40,7 +38,7 @@ def ran_behind(session: Session, finding_id: int) -> Mapping[str, str]:
         select(Experiment.id)
         .join(Verdict, Verdict.experiment_id == Experiment.id)
         .join(FindingEvidence, FindingEvidence.verdict_id == Verdict.id)
-        .where(FindingEvidence.finding_id == finding_id, FindingEvidence.relation.in_(_SAYS))
+        .where(FindingEvidence.finding_id == finding_id, FindingEvidence.relation.in_(AGREEING))
         .order_by(Verdict.id.desc())
     )
     for experiment_id in session.scalars(here):
@@ -49,7 +47,7 @@ def ran_behind(session: Session, finding_id: int) -> Mapping[str, str]:
     there = (
         select(ImportedVerdict.told)
         .join(ImportedEvidence, ImportedEvidence.imported_verdict_id == ImportedVerdict.id)
-        .where(ImportedEvidence.finding_id == finding_id, ImportedEvidence.relation.in_(_SAYS))
+        .where(ImportedEvidence.finding_id == finding_id, ImportedEvidence.relation.in_(AGREEING))
         .order_by(ImportedVerdict.id.desc())
     )
     return next((each["ran"] for each in session.scalars(there) if each.get("ran")), {})

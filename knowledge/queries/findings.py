@@ -21,7 +21,7 @@ from db.models import (
     Verdict,
 )
 from db.models.base import JsonObject
-from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
+from db.states import AGREEING, EvidenceRelation, FindingStatus, VerdictOutcome
 from knowledge.findings.exchange import ToldVerdict
 from knowledge.findings.rules import Rule
 from knowledge.findings.verdict_fact import SAYING
@@ -169,7 +169,7 @@ def finding_fields(session: Session, findings: Sequence[Finding]) -> list[dict[s
             "beside": beside.get(each.id),
             "superseded_by": _optional(Noun.FINDING, each.superseded_by_id),
             "evidence": tuple(evidence[each.id]),
-            "says_so": _campaigns(evidence[each.id], _AGREEING),
+            "says_so": _campaigns(evidence[each.id], AGREEING),
             "says_not": _campaigns(evidence[each.id], {EvidenceRelation.CONTRADICTS}),
             "elsewhere": ties.get(each.id, ()),
             "created_at": each.created_at,
@@ -222,9 +222,6 @@ def evidence_of(session: Session, findings: Collection[int]) -> dict[int, list[E
             )
         )
     return found
-
-
-_AGREEING = {EvidenceRelation.SUPPORTS, EvidenceRelation.REPLICATES}
 
 
 def _campaigns(evidence: Sequence[EvidenceView], relations: Collection[EvidenceRelation]) -> int:

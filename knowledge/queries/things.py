@@ -10,7 +10,9 @@ from sqlalchemy.orm import Session
 
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Finding, FindingEvidence, Hypothesis, HypothesisParent, Verdict
+from db.states import ExperimentKind
 from knowledge.graph import NodeKind, Relation
+from knowledge.queries.ties import experiment_relations
 from knowledge.queries.view import Page, View
 from knowledge.stored import LEVER_JOINT
 
@@ -44,7 +46,7 @@ class Things:
 
 def list_things(session: Session, asked: Things, limit: int, offset: int = 0) -> Page[ThingRow]:
     """Return a page of them: findings, hypotheses, experiments, campaigns, each newest first."""
-    parts = [part for kind, part in _parts(asked) if asked.kind in (None, kind)]
+    parts = [part for kind, part in _parts(session, asked) if asked.kind in (None, kind)]
     if not parts:
         return Page[ThingRow](items=(), total=0, limit=limit, offset=offset)
     found = union_all(*parts).subquery()
@@ -64,7 +66,7 @@ def list_things(session: Session, asked: Things, limit: int, offset: int = 0) ->
     return Page[ThingRow](items=rows, total=total, limit=limit, offset=offset)
 
 
-def _parts(asked: Things) -> list[tuple[NodeKind, Select[Any]]]:
+def _parts(session: Session, asked: Things) -> list[tuple[NodeKind, Select[Any]]]:
     relation = asked.relation
     scope_lever = Finding.scope["lever"].as_string()
     finding = _select(0, Finding.id, Finding.claim, Finding.status, scope_lever)
@@ -87,7 +89,7 @@ def _parts(asked: Things) -> list[tuple[NodeKind, Select[Any]]]:
             Hypothesis.lever,
             _hypothesis_says(relation),
         ),
-        (NodeKind.EXPERIMENT, experiment, [title], Hypothesis.lever, _experiment_says(relation)),
+        (NodeKind.EXPERIMENT, experiment, [title], Hypothesis.lever, _experiment_says(session, relation)),
         (
             NodeKind.CAMPAIGN,
             campaign,
@@ -133,7 +135,7 @@ def _hypothesis_says(relation: Relation | None) -> ColumnElement[bool] | bool:
     return relation in (None, Relation.CHANGES, Relation.PART_OF)
 
 
-def _experiment_says(relation: Relation | None) -> ColumnElement[bool] | bool:
+def _experiment_says(session: Session, relation: Relation | None) -> ColumnElement[bool] | bool:
     if relation is Relation.TESTS:
         return Experiment.hypothesis_id.is_not(None)
     if relation is Relation.PART_OF:
@@ -147,8 +149,13 @@ def _experiment_says(relation: Relation | None) -> ColumnElement[bool] | bool:
         said = [cast(Verdict.outcome, String) == "refuted"]
     elif relation is Relation.SUPPORTS:
         said.append(cast(Verdict.outcome, String) == "supported")
-    elif relation is Relation.REPLICATES:
-        said.append(Experiment.reproduces_experiment_id.is_not(None))
-    elif relation not in (Relation.CONTRADICTS, Relation.INFORMS):
+    elif relation is Relation.REPRODUCES:
+        again = Experiment.kind == ExperimentKind.REPRODUCE
+        said.append(again & Experiment.reproduces_experiment_id.is_not(None))
+    elif relation in (Relation.REPLICATES, Relation.CONTRADICTS, Relation.INFORMS):
+        elsewhere = experiment_relations(session, None)
+        tied = [number for number, tie in elsewhere.items() if tie.relation == relation.value]
+        said.append(Experiment.id.in_(tied))
+    else:
         return relation is None
     return or_(*said)

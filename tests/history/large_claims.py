@@ -106,7 +106,7 @@ def findings(story: Story) -> Iterator[Row]:
             "effect_log": effect,
             "interval_low_log": effect - 0.02,
             "interval_high_log": effect + 0.02,
-            "strength": ("single", "replicated")[number % 2],
+            "strength": ("single", "reproduced")[number % 2],
             "status": FindingStatus.HOLDS if number % 7 else FindingStatus.CONTRADICTED,
             "rule": "single",
             "created_at": story.at(number),
@@ -120,7 +120,7 @@ def evidence(story: Story) -> Iterator[Row]:
             yield {
                 "finding_id": number + 1,
                 "verdict_id": number * HYPOTHESES_A_FINDING + offset + 1,
-                "relation": EvidenceRelation.SUPPORTS if offset else EvidenceRelation.REPLICATES,
+                "relation": EvidenceRelation.REPRODUCES if offset else EvidenceRelation.SUPPORTS,
             }
 
 

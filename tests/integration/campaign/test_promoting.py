@@ -38,11 +38,14 @@ from experiments.space.configuration import Configuration
 from experiments.telemetry.identity import DeviceIdentity
 from experiments.worker.settings import WorkerTimes
 from experiments.worker.worker import run_worker
+from knowledge.asking.led_to import led_to
+from knowledge.graph import Relation
 from knowledge.graph_building import build_graph
 from knowledge.queries.around import around
 from knowledge.queries.experiment_detail import experiment_detail
 from knowledge.queries.findings import list_findings
 from knowledge.queries.hypothesis_detail import hypothesis_detail
+from knowledge.queries.things import Things, list_things
 from tests.integration.campaign.sealed import dispatch, one_pair, propose
 from tests.new_database import FILE_NAME, database_url
 from tests.simulated.by_hand import LEASE_S, launch, measure_baseline, run_by_hand
@@ -185,6 +188,13 @@ def test_pages_and_graph_tell_what_the_other_target_said(confirmed: tuple[Judged
         graph = build_graph(session)
         near = around(session, "F-002", 1).graph
         assert experiment_detail(session, ORIGINAL).reproduced_by == ()
+        things = list_things(session, Things(relation=Relation.REPLICATES), 50).items
+    assert [each.id for each in things] == ["E-0003"]
+    comes_from = next(each.rows for each in led_to(graph, "E-0003").sections)
+    assert [(each.relation, each.id) for each in comes_from] == [
+        ("tests", "H-001"),
+        ("says the same on another target as", "E-0002"),
+    ]
     assert (here.other, here.target, here.asked, here.is_second) == ("E-0003", KEY, THERE, False)
     assert (there.other, there.is_second, there.reason) == ("E-0002", True, told.reason)
     assert of_hypothesis == here

@@ -26,6 +26,7 @@ from knowledge.findings.told import Telling, tell
 from knowledge.findings.verdict_fact import Saying
 from knowledge.graph import NodeKind, Relation, neighbourhood
 from knowledge.graph_building import build_graph, sketch_graph
+from knowledge.graph_pieces import OF_EVIDENCE
 from knowledge.layout import layout
 from knowledge.queries.around import around, newest_finding
 from knowledge.queries.things import Things, list_things
@@ -110,6 +111,29 @@ def test_things_are_searched_by_kind_lever_relation_and_text(history: History) -
         assert "H-001" in ids(lever="threads")
         assert "H-001" not in ids(text="%")
         assert {each[0] for each in ids()} == set("CEFH")
+
+
+def test_experiments_are_found_by_what_they_say_as_the_graph_has_it(tmp_path: Path) -> None:
+    history = a_full_history(tmp_path)
+    agrees = history.judge(1, VerdictOutcome.SUPPORTED, reproduces=1).experiment_id
+    open_still = history.judge(1, VerdictOutcome.INCONCLUSIVE, reproduces=1).experiment_id
+    other = history.start("other")
+    history.judge(history.propose({"serving.threads": 1}, campaign_id=other), VerdictOutcome.SUPPORTED)
+    with history.database.read() as session:
+        graph = build_graph(session)
+        for relation in OF_EVIDENCE.values():
+            asked = Things(NodeKind.EXPERIMENT, relation=relation)
+            found = {each.id for each in list_things(session, asked, 50).items}
+            edges = graph.edges(keys=True)
+            assert found == {s for s, _, key in edges if key == relation and s.startswith("E-")}, relation
+        reruns = list_things(session, Things(relation=Relation.REPRODUCES), 50).items
+    assert [each.id for each in reruns] == [f"E-{each:04}" for each in (open_still, agrees)]
+
+
+def test_the_filter_of_relations_offers_each_that_a_verdict_has(client: TestClient) -> None:
+    page = client.get("/knowledge").text
+    offered = page.partition('<select name="relation">')[2].partition("</select>")[0]
+    assert [each.value for each in OF_EVIDENCE.values() if f'value="{each.value}"' not in offered] == []
 
 
 def test_filters_leave_positions_as_they_are(history: History) -> None:

@@ -321,6 +321,28 @@ def test_what_led_to_a_hypothesis_goes_back_over_the_best_then(chain: History) -
     assert ids(test.rows) == ["H-002"]
 
 
+def test_a_rerun_and_another_campaign_led_to_a_finding_each_by_its_own_word(history: History) -> None:
+    hypothesis = history.propose({"serving.threads": 1})
+    first = history.judge(hypothesis, VerdictOutcome.SUPPORTED).experiment_id
+    history.judge(hypothesis, VerdictOutcome.SUPPORTED, reproduces=first)
+    other = history.start("other")
+    history.judge(history.propose({"serving.threads": 1}, campaign_id=other), VerdictOutcome.SUPPORTED)
+    graph = graph_of(history)
+    said = rows(led_to(graph, "F-001"), "Where it comes from")
+    assert [(each.relation, each.id) for each in said] == [
+        ("supports it", "E-0001"),
+        ("reproduces it", "E-0002"),
+        ("replicates it", "E-0003"),
+    ]
+    of_rerun = rows(led_to(graph, "E-0002"), "Where it comes from")
+    assert [(each.relation, each.id) for each in of_rerun] == [("tests", "H-001"), ("runs again", "E-0001")]
+    assert fall(graph, "F-001").experiments == ("E-0001", "E-0002", "E-0003")
+    assert fall(graph, "E-0001").weaker == ("F-001",)
+    assert "replicated: 3 verdicts for it" in str(
+        rows(known(graph, "serving.threads", None, ()), "Findings")[0].because
+    )
+
+
 @pytest.mark.parametrize(
     "kept", [{"builds_on": ["F-001"]}, {"from_model": {"builds_on": ["F-001", "F-9", "<b>"]}}]
 )

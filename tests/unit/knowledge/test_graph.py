@@ -34,21 +34,37 @@ def test_what_was_tested_supported_and_refuted_is_an_edge(full_history: History)
     assert graph.edges["H-001", "knob:serving.threads", "changes"]["after"] == "1"
 
 
-def test_replications_contradictions_and_superseded_findings_are_edges(history: History) -> None:
+def test_reruns_replications_contradictions_and_superseded_findings_are_edges(history: History) -> None:
     hypothesis = history.propose({"serving.threads": 1})
     first = history.judge(hypothesis, VerdictOutcome.SUPPORTED).experiment_id
     history.judge(hypothesis, VerdictOutcome.SUPPORTED, reproduces=first)
     history.judge(hypothesis, VerdictOutcome.REFUTED, effect=(0.0, -0.01, 0.01), reproduces=first)
+    other = history.start("other")
+    history.judge(history.propose({"serving.threads": 1}, campaign_id=other), VerdictOutcome.SUPPORTED)
     history.judge(hypothesis, VerdictOutcome.SUPPORTED, reproduces=first, versions={"torch": "3.0"})
     graph = graph_of(history)
-    assert graph.has_edge("E-0002", "E-0001", key="replicates")
-    assert graph.has_edge("E-0002", "F-001", key="replicates")
+    assert set(graph["E-0002"]["E-0001"]) == {"reproduces"}
+    assert set(graph["E-0003"]["E-0001"]) == {"reproduces"}
+    assert set(graph["E-0002"]["F-001"]) == {"reproduces"}
+    assert set(graph["E-0004"]["F-001"]) == {"replicates"}
+    assert "E-0001" not in graph["E-0004"]
     assert graph.has_edge("E-0003", "F-001", key="contradicts")
     assert graph.has_edge("F-002", "F-001", key="supersedes")
 
 
-def test_graphml_comes_back_as_it_was_written(full_history: History) -> None:
-    graph = graph_of(full_history)
+@pytest.fixture
+def rerun_history(full_history: History) -> History:
+    """With a rerun that agrees, and another campaign that does."""
+    full_history.judge(1, VerdictOutcome.SUPPORTED, reproduces=1)
+    other = full_history.start("other")
+    again = full_history.propose({"serving.threads": 1}, campaign_id=other)
+    full_history.judge(again, VerdictOutcome.SUPPORTED)
+    return full_history
+
+
+def test_graphml_comes_back_as_it_was_written(rerun_history: History) -> None:
+    graph = graph_of(rerun_history)
+    assert {"reproduces", "replicates"} < set(counts(graph)[1])
     back = nx.read_graphml(io.BytesIO(graphml(graph).encode()), force_multigraph=True)
     assert dict(back.nodes(data=True)) == dict(graph.nodes(data=True))
     assert sorted((s, t, d["relation"]) for s, t, d in back.edges(data=True)) == sorted(
@@ -70,8 +86,10 @@ def test_a_text_that_is_no_xml_is_written_all_the_same(history: History) -> None
     )
 
 
-def test_node_link_json_comes_back_as_it_was_written(full_history: History) -> None:
-    graph = graph_of(full_history)
+def test_node_link_json_comes_back_as_it_was_written(rerun_history: History) -> None:
+    graph = graph_of(rerun_history)
+    told = {each["relation"] for each in node_link(graph)["edges"]}
+    assert {"reproduces", "replicates"} < told
     back = nx.node_link_graph(node_link(graph), edges="edges", directed=True, multigraph=True)
     assert nx.utils.graphs_equal(back, graph)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
+from db.states import AGREEING, EvidenceRelation, FindingStatus, VerdictOutcome
 from experiments.space.configuration import Change, Configuration, KnobValue
 from knowledge.findings.rules import FindingDraft, Rule, Strength, derive
 from knowledge.findings.verdict_fact import VerdictFact
@@ -206,15 +206,30 @@ def test_r5_a_rerun_that_agrees_is_pooled_and_reproduces_what_no_other_campaign_
     draft = derived(supported(1), supported(2, effect=(-0.12, -0.14, -0.10)))
     assert draft.rule is Rule.AGREED
     assert draft.strength is Strength.REPRODUCED
-    assert relations(draft) == [EvidenceRelation.SUPPORTS, EvidenceRelation.REPLICATES]
+    assert relations(draft) == [EvidenceRelation.SUPPORTS, EvidenceRelation.REPRODUCES]
     assert draft.estimate is not None
     assert log1p(-0.12) < draft.estimate.effect_log < log1p(-0.10)
 
 
 @pytest.mark.parametrize("other", ["C-2", "C-1 of lab"])
 def test_r5_a_second_campaign_that_agrees_replicates_it(other: str) -> None:
-    draft = derived(supported(1), supported(2), supported(3, campaign=other))
+    draft = derived(supported(1), supported(2), *(supported(number, campaign=other) for number in (3, 4)))
     assert (draft.rule, draft.strength) == (Rule.AGREED, Strength.REPLICATED)
+    assert relations(draft) == [
+        EvidenceRelation.SUPPORTS,
+        EvidenceRelation.REPRODUCES,
+        EvidenceRelation.REPLICATES,
+        EvidenceRelation.REPRODUCES,
+    ]
+
+
+def test_a_campaign_that_disagreed_first_replicates_by_its_first_verdict_that_agrees() -> None:
+    draft = derived(supported(1), refuted(2, campaign="C-2"), supported(3, campaign="C-2"))
+    assert relations(draft) == [
+        EvidenceRelation.SUPPORTS,
+        EvidenceRelation.CONTRADICTS,
+        EvidenceRelation.REPLICATES,
+    ]
 
 
 def test_another_campaign_that_leaves_it_open_or_missed_a_larger_margin_replicates_nothing() -> None:
@@ -294,7 +309,8 @@ def test_our_own_version_is_no_part_of_the_scope_and_torchs_is() -> None:
 
 
 conclusive = st.sampled_from([VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED, VerdictOutcome.INFEASIBLE])
-any_outcome = st.sampled_from(list(VerdictOutcome))
+any_outcome = st.sampled_from([*[VerdictOutcome.SUPPORTED] * 4, *VerdictOutcome])
+"""Most often one, so that several agree."""
 
 
 @st.composite
@@ -306,7 +322,8 @@ def verdict_sets(draw: st.DrawFn) -> list[VerdictFact]:
         effect = None if outcome is VerdictOutcome.INFEASIBLE else (middle, middle - half, middle + half)
         margin = draw(st.sampled_from([0.01, 0.03, 0.1]))
         held = draw(st.sampled_from([True, False, None]))
-        facts.append(fact(number, outcome, effect, min_effect=margin, quality_held=held))
+        campaign = draw(st.sampled_from(["C-1", "C-2", "C-1 of lab"]))
+        facts.append(fact(number, outcome, effect, min_effect=margin, quality_held=held, campaign=campaign))
     return facts
 
 
@@ -333,6 +350,23 @@ def test_every_verdict_but_the_confounded_has_one_relation_and_the_first_conclus
             draft.status is FindingStatus.CONTRADICTED
         )
         assert relations(draft).count(EvidenceRelation.SUPPORTS) == 1
+
+
+@given(verdict_sets())
+def test_each_campaign_but_the_first_that_agrees_is_one_replication_and_strength_is_of_these(
+    facts: Sequence[VerdictFact],
+) -> None:
+    draft = derive(facts)
+    if draft is not None:
+        of = {each.source: each.campaign for each in facts}
+        agreeing = [(of[source], relation) for source, relation in draft.evidence if relation in AGREEING]
+        campaigns = {campaign for campaign, _ in agreeing}
+        first = [campaign for campaign, relation in agreeing if relation is not EvidenceRelation.REPRODUCES]
+        assert sorted(first) == sorted(campaigns)
+        if draft.strength not in (Strength.WEAKENED, Strength.MIXED):
+            many = len(campaigns) > 1
+            again = Strength.REPRODUCED if len(agreeing) > 1 else Strength.SINGLE
+            assert draft.strength is (Strength.REPLICATED if many else again)
 
 
 @given(verdict_sets())

@@ -61,7 +61,7 @@ def test_a_reproduction_that_agrees_makes_the_finding_stronger(history: History)
     assert found.interval_high_log is not None
     assert found.interval_low_log is not None
     assert found.interval_high_log - found.interval_low_log < 0.04  # narrower than either
-    assert relations(history, found) == [EvidenceRelation.SUPPORTS, EvidenceRelation.REPLICATES]
+    assert relations(history, found) == [EvidenceRelation.SUPPORTS, EvidenceRelation.REPRODUCES]
     assert kinds(history) == [EventKind.FINDING_ADDED, EventKind.FINDING_CHANGED]
 
 
@@ -108,6 +108,7 @@ def test_the_same_change_in_another_campaign_of_the_same_model_is_the_same_findi
     history.judge(history.propose({"serving.threads": 1}, campaign_id=other), SUPPORTED)
     (found,) = findings(history)
     assert found.strength == "replicated"
+    assert relations(history, found) == [EvidenceRelation.SUPPORTS, EvidenceRelation.REPLICATES]
 
 
 def test_another_model_or_target_is_another_finding(history: History) -> None:
