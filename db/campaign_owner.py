@@ -13,7 +13,6 @@ import socket
 import uuid
 from datetime import datetime
 from functools import cache
-from pathlib import Path
 
 import psutil
 from sqlalchemy import select
@@ -21,12 +20,10 @@ from sqlalchemy.orm import Session
 
 from db import campaign_lease
 from db.clock import now
+from db.kernel import kernel_here
 from db.models import Campaign
 
 _MARK = "#"
-
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_NAMESPACE = Path("/proc/self/ns/pid")
 
 
 def new_owner() -> str:
@@ -69,8 +66,4 @@ def place_mark() -> str:
 @cache
 def _here() -> tuple[str, ...]:
     """Host name, running kernel and namespace of process ids; the last two are empty where nothing tells."""
-    try:
-        kernel, namespace = _BOOT_ID.read_text().strip(), str(_NAMESPACE.stat().st_ino)
-    except OSError:
-        kernel = namespace = ""
-    return socket.gethostname(), kernel, namespace
+    return socket.gethostname(), *kernel_here()

@@ -32,15 +32,17 @@ class ClaimedJob:
 
 @dataclass(frozen=True, slots=True)
 class BoundProcess:
-    """A process group on a host.
+    """A process group on a host, named by its leader as `experiments.executors.process_group` does.
 
     `started_at_s`, the start of its leader in seconds since the epoch, tells it from a later group that was
-    given the same id.
+    given the same id; where `kernel` and `started_ticks` are known they do, whatever the clock says.
     """
 
     host: str
     pgid: int
     started_at_s: float
+    kernel: str | None = None
+    started_ticks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

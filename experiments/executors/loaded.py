@@ -16,6 +16,7 @@ import psutil
 
 from configs.errors import AutoinferError
 from experiments.executors.forking import MESSAGE_BYTES
+from experiments.executors.process_group import ProcessGroup, led_by
 
 LOAD_S = 120.0
 """How long loading may take, on a slow disk: a second or two is usual."""
@@ -31,8 +32,7 @@ class Started:
     """A run's group that was started here: its guard must be kept open, its end can be waited for by reading
     `ended`."""
 
-    pgid: int
-    started_at_s: float
+    group: ProcessGroup
     guard: int
     ended: int
 
@@ -44,7 +44,7 @@ class Started:
     def wait_until_gone(self) -> None:
         """Return when its leader is no process any more, not even one that waits to be reaped."""
         deadline = time.monotonic() + REAP_S
-        while psutil.pid_exists(self.pgid) and time.monotonic() < deadline:
+        while psutil.pid_exists(self.group.pgid) and time.monotonic() < deadline:
             time.sleep(_LOOK_S)
 
 
@@ -95,7 +95,7 @@ class LoadedProcess:
                 f"The process that runs jobs did not start ({cause}); it said last: {self._last_words()}",
                 "Look whether autoinfer is installed whole, with: autoinfer doctor",
             )
-        return Started(leader, _started_at_s(leader), guard, ended)
+        return Started(led_by(leader), guard, ended)
 
     def end(self) -> None:
         """Let it end; runs that it forked go on."""
@@ -113,10 +113,3 @@ class LoadedProcess:
         self._said.seek(0)
         lines = self._said.read().decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else "nothing."
-
-
-def _started_at_s(pid: int) -> float:
-    try:
-        return psutil.Process(pid).create_time()
-    except psutil.NoSuchProcess:
-        return time.time()

@@ -1,7 +1,7 @@
 """The executor `local`: a job is a process group on this machine, its folder tells everything about it.
 
     <root>/<key>/spec.json, place.json   what is asked, and where
-    <root>/<key>/process.json            the group's leader: id and start time
+    <root>/<key>/process.json            the group's leader: id, and what tells it from a later one
     <root>/<key>/records.jsonl           what the job told, line by line
     <root>/<key>/log.txt, launches/      output of the job; of its launches
     <root>/<key>/exit.json               how the job's process ended
@@ -24,7 +24,6 @@ import sysconfig
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import experiments
@@ -36,7 +35,7 @@ from experiments.executors.copied_text import LOG_CHUNK_BYTES, chunk_of
 from experiments.executors.forking import EXIT_NAME
 from experiments.executors.loaded import LoadedProcess, Started
 from experiments.executors.port import Cost, LogChunk, Quote, RunState, Status
-from experiments.executors.process_group import end_group, leader_is_alive
+from experiments.executors.process_group import ProcessGroup, end_group, leader_is_alive
 from experiments.job.journal import Journal
 from experiments.job.launching import LAUNCH_LOGS
 from experiments.job.place import PLACE_NAME, RECORDS_NAME, SPEC_NAME, Place
@@ -66,14 +65,6 @@ _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _EXPECTED_S: Mapping[type, float] = {BaselineJob: 120.0, TestJob: 60.0, AaJob: 20.0}
 """Seconds a job takes on the reference model on two cores, for a quote without history; measured in
 tests/benchmarks."""
-
-
-@dataclass(frozen=True)
-class ProcessGroup:
-    """The group of a job: the id of its leader, and when that started, seconds since the epoch."""
-
-    pgid: int
-    started_at_s: float
 
 
 class LocalExecutor:
@@ -134,7 +125,7 @@ class LocalExecutor:
         fold = journal.fold
         if alive:
             return Status(RunState.RUNNING if fold.started else RunState.PENDING, fold.progress)
-        end_group(group.pgid, group.started_at_s)  # whatever outlived its leader
+        end_group(group)  # whatever outlived its leader
         sweep_launches(self._place.cache_dir)
         journal.update()
         self._journals.pop(ref)
@@ -154,7 +145,7 @@ class LocalExecutor:
             return
         if self._is_alive(ref, group):
             (folder / _CANCELLED_NAME).write_text(json.dumps({"at_s": time.time()}))
-        end_group(group.pgid, group.started_at_s)
+        end_group(group)
         if (started := self._started.pop(ref, None)) is not None:
             started.release()
             started.wait_until_gone()
@@ -188,7 +179,7 @@ class LocalExecutor:
     def group(self, ref: str) -> ProcessGroup | None:
         """The process group of a run, None when it was never started here."""
         told = _read_json(self.root / ref / _PROCESS_NAME)
-        return None if told is None else ProcessGroup(int(str(told["pid"])), float(str(told["started_at_s"])))
+        return None if told is None else _group_told(told)
 
     def wait(self, ref: str, timeout_s: float) -> None:
         """Block until the run ends or `timeout_s` seconds are over, without using the processor."""
@@ -212,8 +203,10 @@ class LocalExecutor:
         self._started[key] = started
         temporary = folder / (_PROCESS_NAME + ".tmp")
         told = {
-            "pid": started.pgid,
-            "started_at_s": started.started_at_s,
+            "pid": started.group.pgid,
+            "started_at_s": started.group.started_at_s,
+            "kernel": started.group.kernel,
+            "started_ticks": started.group.started_ticks,
             "submitted_at_s": submitted_at_s,
         }
         try:
@@ -245,7 +238,7 @@ class LocalExecutor:
         return started
 
     def _is_alive(self, ref: str, group: ProcessGroup) -> bool:
-        alive = leader_is_alive(group.pgid, group.started_at_s)
+        alive = leader_is_alive(group)
         if not alive and (started := self._started.pop(ref, None)) is not None:
             started.release()
         return alive
@@ -266,6 +259,17 @@ class LocalExecutor:
             failure=f"The process of the run {how} before its result was complete; its log "
             f"({folder / _LOG_NAME}) ends: {_last_line(folder / _LOG_NAME)}{_last_launch(folder)}",
         )
+
+
+def _group_told(told: Mapping[str, object]) -> ProcessGroup:
+    """The group that a process.json names; an older version told the leader's start by the clock alone."""
+    kernel, ticks = told.get("kernel"), told.get("started_ticks")
+    return ProcessGroup(
+        int(str(told["pid"])),
+        float(str(told["started_at_s"])),
+        None if kernel is None else str(kernel),
+        None if ticks is None else int(str(ticks)),
+    )
 
 
 PARENT_IS_GONE = "BrokenPipeError"

@@ -19,7 +19,7 @@ from db.models import Experiment, Hypothesis, Job
 from db.session import Database
 from db.states import ExperimentState, HypothesisState, JobState, WorkerState
 from experiments.executors.port import Executor
-from experiments.executors.process_group import end_group
+from experiments.executors.process_group import ProcessGroup, end_group
 from experiments.job.spec import SPEC_VERSION
 from experiments.worker.reaping import experiment_label, reap
 from experiments.worker.settings import WorkerName, WorkerTimes
@@ -175,7 +175,7 @@ def _end_leftovers(database: Database, executor: Executor, name: WorkerName, rea
 
 def _end(process: BoundProcess, name: WorkerName) -> None:
     if process.host == name.host:
-        end_group(process.pgid, process.started_at_s)
+        end_group(ProcessGroup(process.pgid, process.started_at_s, process.kernel, process.started_ticks))
 
 
 def _end_runs(executor: Executor, key: str) -> None:

@@ -13,6 +13,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Protocol, runtime_checkable
 
 from pydantic import ValidationError
@@ -23,8 +24,8 @@ from db.claims import BoundProcess
 from db.event_kinds import EventKind
 from db.session import Database
 from db.states import WorkerState
-from experiments.executors.local import ProcessGroup
 from experiments.executors.port import Executor, RunState, Status
+from experiments.executors.process_group import ProcessGroup
 from experiments.job.seal import TAMPERED, broken_seal
 from experiments.job.spec import SPEC_VERSION, AnyJob, TestJob, parse_job
 from experiments.kill_points import KillPoint, reached
@@ -236,7 +237,7 @@ class _Worker:
             return True
         reached(KillPoint.AFTER_SUBMIT)
         if isinstance(self._executor, RunsHere) and (group := self._executor.group(ref)) is not None:
-            bound = BoundProcess(self._name.host, group.pgid, group.started_at_s)
+            bound = BoundProcess(self._name.host, **asdict(group))
             self._write(taken, lambda: reporter.bind(bound))
         status = self._follow(ref, reporter)
         match status.state:

@@ -15,7 +15,9 @@ from db.session import Database
 from db.states import JobState
 
 LEASE_S = 60.0
-PROCESS = BoundProcess(host="desk", pgid=4242, started_at_s=1000.5)
+PROCESS = BoundProcess(
+    host="desk", pgid=4242, started_at_s=1000.5, kernel="a boot and a namespace", started_ticks=77
+)
 
 
 def enqueue(
@@ -290,6 +292,21 @@ def test_the_process_of_a_dead_attempt_is_handed_to_its_successor(
     finish(database, successor)
     with database.read() as session:
         assert queue.leftovers(session, "desk") == []
+
+
+def test_a_process_that_an_older_version_bound_is_handed_on_too(
+    database: Database, expire: Callable[[int], None]
+) -> None:
+    claimed = claim_one(database)
+    older = {"host": "desk", "pgid": 4242, "started_at_s": 1000.5}
+    with database.write() as session:
+        queue.bind_process(session, claimed.id, claimed.attempt, PROCESS)
+        session.get_one(Job, claimed.id).process = older
+    expire(claimed.id)
+    with database.write() as session:
+        queue.reap(session)
+        (leftover,) = queue.leftovers(session, "desk")
+    assert leftover.process == BoundProcess("desk", 4242, 1000.5)
 
 
 def test_a_leftover_of_a_failed_job_is_remembered_until_it_was_ended(

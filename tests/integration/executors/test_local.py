@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import subprocess
@@ -14,11 +15,12 @@ import pytest
 from configs.errors import AutoinferError, PermissionRefused
 from experiments.executors.local import LocalExecutor
 from experiments.executors.port import RunState
-from experiments.executors.process_group import end_group, members
+from experiments.executors.process_group import ProcessGroup, members
 from experiments.job.place import Place
 from experiments.scratch import HELD
 from tests.integration.executors.conformance import SLOW, ExecutorConformance
 from tests.integration.worker.processes import processes_of
+from tests.simulated.clock import HOUR_S, boot_again, set_clock
 from tests.simulated.places import JOB_COMMAND, simulated_executor
 from tests.simulated.specs import FASTER, a_test_job
 from tests.waiting import wait_for
@@ -40,7 +42,7 @@ class LocalPlace:
 
     def processes(self, ref: str) -> list[psutil.Process]:
         group = self.executor().group(ref)
-        return [] if group is None else members(group.pgid, group.started_at_s)
+        return [] if group is None else members(group)
 
     def living(self, ref: str) -> int:
         return len(self.processes(ref))
@@ -109,8 +111,8 @@ def test_a_cancelled_run_leaves_no_zombie_though_its_leader_is_reaped_late(
     group = executor.group(ref)
     assert group is not None
 
-    def kill(pgid: int, started_at_s: float) -> bool:
-        os.killpg(pgid, signal.SIGKILL)
+    def kill(group: ProcessGroup) -> bool:
+        os.killpg(group.pgid, signal.SIGKILL)
         return True
 
     monkeypatch.setattr("experiments.executors.local.end_group", kill)
@@ -128,11 +130,48 @@ def test_a_stopped_group_is_ended_too(place: LocalPlace):
     assert place.living(ref) == 0
 
 
-def test_a_group_of_another_start_time_is_left_alone(place: LocalPlace):
+@pytest.mark.parametrize("by_s", [-HOUR_S, HOUR_S])
+def test_a_run_goes_on_though_the_clock_is_set_and_is_ended_by_whoever_comes_after(
+    place: LocalPlace, monkeypatch: pytest.MonkeyPatch, by_s: float
+):
     executor, ref = measuring(place)
-    group = executor.group(ref)
-    assert group is not None
-    assert not end_group(group.pgid, group.started_at_s - 100)
+    set_clock(monkeypatch, by_s)
+    assert executor.poll(ref).state in (RunState.PENDING, RunState.RUNNING)
+    restarted = place.executor()
+    assert restarted.poll(ref).state in (RunState.PENDING, RunState.RUNNING)
+    assert restarted.reconcile() == [ref]
+    assert place.living(ref) > 0
+    restarted.cancel(ref)
+    assert restarted.poll(ref).state is RunState.CANCELLED
+    assert place.living(ref) == 0
+
+
+def test_a_run_that_an_older_version_wrote_down_is_found_by_the_clock(place: LocalPlace):
+    executor, ref = measuring(place)
+    written = place.folder / "jobs" / ref / "process.json"
+    told = json.loads(written.read_text())
+    assert told.pop("started_ticks") > 0
+    assert told.pop("kernel")
+    assert set(told) == {"pid", "started_at_s", "submitted_at_s"}
+    written.write_text(json.dumps(told))
+    restarted = place.executor()
+    assert restarted.poll(ref).state in (RunState.PENDING, RunState.RUNNING)
+    assert restarted.reconcile() == [ref]
+    restarted.cancel(ref)
+    assert place.living(ref) == 0
+    executor.close()
+
+
+def test_a_run_from_before_a_boot_is_lost_and_whoever_has_its_id_now_is_left_alone(
+    place: LocalPlace, monkeypatch: pytest.MonkeyPatch
+):
+    executor, ref = measuring(place)
+    boot_again(monkeypatch)
+    restarted = place.executor()
+    assert restarted.reconcile() == []
+    assert restarted.poll(ref).state is RunState.LOST
+    restarted.cancel(ref)
+    monkeypatch.undo()
     assert executor.poll(ref).state in (RunState.PENDING, RunState.RUNNING)
 
 

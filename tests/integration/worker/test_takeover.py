@@ -4,19 +4,29 @@ import random
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from configs.errors import DatabaseLocked
+from db import queue
+from db.claims import BoundProcess
+from db.clock import after
 from db.models import Experiment, Job
 from db.session import Database, open_database
 from db.states import JobState
+from db.workers import register
+from experiments.executors.process_group import led_by
 from experiments.kill_points import FREEZE_VARIABLE, KILL_VARIABLE, ONCE_VARIABLE, KillPoint
+from experiments.worker.claiming import take
+from experiments.worker.settings import WorkerName, WorkerTimes
 from tests.integration.worker.processes import (
+    LEASE_S,
     REPOSITORY,
     Workers,
     all_done,
@@ -26,6 +36,8 @@ from tests.integration.worker.processes import (
     launches_alive,
     processes_of,
 )
+from tests.simulated.clock import HOUR_S, boot_again, set_clock
+from tests.simulated.places import simulated_executor
 from tests.simulated.queueing import database_url, enqueue_job, start_campaign
 from tests.simulated.specs import FASTER, a_test_job
 from tests.waiting import PATIENCE_S, wait_for
@@ -250,6 +262,30 @@ def test_a_worker_killed_with_its_campaign_leaves_nothing(
     wait_for(lambda: stage_of(database, experiment) == "quick" and bool(processes_of(workers.folder)))
     worker.kill()
     wait_for(lambda: not processes_of(workers.folder))
+
+
+@pytest.mark.parametrize("boots", [False, True])
+def test_what_a_dead_attempt_left_is_ended_however_the_clock_was_set_but_not_after_a_boot(
+    database: Database, experiment: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boots: bool
+):
+    name = WorkerName.here("cpu")
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with subprocess.Popen(command, start_new_session=True) as left, ExitStack() as ending:
+        ending.callback(left.kill)
+        with database.write() as session:
+            worker = register(session, name.owner, name.host, name.pid, name.device)
+            claimed = queue.claim(session, "dead", name.device_key, name.device_classes, LEASE_S)
+            assert claimed is not None
+            bound = BoundProcess(name.host, **asdict(led_by(left.pid)))
+            assert queue.bind_process(session, claimed.id, claimed.attempt, bound)
+            session.execute(update(Job).values(lease_expires_at=after(-1)))
+        set_clock(monkeypatch, HOUR_S)
+        if boots:
+            boot_again(monkeypatch)
+        taken = take(database, simulated_executor(tmp_path), name, WorkerTimes(), worker)
+        assert taken is not None
+        assert taken.job.attempt == 2
+        assert (left.poll() is None) is boots
 
 
 def test_a_database_made_anew_does_not_meet_old_runs(workers: Workers, database: Database, experiment: int):
