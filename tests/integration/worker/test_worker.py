@@ -11,9 +11,11 @@ from sqlalchemy import select, update
 
 from agent.judge.launch_interval import LaunchIntervalJudge
 from db import queue
+from db.claims import BoundProcess
 from db.models import Artifact, Event, Experiment, ExperimentArtifact, Job, Launch, StageRun, Worker
 from db.session import Database
 from db.states import ExperimentState, JobState, StageOutcome, WorkerState
+from experiments.executors.process_group import led_by
 from experiments.job.journal import read_records
 from experiments.job.result import HeldMemory, JobProgress, JobResult, StageRecord, StageTurn
 from experiments.measurement.evidence import Arm, Metric, Stage
@@ -376,6 +378,18 @@ def test_a_worker_that_takes_a_run_over_tells_no_stage_again(database: Database,
 
 
 WHY = "Whoever waited for the reproduction went away."
+
+
+def test_a_job_is_bound_to_the_group_that_runs_it(database: Database, campaign: int, tmp_path: Path):
+    experiment_id, job_id = enqueue_job(database, campaign, partial(a_test_job, HANGS))
+    with Running(database, tmp_path):
+        wait_for(lambda: stage_is(database, experiment_id, "quick"))
+        with database.read() as session:
+            bound = BoundProcess(**(session.get_one(Job, job_id).process or {}))
+        group = led_by(bound.pgid)
+    assert bound.host == WorkerName.here("cpu").host
+    assert (bound.kernel, bound.started_ticks) == (group.kernel, group.started_ticks)
+    assert group.started_ticks is not None
 
 
 def test_a_cancelled_job_ends_with_all_its_processes(database: Database, campaign: int, tmp_path: Path):
