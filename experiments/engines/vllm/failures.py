@@ -24,9 +24,11 @@ _CACHE_TOO_SMALL = re.compile(
     re.DOTALL,
 )
 _CUDA_FULL = re.compile(
-    r"CUDA out of memory\. Tried to allocate ([\d.]+) (MiB|GiB)\..*?of which ([\d.]+) (MiB|GiB) is free",
+    r"CUDA out of memory\. Tried to allocate ([\d.]+) (bytes|KiB|MiB|GiB)\..*?"
+    r"of which ([\d.]+) (bytes|KiB|MiB|GiB) is free",
     re.DOTALL,
 )
+"""PyTorch's words; of a full card it often says that 0 bytes are free."""
 _CPU_CACHE_TOO_LARGE = re.compile(
     rf"Available memory on node \d+ \(([\d.]+)/{_GIB}\) on kv cache allocation is less than requested "
     rf"memory for kv \({_GIB}\)"
@@ -76,9 +78,10 @@ _DEVICE_LOST = re.compile(
 )
 _DEVICE_TAKEN = re.compile(r"([^\n]*devices?(?:\(s\))? (?:is/are|are|is) busy or unavailable[^\n]*)")
 
-MEBIBYTE_IN_GIB = 1 / 1024
-
 BYTES_IN_GIB = 2**30
+
+UNITS_IN_GIB = {"bytes": 1 / BYTES_IN_GIB, "KiB": 1 / 2**20, "MiB": 1 / 2**10, "GiB": 1.0}
+"""What PyTorch tells sizes in."""
 
 
 def engine_died(failure: object, exit_code: int | None) -> str:
@@ -244,7 +247,7 @@ def _memory_cause(text: str) -> str | None:
 
 
 def _gib(number: str, unit: str) -> float:
-    return float(number) * (1.0 if unit == "GiB" else MEBIBYTE_IN_GIB)
+    return float(number) * UNITS_IN_GIB[unit]
 
 
 def _sentence(text: str) -> str:

@@ -122,6 +122,25 @@ def test_what_was_missing_is_known_where_the_allocation_that_failed_is_told() ->
         assert failure_of(log, CLIENT).missing_bytes is None
 
 
+@pytest.mark.parametrize(
+    ("wanted", "free", "missing_bytes", "told"),
+    [
+        ("20.00 MiB", "0 bytes", 20 * 2**20, "0.02 GiB too few"),
+        ("1.00 GiB", "832.00 KiB", 2**30 - 832 * 2**10, "1.00 GiB too few"),
+    ],
+)
+def test_what_was_missing_is_known_of_a_card_that_is_full_to_the_last_byte(
+    wanted: str, free: str, missing_bytes: int, told: str
+) -> None:
+    log = (
+        f"{ERROR}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {wanted}. GPU 0 has a total "
+        f"capacity of 8.00 GiB of which {free} is free. Of the allocated memory 7.1 GiB is allocated by …"
+    )
+    failure = failure_of(log, CLIENT)
+    assert (failure.kind, failure.missing_bytes) == ("out_of_memory", missing_bytes)
+    assert told in failure.cause
+
+
 def test_a_setting_that_vllm_refuses_is_illegal() -> None:
     told = "ValidationError: 1 validation error for KernelConfig linear_backend Input should be 'auto'"
     assert failure_of("", told).kind == "illegal"
