@@ -16,6 +16,15 @@ LINEAR_BACKEND = "serving.linear_backend"
 MACHETE_CAPABILITY = "9.0"
 """Machete's kernels are built for Hopper alone (vLLM's `MacheteLinearKernel`)."""
 
+GDN_PREFILL = "serving.gdn_prefill_backend"
+
+FLASHINFER_GDN_CAPABILITIES = ("9.0", "10.", "12.")
+"""How the compute capabilities begin for which FlashInfer's kernels for prompts of GatedDeltaNet layers are
+built (vLLM's `_resolve_gdn_prefill_backend` in 0.32). On others vLLM warns and runs Triton's."""
+
+FLASHINFER_GDN_HEAD = 128
+"""The only width of a key's head that they serve above 9.0."""
+
 MARLIN_INPUTS, MARLIN_OUTPUTS = 128, 64
 """What a projection's inputs and outputs must be multiples of for Marlin (vLLM's `MarlinLinearKernel`)."""
 
@@ -85,10 +94,11 @@ def not_served_by(
     """Why values of this space can't be served, by knob and value; `compute_capability` None: not known."""
     found: dict[tuple[str, KnobValue], str] = {}
     for knob in space.knobs:
-        if knob.name != LINEAR_BACKEND:
+        refused = _REFUSED_BY.get(knob.name)
+        if refused is None:
             continue
         for value in knob.values:
-            why = kernel_refused(value, profile, compute_capability)
+            why = refused(value, profile, compute_capability)
             if why is not None:
                 found[(knob.name, value)] = why
     return found
@@ -99,6 +109,26 @@ def kernel_refused(backend: KnobValue, profile: ModelProfile, compute_capability
     known against it."""
     rule = _RULES.get(str(backend))
     return None if rule is None else rule(profile, compute_capability)
+
+
+def prefill_refused(backend: KnobValue, profile: ModelProfile, compute_capability: str | None) -> str | None:
+    """Why a value of `serving.gdn_prefill_backend` would not run on such a GPU, which vLLM only warns of; None
+    where nothing is known against it."""
+    if backend != "flashinfer" or compute_capability is None:
+        return None
+    instead = "vLLM would run Triton's instead."
+    if not compute_capability.startswith(FLASHINFER_GDN_CAPABILITIES):
+        built = "9.0, 10.x and 12.x"
+        return (
+            f"FlashInfer's kernels for prompts are built for compute capability {built}, and this GPU has "
+            f"{compute_capability}: {instead}"
+        )
+    if compute_capability != "9.0" and profile.gdn_k_head_dim != FLASHINFER_GDN_HEAD:
+        return (
+            f"FlashInfer's kernels for prompts serve heads of {FLASHINFER_GDN_HEAD} alone on compute "
+            f"capability {compute_capability}, and these have {profile.gdn_k_head_dim}: {instead}"
+        )
+    return None
 
 
 def _machete(profile: ModelProfile, capability: str | None) -> str | None:
@@ -136,4 +166,9 @@ def _projections(profile: ModelProfile) -> Iterator[tuple[str, int, int]]:
 _RULES: Mapping[str, Callable[[ModelProfile, str | None], str | None]] = {
     "machete": _machete,
     "marlin": _marlin,
+}
+
+_REFUSED_BY: Mapping[str, Callable[[KnobValue, ModelProfile, str | None], str | None]] = {
+    LINEAR_BACKEND: kernel_refused,
+    GDN_PREFILL: prefill_refused,
 }

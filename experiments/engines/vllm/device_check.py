@@ -13,7 +13,13 @@ from experiments.engines.vllm.needed_memory import GB, LEANER, doubt, parts_need
 from experiments.engines.vllm.order import chosen_knobs
 from experiments.engines.vllm.would_fit import Place, would_fit
 from experiments.space.configuration import Configuration
-from experiments.space.gpu_rules import KERNEL_PACKAGES, LINEAR_BACKEND, kernel_refused
+from experiments.space.gpu_rules import (
+    GDN_PREFILL,
+    KERNEL_PACKAGES,
+    LINEAR_BACKEND,
+    kernel_refused,
+    prefill_refused,
+)
 from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice, identify
 
 
@@ -41,10 +47,12 @@ def check_device(
         gpu = identified(device)
     except NoSuchDevice as reason:
         raise Infeasible("unsupported", str(reason)) from None
-    backend = chosen_knobs(configuration)[LINEAR_BACKEND]
-    why = kernel_refused(backend, read_profile(checkpoint), gpu.compute_capability)
-    if why is not None:
-        raise Infeasible("unsupported", f"{LINEAR_BACKEND}={backend} can't serve this on {gpu.name}: {why}")
+    chosen, profile = chosen_knobs(configuration), read_profile(checkpoint)
+    backend = chosen[LINEAR_BACKEND]
+    for knob, refuses in ((LINEAR_BACKEND, kernel_refused), (GDN_PREFILL, prefill_refused)):
+        why = refuses(chosen[knob], profile, gpu.compute_capability)
+        if why is not None:
+            raise Infeasible("unsupported", f"{knob}={chosen[knob]} can't serve this on {gpu.name}: {why}")
     package = KERNEL_PACKAGES.get(str(backend))
     if package is not None and not has_package(package):
         raise Infeasible(

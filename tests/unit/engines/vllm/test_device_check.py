@@ -58,6 +58,14 @@ def test_a_kernel_that_the_gpu_lacks_is_refused_before_anything_loads() -> None:
     assert refused.value.kind == "unsupported"
 
 
+def test_kernels_for_prompts_that_vllm_would_replace_silently_are_refused_before_anything_loads() -> None:
+    with pytest.raises(Infeasible, match="flashinfer can't serve this on .* vLLM would run") as refused:
+        check("8.9", gdn_prefill_backend="flashinfer")
+    assert refused.value.kind == "unsupported"
+    check("8.9", gdn_prefill_backend="auto")
+    check("9.0", gdn_prefill_backend="flashinfer")
+
+
 def test_a_kernel_of_a_package_that_vllm_s_python_lacks_is_refused_with_how_to_get_it() -> None:
     gpu = DeviceIdentity("a GPU", 2**40, 2**40, "9.0")
     given = Configuration.of({"serving.linear_backend": "conch"})
