@@ -11,7 +11,7 @@ from agent.campaign.confirmations import Confirmations
 from agent.campaign.glance import Seen
 from agent.campaign.price_wait import PriceWait
 from agent.campaign.spent_time import SpentTime
-from agent.campaign.waiting import give_up, nobody_takes, overdue
+from agent.campaign.waiting import give_up_at_its_end, nobody_takes, overdue
 from agent.campaign.worker_process import Workers
 from configs.targets import is_rented
 from db import events
@@ -85,7 +85,7 @@ class JobsOut:
             )
         if jobs:
             with self._writing() as session:
-                give_up(session, jobs, f"The campaign {ended} before a worker took it.")
+                give_up_at_its_end(session, jobs, ended)
 
     def look_at_the_prices(self, seen: Seen, *, rests: bool) -> str | None:
         """Look at what is held for its price; the reason to end where nobody may approve it.

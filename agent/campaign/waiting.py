@@ -90,6 +90,15 @@ def give_up(session: Session, job_ids: list[int], why: str) -> None:
         cancel(session, job_id, why)
 
 
+def give_up_at_its_end(session: Session, job_ids: list[int], ended: str) -> None:
+    """Cancel these jobs of a campaign that `ended`, such as "was stopped", as `give_up`; the reason says whether
+    a job was still waiting or had begun."""
+    for job_id in job_ids:
+        began = session.get_one(Job, job_id).state is JobState.RUNNING
+        before = "it was done" if began else "a worker took it"
+        give_up(session, [job_id], f"The campaign {ended} before {before}.")
+
+
 def approve_command(hypothesis_ids: Sequence[int]) -> str:
     """How the user approves these, or the first of them, where they are many."""
     labels = [format_label(Noun.HYPOTHESIS, each) for each in hypothesis_ids[:MOST_NAMED]]

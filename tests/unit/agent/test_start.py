@@ -25,7 +25,7 @@ from cli.worker_command import worker_command
 from configs.campaign import load_campaign
 from configs.errors import AutoinferError, UsageError
 from configs.settings import Settings
-from db import events, workers
+from db import events, queue, workers
 from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Job, Worker
 from db.session import Database, open_database
@@ -231,10 +231,35 @@ def test_without_a_worker_a_campaign_says_so_and_ends_with_its_budget(database: 
     with database.read() as session:
         assert session.scalars(select(Job.state)).all() == [JobState.CANCELLED]
         assert session.scalars(select(Experiment.state)).all() == [ExperimentState.CANCELLED]
+        why = session.scalars(select(Job.error)).one()
         told = events.read(session, kinds=[EventKind.WORKER_MISSING])
+    assert why == "The campaign had spent its budget before a worker took it."
     assert [each.text for each in told] == [
         "No worker takes jobs for cpu; start one: autoinfer worker --device cpu"
     ]
+
+
+def test_a_baseline_that_ran_is_not_called_one_that_no_worker_took(database: Database) -> None:
+    spec = load_campaign("default", {"budget": "100s"})
+    with database.write() as session:
+        campaign_id = create_campaign(session, spec, survey(spec))
+    moments, claimed = count(0.0, 10.0), []
+
+    def work() -> None:
+        with database.write() as session:
+            if not claimed:
+                claimed.append(queue.claim(session, "w", "here/cpu", ("cpu",), 3600.0))
+            elif (why := queue.cancel_reason(session, claimed[0])) is not None:
+                session.get_one(Experiment, 1).state = ExperimentState.CANCELLED
+                queue.finish(session, claimed[0], JobState.CANCELLED, why)
+
+    CampaignLoop(
+        database, campaign_id, wait=lambda _: None, announce=work, clock=lambda: next(moments)
+    ).run()
+    with database.read() as session:
+        assert session.scalars(select(Job.error)).all() == [
+            "The campaign had spent its budget before it was done."
+        ]
 
 
 def test_a_campaign_without_a_worker_ends_when_it_is_asked_to(database: Database) -> None:
