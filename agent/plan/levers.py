@@ -51,8 +51,9 @@ def lever_rows(
     """A row for each enumerated value of `whole`, the space before anything was taken out of it.
 
     A value is legal when some configuration has it that neither the model nor the parameter budget refuses,
-    nor `check` where it is given; the first reason is told of one that is not. In all else the configurations
-    are `start`, the engine's own default if not given.
+    nor `check` where it is given. Of one that is not, that reason is told which comes last: what only `check`
+    is against, such as memory, before what is against the other ways to have it. In all else the
+    configurations are `start`, the engine's own default if not given.
     """
     base = start or legal.space.configuration({})
     return tuple(_row(knob, value, legal, check, base) for knob in whole.knobs for value in knob.values)
@@ -64,6 +65,7 @@ def _row(knob: Knob, value: KnobValue, legal: Legal, check: Check | None, start:
             standing = Standing.WHEN_GIVEN if each.when_given else Standing.NO
             return LeverRow(knob.name, knob.lever, value, standing, each.why)
     refused: list[tuple[Standing, str]] = []
+    checked: list[tuple[Standing, str]] = []
     for configuration in islice(witnesses(legal.space, knob.name, value, start), MOST_WITNESSES):
         joint = legal.refused(configuration)
         reason = joint or refusal_of(check, configuration)
@@ -75,7 +77,8 @@ def _row(knob: Knob, value: KnobValue, legal: Legal, check: Check | None, start:
             if beside is not None:
                 refused.append((Standing.WITH_ANOTHER, f"{reason.rstrip('.')}; it can be had with {beside}."))
                 continue
-        refused.append((Standing.WITH_PRUNING if paid else Standing.NO, reason))
+        (refused if joint else checked).append((Standing.WITH_PRUNING if paid else Standing.NO, reason))
+    refused = [*checked, *refused]
     if not refused:
         needs = " and ".join(f"{other} {listed(values)}" for other, values in knob.when)
         return LeverRow(

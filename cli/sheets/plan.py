@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,11 @@ GB = 1e9
 WH_PER_KWH = 1000
 
 NOT_HERE = "not here, and why"
+
+FEWEST_ALIKE = 3
+"""Reasons against values of one knob that are told as one where they differ by figures alone."""
+
+_FIGURE = re.compile(r"[\d.,]*\d")
 
 NO_PRICE = "nothing: this machine's own time"
 RENTED = "dollars; each job is quoted before it is submitted"
@@ -242,11 +248,7 @@ def lever_table(rows: Sequence[LeverRow], *, only_missing: bool = False) -> Rend
     for knob in dict.fromkeys(row.knob for row in rows):
         own = [row for row in rows if row.knob == knob]
         legal = ", ".join(value_words(row.value) for row in own if row.standing is Standing.YES)
-        reasons: dict[tuple[Standing, str], list[str]] = {}
-        for row in own:
-            if row.standing is not Standing.YES:
-                reasons.setdefault((row.standing, row.why or ""), []).append(value_words(row.value))
-        lines = [_reason(*key, values) for key, values in reasons.items()]
+        lines = _reasons([row for row in own if row.standing is not Standing.YES])
         if only_missing:
             found += [(knob if place == 0 else "", line) for place, line in enumerate(lines)]
             continue
@@ -261,9 +263,23 @@ def lever_table(rows: Sequence[LeverRow], *, only_missing: bool = False) -> Rend
     )
 
 
-def _reason(standing: Standing, why: str, values: list[str]) -> str:
-    only = "" if standing is Standing.NO else f" ({standing.value})"
-    return f"{', '.join(values)}{only}: {why}"
+def _reasons(rows: Sequence[LeverRow]) -> list[str]:
+    """A line for each reason; of many that differ by figures alone, the first one's."""
+    alike: dict[tuple[Standing, str], dict[str, list[str]]] = {}
+    for row in rows:
+        why = row.why or ""
+        by_reason = alike.setdefault((row.standing, _FIGURE.sub("", why)), {})
+        by_reason.setdefault(why, []).append(value_words(row.value))
+    lines: list[str] = []
+    for (standing, _), by_reason in alike.items():
+        only = "" if standing is Standing.NO else f" ({standing.value})"
+        if len(by_reason) < FEWEST_ALIKE:
+            lines += [f"{', '.join(values)}{only}: {why}" for why, values in by_reason.items()]
+            continue
+        why, first = next(iter(by_reason.items()))
+        every = ", ".join(value for values in by_reason.values() for value in values)
+        lines.append(f"{every}{only}; of {', '.join(first)}: {why}")
+    return lines
 
 
 def as_document(plan: Plan, quoted: Quoted | None = None) -> dict[str, Any]:

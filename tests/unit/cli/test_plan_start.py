@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from agent.plan.card import card_asked
-from agent.plan.levers import Standing
+from agent.plan.levers import LeverRow, Standing
 from agent.plan.model import find_model
 from agent.plan.plan import Plan, make_plan
 from cli.asked import campaign_asked
@@ -27,6 +27,27 @@ def test_levers_that_are_not_legal_are_told_with_their_reasons(
     told = " ".join(capsys.readouterr().out.split())
     assert "are legal here; not legal:" in told
     assert "Machete is built for compute capability" in told
+
+
+@pytest.mark.parametrize(
+    ("values", "told", "untold"),
+    [
+        ((3, 4, 5), "3, 4, 5; of 3: It needs 13.5 GB, and 12.0 GB may be taken.", "14.5"),
+        ((3, 4), "4: It needs 14.5 GB, and 12.0 GB may be taken.", "; of 3"),
+    ],
+)
+def test_reasons_that_differ_by_figures_alone_are_told_as_one_where_they_are_many(
+    values: tuple[int, ...], told: str, untold: str, plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def row(tokens: int, why: str) -> LeverRow:
+        return LeverRow("drafting.draft_tokens", "draft", tokens, Standing.NO, why)
+
+    rows = [row(each, f"It needs 1{each}.5 GB, and 12.0 GB may be taken.") for each in values]
+    print_start(replace(plan, levers=(*rows, row(9, "It is too many."))))
+    found = " ".join(capsys.readouterr().out.split())
+    assert told in found
+    assert "9: It is too many." in found
+    assert untold not in found
 
 
 def test_where_all_are_legal_no_empty_table_follows(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:

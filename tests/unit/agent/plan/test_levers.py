@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.ground.legal import Legal, legal_here
-from agent.plan.levers import LeverRow, Standing, lever_rows, refused_at_all, witnesses
+from agent.plan.levers import Check, LeverRow, Standing, lever_rows, refused_at_all, witnesses
 from configs.campaign import load_campaign
 from configs.models import load_model_profile
 from experiments.engines.port import Infeasible
@@ -85,6 +85,26 @@ def test_what_a_single_value_may_mend_and_what_is_served_stays_with_the_values(k
 
     assert refused_at_all(check, LEVERS.configuration({})) == (check, None)
     assert refused_at_all(None, LEVERS.configuration({})) == (None, None)
+
+
+def test_what_the_engine_has_against_one_way_to_a_value_is_told_before_what_another_way_can_t_do() -> None:
+    space, facts = load_space("vllm"), ModelFacts.of(load_model_profile("qwen3.5-4b"))
+    left, withheld = legal_levers(space, facts)
+    legal = Legal(left, withheld, lambda each: joint_refusal(each, facts))
+
+    def check(configuration: Configuration) -> None:
+        tokens = configuration.get("drafting.draft_tokens", 0)
+        if isinstance(tokens, int) and tokens > 2:
+            raise Infeasible("out_of_memory", f"{tokens} GB too few.")
+
+    def found(check: Check | None) -> dict[KnobValue, LeverRow]:
+        rows = lever_rows(space, legal, check)
+        return {row.value: row for row in rows if row.knob == "drafting.draft_tokens"}
+
+    most_by_mtp, more = found(check)[4], found(check)[5]
+    assert (most_by_mtp.why, more.why) == ("4 GB too few.", "5 GB too few.")
+    assert found(check)[2].standing is Standing.YES
+    assert found(None)[5].standing is Standing.YES, "n-grams draft as many"
 
 
 def test_a_witness_is_legal_and_has_the_value() -> None:
