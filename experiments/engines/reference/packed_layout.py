@@ -135,7 +135,7 @@ def _layout(files: CheckpointFiles) -> str:
         return PACK_QUANTIZED
     raise Infeasible(
         "unsupported",
-        f"The checkpoint at {files.folder} is quantized by {method!r}; the reference engine reads "
+        f"The checkpoint at {files.folder} is quantized by {method!r}; autoinfer reads "
         "'compressed-tensors' (pack-quantized) and 'awq' (gemm).",
     )
 
@@ -156,7 +156,7 @@ def _module(
         if bits not in READ_BITS and rows == outputs:
             raise Infeasible(
                 "unsupported",
-                f"{module} in {files.folder} is packed with {bits} bits; the reference engine reads "
+                f"{module} in {files.folder} is packed with {bits} bits; autoinfer reads "
                 f"{', '.join(map(str, READ_BITS))}.",
             )
         fits = rows == scale_rows == outputs and bits in READ_BITS

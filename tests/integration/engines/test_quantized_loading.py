@@ -221,7 +221,7 @@ class TestRefused:
             ("short scale", "parts of model.layers.1.mlp.up_proj do not fit"),
             ("flat", "weight_packed or weight_scale of model.layers.1.mlp.up_proj is no matrix"),
             ("shape of one number", "weight_shape does not hold two whole numbers"),
-            ("three bits", "packed with 3 bits; the reference engine reads 2, 4, 8"),
+            ("three bits", "packed with 3 bits; autoinfer reads 2, 4, 8"),
             ("nothing packed", "no tensor is named …weight_packed"),
         ],
     )
