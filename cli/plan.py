@@ -132,7 +132,7 @@ def plan(
         baseline or (),
     )
     found = [
-        replace(each, raises_budget=asked.raises_budget)
+        replace(_with_what_is_unfit(each), raises_budget=asked.raises_budget)
         for each in _plans(ctx, asked, hardware, set_ or [], context, dummy=asked.spec.latency_only)
     ]
     quoted = None if hardware is not None else quoted_for(ctx, found[0])
@@ -195,6 +195,17 @@ def _plans(
             notes=[*notes, *devices_told(target), *([note] if note else [])],
         )
     ]
+
+
+def _with_what_is_unfit(plan: Plan) -> Plan:
+    """The plan with what is wrong with the checkpoint, where its engine was not asked or found nothing."""
+    from agent.plan.begin import unfit_checkpoint
+    from agent.plan.plan import CANT_SERVE
+
+    why = unfit_checkpoint(plan.model.folder)
+    if why is None or any(note.startswith(CANT_SERVE.format(engine=plan.spec.engine)) for note in plan.notes):
+        return plan
+    return replace(plan, notes=(*plan.notes, f"No campaign begins with this checkpoint: {why}"))
 
 
 def _stored(ctx: typer.Context, target_key: str, folder: Path | None, engine: str) -> Stored | None:

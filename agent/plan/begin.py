@@ -26,9 +26,12 @@ from configs.model_names import HubName
 from configs.registry import Port, registered
 from configs.targets import SPACE_FOR
 from db.models import Campaign
-from experiments.engines.port import Engine
+from experiments.engines.port import Engine, Infeasible
+from experiments.engines.reference.expected_tensors import check_tensors
+from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.job.named import engine_for
 from experiments.measurement.plan import Workload
+from experiments.measurement.prompts import load_tokenizer
 from experiments.space.configuration import Configuration
 
 FALLBACK_SPACE = "levers"
@@ -104,6 +107,21 @@ def engine_check(
         engine.check(configuration, folder, device, workload.context_tokens)
 
     return check, None
+
+
+def unfit_checkpoint(folder: Path | None) -> str | None:
+    """Why no campaign would begin with the checkpoint of this folder, whatever serves it, in a sentence; None
+    where nothing is known against it, or there is none."""
+    if folder is None:
+        return None
+    try:
+        check_tensors(inspect_checkpoint(folder))
+        load_tokenizer(folder)
+    except Infeasible as broken:
+        return broken.cause
+    except UsageError as missing:
+        return str(missing)
+    return None
 
 
 def known_times(

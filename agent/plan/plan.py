@@ -53,6 +53,10 @@ class MemoryPlan:
     in_turn_told: str | None = None
 
 
+CANT_SERVE = "The engine {engine} can't serve what a campaign begins from"
+"""How the note begins that tells why a campaign's own beginning is refused."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """A campaign before it begins: on what, whether it fits, what it may turn, and how long until it says
@@ -131,7 +135,7 @@ def make_plan(
     told = list(notes)
     of_values, refused = refused_at_all(check, begun)
     if refused is not None:
-        told.append(f"The engine {spec.engine} can't serve what a campaign begins from: {refused}")
+        told.append(f"{CANT_SERVE.format(engine=spec.engine)}: {refused}")
     if knobs and (why := _why_not(legal, knobs, configuration)) is not None:
         told.append(f"What is planned is not legal here: {why}")
     if model.checkpoint is not None and model.checkpoint.note:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
+from experiments.reference_model.load import reference_model_path
 from tests.integration.checkpoints.hub_server import serving
 from tests.integration.cli.command import Autoinfer
 from tests.integration.cli.test_model_of_the_hub import COMMIT, of_the_reference
@@ -159,3 +162,38 @@ def test_a_broken_config_is_told(autoinfer: Autoinfer, tmp_path: Path) -> None:
     done = autoinfer(f"plan --model {tmp_path}/broken")
     assert done.code == 1
     assert "config.json can't be read" in done.err
+
+
+@pytest.mark.parametrize("where", ["--hardware l4", "--target cpu"])
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        ("no tokenizer", "has no tokenizer.json"),
+        ("cut short", "is cut short or damaged"),
+        ("a tensor less", "lacks 1 of the"),
+    ],
+)
+def test_what_is_wrong_with_a_checkpoint_is_told_though_no_engine_was_asked(
+    spoil: str, told: str, where: str, autoinfer: Autoinfer, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(reference_model_path(), folder)
+    weights = folder / "model.safetensors"
+    if spoil == "no tokenizer":
+        (folder / "tokenizer.json").unlink()
+    elif spoil == "cut short":
+        weights.write_bytes(weights.read_bytes()[:-1000])
+    else:
+        tensors = load_file(weights)
+        del tensors["model.norm.weight"]
+        save_file(tensors, weights)
+    done = autoinfer(f"plan --model {folder} {where}")
+    assert done.code == 0
+    out = " ".join(done.out.split())
+    assert out.count(told) == 1
+    assert out.index(told) > out.index("first verdict"), "the last thing that is said"
+
+
+def test_nothing_is_said_of_a_whole_checkpoint(autoinfer: Autoinfer) -> None:
+    for where in ("--hardware l4", "--target cpu"):
+        assert "No campaign begins" not in autoinfer(f"plan {where}").out
