@@ -91,8 +91,8 @@ def give_up(session: Session, job_ids: list[int], why: str) -> None:
 
 
 def give_up_at_its_end(session: Session, job_ids: list[int], ended: str) -> None:
-    """Cancel these jobs of a campaign that `ended`, such as "was stopped", as `give_up`; the reason says whether
-    a job was still waiting or had begun."""
+    """Cancel these jobs of a campaign that `ended`, such as "was stopped", as `give_up`; the reason says
+    whether a job was still waiting or had begun."""
     for job_id in job_ids:
         began = session.get_one(Job, job_id).state is JobState.RUNNING
         before = "it was done" if began else "a worker took it"

@@ -112,8 +112,8 @@ def kernel_refused(backend: KnobValue, profile: ModelProfile, compute_capability
 
 
 def prefill_refused(backend: KnobValue, profile: ModelProfile, compute_capability: str | None) -> str | None:
-    """Why a value of `serving.gdn_prefill_backend` would not run on such a GPU, which vLLM only warns of; None
-    where nothing is known against it."""
+    """Why a value of `serving.gdn_prefill_backend` would not run on such a GPU, which vLLM only warns of;
+    None where nothing is known against it."""
     if backend != "flashinfer" or compute_capability is None:
         return None
     instead = "vLLM would run Triton's instead."

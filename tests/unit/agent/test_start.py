@@ -253,9 +253,7 @@ def test_a_baseline_that_ran_is_not_called_one_that_no_worker_took(database: Dat
                 session.get_one(Experiment, 1).state = ExperimentState.CANCELLED
                 queue.finish(session, claimed[0], JobState.CANCELLED, why)
 
-    CampaignLoop(
-        database, campaign_id, wait=lambda _: None, announce=work, clock=lambda: next(moments)
-    ).run()
+    CampaignLoop(database, campaign_id, wait=lambda _: None, announce=work, clock=lambda: next(moments)).run()
     with database.read() as session:
         assert session.scalars(select(Job.error)).all() == [
             "The campaign had spent its budget before it was done."

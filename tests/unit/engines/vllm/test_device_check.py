@@ -59,7 +59,7 @@ def test_a_kernel_that_the_gpu_lacks_is_refused_before_anything_loads() -> None:
 
 
 def test_kernels_for_prompts_that_vllm_would_replace_silently_are_refused_before_anything_loads() -> None:
-    with pytest.raises(Infeasible, match="flashinfer can't serve this on .* vLLM would run") as refused:
+    with pytest.raises(Infeasible, match=r"flashinfer can't serve this on .* vLLM would run") as refused:
         check("8.9", gdn_prefill_backend="flashinfer")
     assert refused.value.kind == "unsupported"
     check("8.9", gdn_prefill_backend="auto")
