@@ -9,6 +9,8 @@ import typer
 from cli.options import Json
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from configs.settings import Settings
     from experiments.engines.vllm.known_values import KnownValues
     from experiments.space.space import Space
@@ -56,7 +58,7 @@ def install(
     from cli.output import print_json, say
     from configs.errors import UsageError
     from experiments.engines.vllm.install import install, requirement
-    from experiments.environment_making import LOG_NAME
+    from experiments.environment_making import LOG_NAME, check_made_here
 
     if engine not in INSTALLABLE:
         raise UsageError(
@@ -71,9 +73,10 @@ def install(
             )
         _install_lm_eval(settings_of(ctx), as_json=as_json)
         return
-    folder = settings_of(ctx).vllm_python.parent.parent
+    settings, wanted = settings_of(ctx), requirement(version, for_cpu=cpu)
+    check_made_here(settings.vllm_python, made_in(settings, "vllm_python"), "vllm_python", [wanted])
+    folder = settings.vllm_python.parent.parent
     if not as_json:
-        wanted = requirement(version, for_cpu=cpu)
         say(f"Installs {wanted} into {folder}; this takes minutes. What pip says is in {folder / LOG_NAME}.")
     found = install(folder, version, for_cpu=cpu)
     if as_json:
@@ -84,12 +87,21 @@ def install(
     say(f"vLLM {found.version} is at {found.python}.")
 
 
+def made_in(settings: Settings, name: str) -> Path:
+    """Where the Python of a setting is while nothing else is named."""
+    from configs.settings import BELOW_DATA_DIR
+
+    return settings.data_dir / BELOW_DATA_DIR[name]
+
+
 def _install_lm_eval(settings: Settings, *, as_json: bool) -> None:
     from cli.output import print_json, say
-    from experiments.environment_making import LOG_NAME
+    from experiments.environment_making import LOG_NAME, check_made_here
     from experiments.quality_tasks.environment import REQUIREMENTS
     from experiments.quality_tasks.install import install
 
+    default = made_in(settings, "lm_eval_python")
+    check_made_here(settings.lm_eval_python, default, "lm_eval_python", REQUIREMENTS)
     folder = settings.lm_eval_python.parent.parent
     if not as_json:
         say(f"Installs {', '.join(REQUIREMENTS)} into {folder}. What pip says is in {folder / LOG_NAME}.")
@@ -128,7 +140,13 @@ def look_at(name: str, settings: Settings) -> dict[str, str]:
         except Infeasible as reason:
             return {"engine": name, "state": "infeasible", "found": reason.cause}
         if found is None:
-            return {"engine": name, "state": "infeasible", "found": f"not installed: {HOW_TO_INSTALL}."}
+            named = settings.vllm_python
+            there = f" at {named}" if named.is_file() else ""
+            return {
+                "engine": name,
+                "state": "infeasible",
+                "found": f"not installed{there}: {HOW_TO_INSTALL}.",
+            }
         kind = "CPUs" if found.for_cpu else "GPUs"
         sentences = [f"vLLM {found.version} for {kind} at {found.python}.", untried(found)]
         sentences += values_apart(known_values(found), load_space(name))

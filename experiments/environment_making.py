@@ -8,12 +8,18 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from configs.errors import AutoinferError
+from configs.errors import AutoinferError, UsageError
 from experiments.other_python import package_versions
 from experiments.scratch import ScratchFolder
 
 LOG_NAME = "install.log"
 """What pip said, in the folder of the environment."""
+
+LONGEST_ERROR = 300
+"""Characters of pip's error that are told; all of it is in the log."""
+
+_PIP_ERROR = "ERROR: "
+_NONE = "(from versions: none)"
 
 Run = Callable[[Sequence[str], Path], int]
 """Runs a command, adds what it says to a log, and returns its exit code."""
@@ -58,7 +64,41 @@ def make_environment(folder: Path, wanted: Sequence[str], run: Run = run_logged)
     for name, command in steps:
         if run(command, log_path) != 0:
             raise AutoinferError(
-                f"{', '.join(wanted)} was not installed: {name} failed.", f"What it said is in {log_path}."
+                f"{', '.join(wanted)} was not installed: {name} failed{_last_error(log_path)}.",
+                f"What it said is in {log_path}.",
             )
     package_versions.cache_clear()
     return python
+
+
+def check_made_here(python: Path, default: Path, setting: str, wanted: Sequence[str]) -> None:
+    """Refuse to install into an environment that a user named by `setting` and `make_environment` did not
+    make: what is there would be replaced by what is `wanted`.
+
+    A place where nothing is yet is as good as the `default`. Raises `UsageError` with how to install there.
+    """
+    folder = python.parent.parent
+    made_here = (folder / LOG_NAME).is_file() and (folder / "pyvenv.cfg").is_file()
+    if python == default:
+        return
+    if python == folder / "bin" / "python" and (made_here or not folder.exists()):
+        return
+    packages = " ".join(f"'{each}'" for each in wanted)
+    yourself = f"Install there yourself: {python} -m pip install {packages}. Or leave"
+    leave = yourself if python.is_file() else "Leave"
+    raise UsageError(
+        f"The setting {setting} names {python}, which was not made here, so nothing is installed into it.",
+        f"{leave} {setting} out, for an environment in {default.parent.parent}.",
+    )
+
+
+def _last_error(log_path: Path) -> str:
+    """The last error that pip named, after a colon; empty where it named none."""
+    said = log_path.read_text(encoding="utf-8", errors="replace") if log_path.is_file() else ""
+    errors = [
+        line.removeprefix(_PIP_ERROR).strip() for line in said.splitlines() if line.startswith(_PIP_ERROR)
+    ]
+    if not errors:
+        return ""
+    nowhere = "; it found no version at all, so it may not reach its package index" if _NONE in said else ""
+    return f": {errors[-1][:LONGEST_ERROR].rstrip('.')}{nowhere}"
