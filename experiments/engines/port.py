@@ -189,14 +189,18 @@ DEVICE_FAULTS = (DEVICE_BUSY, DEVICE_LOST)
 """Kinds of failures of the device."""
 
 
+NO_NUMBERS = "no_numbers"
+"""Kind of a failure of a model that computes what is no number, on which nothing can be scored."""
+
+
 class Infeasible(Exception):
     """The configuration can't run here; the message is the cause, in a sentence the user reads.
 
     `kind` is a stable word for the feasibility model (`illegal`, `out_of_memory`, `unsupported`,
-    `build_failed`, `crashed`, `timed_out`, `checkpoint`). Those of `DEVICE_FAULTS` say nothing of the
-    configuration: the experiment is run again. `missing_bytes` is how much memory was missing at least, None
-    where that is not told. `blames` are the knobs that the engine's own words put the failure down to; empty
-    where they tell of none.
+    `build_failed`, `crashed`, `timed_out`, `checkpoint`, `no_numbers`). Those of `DEVICE_FAULTS` say nothing
+    of the configuration: the experiment is run again. `missing_bytes` is how much memory was missing at
+    least, None where that is not told. `blames` are the knobs that the engine's own words put the failure
+    down to; empty where they tell of none.
     """
 
     def __init__(
@@ -207,6 +211,15 @@ class Infeasible(Exception):
         self.cause = cause
         self.missing_bytes = missing_bytes
         self.blames: Blames = {} if blames is None else blames
+
+
+def no_numbers(what: str, value: float) -> Infeasible:
+    """That a score, `what`, came out as `value`, which is not finite."""
+    return Infeasible(
+        NO_NUMBERS,
+        f"The model computes no numbers: {what} came out as {value}. Its weights hold values that are none, "
+        "or values overflow in the number formats of this configuration.",
+    )
 
 
 class Launch(Protocol):

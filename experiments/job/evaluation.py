@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 from experiments.artifacts.key import ArtifactKey
 from experiments.artifacts.stored import StoredArtifact
 from experiments.engines.port import DECODE_ITEM_PREFIX as DECODE_ITEM_PREFIX
-from experiments.engines.port import DocumentScore, ScoringDocument, ScoringTask, TaskScore
+from experiments.engines.port import DocumentScore, ScoringDocument, ScoringTask, TaskScore, no_numbers
 from experiments.job.checkpoints import prepare_checkpoint, record_artifact
 from experiments.job.drafting import check_drafting, drafter_identity
 from experiments.job.launching import OpenLaunch, RunningJob, Wanted
@@ -57,6 +58,7 @@ def quality_values(documents: Sequence[DocumentScore], tasks: Sequence[TaskScore
     """Return the quality samples of scores: bits, bytes, KL and agreement a document, 0 or 1 an item.
 
     A document `decode:…` went through the timed path (see the engine); its agreement is also told apart.
+    Raises `Infeasible` as `finite`.
     """
     values: Values = []
     for score in documents:
@@ -71,6 +73,15 @@ def quality_values(documents: Sequence[DocumentScore], tasks: Sequence[TaskScore
             if score.item.startswith(DECODE_ITEM_PREFIX):
                 values.append((score.item, Metric.DECODE_AGREEMENT, score.top1_agreement))
     values += [(task.item, Metric.TASK_CORRECT, float(task.correct)) for task in tasks]
+    return finite(values)
+
+
+def finite(values: Values) -> Values:
+    """The same. Raises `Infeasible`, kind `no_numbers`, where one is not a finite number: such a model can't
+    be scored, and no store keeps the score."""
+    for item, metric, value in values:
+        if not math.isfinite(value):
+            raise no_numbers(f"{metric.value} of {item}", value)
     return values
 
 
@@ -139,7 +150,7 @@ def evaluate_reference(
         told["resolved"],
         told["machine"],
         told["load_s"],
-        [(item, Metric(metric), value) for item, metric, value in told["values"]],
+        finite([(item, Metric(metric), value) for item, metric, value in told["values"]]),
     )
 
 

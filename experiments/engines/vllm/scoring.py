@@ -20,6 +20,7 @@ from experiments.engines.port import (
     ScoringDocument,
     ScoringTask,
     TaskScore,
+    no_numbers,
 )
 from experiments.engines.vllm.tap import DRAFT_IN_TURNS, DRAFT_NOTHING
 
@@ -89,6 +90,8 @@ async def _prefilled(
     await engine.call("autoinfer_listen")
     by_vllm = await engine.read_prompt(ids)
     told: dict[str, Any] = await engine.call("autoinfer_heard", item, list(ids[first + 1 :]), first)
+    if not math.isfinite(told["nll_nats"]):
+        raise no_numbers(f"nats of {item or 'an item'}", told["nll_nats"])
     apart = abs(told["nll_nats"] + math.fsum(by_vllm[first:]))
     if len(by_vllm) != len(ids) - 1 or not apart <= NATS_APART_MAX * (len(ids) - 1 - first):
         raise Infeasible(

@@ -1,11 +1,14 @@
 """How a job evaluates quality: once a reference, screened first, by parts, claims that are scored."""
 
+import math
 from dataclasses import replace
 from statistics import fmean
+from typing import Any
 
 import pytest
 
 from agent.judge.launch_interval import LaunchIntervalJudge
+from experiments.engines.port import NO_NUMBERS
 from experiments.measurement.evidence import (
     Arm,
     Evidence,
@@ -23,6 +26,7 @@ from experiments.measurement.judging import (
 from experiments.measurement.plan import StoppingPlan
 from experiments.space.configuration import Configuration
 from tests.integration.job.running import Run, items, run
+from tests.simulated.engine import SimulatedLaunch
 from tests.simulated.judges import StepsJudge
 from tests.simulated.specs import CONTROL, FASTER, PLAN, WORKLOAD, a_test_job
 
@@ -53,6 +57,28 @@ def test_quality_is_compared_with_the_reference_that_the_spec_names(run: Run):
     control, _ = result.launches
     assert control.configuration_digest == Configuration.of(CONTROL | {"simulated.bits": 900.0}).digest
     assert control.values(Metric.NLL_BITS)[0] == 900
+
+
+@pytest.mark.parametrize(("arm", "kind"), [("control", "control"), ("candidate", NO_NUMBERS)])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_model_that_computes_no_numbers_ends_its_experiment_in_a_sentence_and_nothing_is_stored(
+    run: Run, monkeypatch: pytest.MonkeyPatch, arm: str, kind: str, value: float
+):
+    score = SimulatedLaunch.score
+
+    def broken(self: SimulatedLaunch, *args: Any, **options: Any) -> Any:
+        documents, tasks = score(self, *args, **options)
+        scored = "candidate" if options.get("reference") is not None else "control"
+        return [replace(each, nll_bits=value) if scored == arm else each for each in documents], tasks
+
+    monkeypatch.setattr(SimulatedLaunch, "score", broken)
+    result = run(a_test_job(FASTER | {"simulated.bits": 1100.0}), [Evaluate()])
+    assert result.failure is not None
+    assert result.failure.kind == kind
+    assert "The model computes no numbers: nll_bits of " in result.failure.cause
+    assert f"came out as {value}." in result.failure.cause
+    kept = [sample.value for launch in result.launches for sample in launch.samples]
+    assert all(map(math.isfinite, kept))
 
 
 def test_changed_weights_are_screened_in_the_launch_that_is_ready_soonest(run: Run):
