@@ -160,12 +160,18 @@ def _plans(
     from agent.plan.card import card_asked, card_of, listed_cards
     from agent.plan.model import ModelFound, find_model
     from agent.plan.plan import make_plan
+    from cli.opening import settings_of
+    from configs.targets import devices_of
+    from experiments.job.named import version_told
     from experiments.shapes.folder import LATENCY_ONLY
     from experiments.space.loading import parse_assignments_in
 
+    settings_of(ctx)  # names the engines' Pythons, by which their versions are found
     target = find_target(asked.spec.target) if hardware is None else None
     spec, notes = space_that_is_here(asked.spec)
     found = find_model(spec.model)
+    rented = target is not None and target.place is not None  # which version is there is not known
+    served_by = spec.engine if rented else version_told(spec.engine, devices_of(spec.target)[0])
     if dummy:
         found = ModelFound(found.asked, found.profile)
         notes = (
@@ -176,7 +182,15 @@ def _plans(
     if target is None:
         names = [each.name for each in listed_cards()] if hardware == ALL else [str(hardware)]
         return [
-            make_plan(spec, found, card_asked(each), knobs, context_tokens=context, notes=notes)
+            make_plan(
+                spec,
+                found,
+                card_asked(each),
+                knobs,
+                context_tokens=context,
+                notes=notes,
+                served_by=served_by,
+            )
             for each in names
         ]
     check, note = (
@@ -193,6 +207,7 @@ def _plans(
             check=check,
             stored=_stored(ctx, target.key, found.folder, spec.engine),
             notes=[*notes, *devices_told(target), *([note] if note else [])],
+            served_by=served_by,
         )
     ]
 

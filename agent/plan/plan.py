@@ -71,6 +71,8 @@ class Plan:
     levers: tuple[LeverRow, ...]
     first_verdict: Duration
     notes: tuple[str, ...] = ()
+    served_by: str | None = None
+    """The engine with its version, in words; None where nobody looked."""
     raises_budget: bool = False
     """Whether a campaign takes a budget that reaches verdicts where the packaged one may not."""
 
@@ -115,13 +117,14 @@ def make_plan(
     notes: Sequence[str] = (),
     in_turn: bool = False,
     begun_from: Start | None = None,
+    served_by: str | None = None,
 ) -> Plan:
     """The plan of a campaign for a model on a card, with `knobs` in place of those that it begins from.
 
     `context_tokens` replaces what the workload asks for; `check` is the engine's own, for a target that is
-    here, `begun_from` what a campaign was found to begin from; `cores` are those of the target; `in_turn`
-    says that launches run so whatever the memory says. Raises `UsageError` for knobs that the space does not
-    have.
+    here, `begun_from` what a campaign was found to begin from, `served_by` the engine in words; `cores` are
+    those of the target; `in_turn` says that launches run so whatever the memory says. Raises `UsageError` for
+    knobs that the space does not have.
     """
     whole = space_of(spec)
     legal = planned_legal(spec, model, card, cores)
@@ -156,6 +159,7 @@ def make_plan(
         lever_rows(whole, legal, _with_memory(of_values, spec, model, card, begun, context), begun),
         _duration(spec, model, card, legal.space, start, configuration, stored or Stored(), in_turn=turns),
         tuple(told),
+        served_by=served_by,
     )
 
 

@@ -224,7 +224,7 @@ def _head(plan: Plan) -> list[tuple[str, str | None]]:
             f"{model.name}: {_parameters(profile.text_parameters)}{stored}{size}{where}",
         ),
         ("on", f"{card.name}{memory}{capability}{driver}"),
-        ("served by", f"{plan.spec.engine}, in the space {plan.spec.space}"),
+        ("served by", f"{plan.served_by or plan.spec.engine}, in the space {plan.spec.space}"),
         (
             "workload",
             f"{workload.concurrency} at once, {workload.prompt_tokens} in, {workload.new_tokens} out; "
@@ -309,6 +309,7 @@ def as_document(plan: Plan, quoted: Quoted | None = None) -> dict[str, Any]:
             "listed_as": None if card.listed is None else card.listed.name,
         },
         "engine": plan.spec.engine,
+        "served_by": plan.served_by,
         "space": plan.spec.space,
         "workload": plan.spec.plan.workload.model_dump(),
         "further_workloads": [each.model_dump() for each in further_of(plan.spec)],

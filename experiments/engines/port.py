@@ -291,6 +291,8 @@ class Engine(Protocol):
     One that makes up weights for a shape (docs/shapes.md) says `serves_shapes = True`.
     One that runs DFlash drafters by code of its own, so that what this package's network lacks speaks against
     none, says `runs_drafters_itself = True`.
+    One whose values depend on its version may have `version_on(device)`: the version that would serve there,
+    None where there is none.
     One whose profile takes seconds where a load takes minutes may say `profiles_candidates = True`: then
     every candidate is profiled and not the baseline alone.
     One whose `check` looks whether the launches of a test fit side by side may have `up_at_once(launches)`:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from configs.registry import Port, names, registered
+from configs.targets import kind_of
 from experiments.engines.port import Engine
 from experiments.measurement.judging import Judge
 from experiments.measurement.plan import Workload
@@ -47,6 +48,18 @@ def unknown_values(name: str, space: Space, device: str) -> Mapping[tuple[str, K
         return {}
     asked = getattr(load_engine(name), "unknown_values", None)
     return {} if asked is None else cast(Mapping[tuple[str, KnobValue], str], asked(space, device))
+
+
+def version_told(name: str, device: str) -> str:
+    """An engine with the version that would serve on the device, in words; the name alone of one that does
+    not say, or is not registered here."""
+    asked = getattr(load_engine(name), "version_on", None) if name in names(Port.ENGINE) else None
+    if asked is None:
+        return name
+    version = asked(device)
+    kind = kind_of(device)
+    missing = f"{name} (none for {kind} is installed here, so nothing is held against what its version lacks)"
+    return missing if version is None else f"{name} {version}"
 
 
 def load_judge(name: str) -> Judge:

