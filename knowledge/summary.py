@@ -44,6 +44,7 @@ from knowledge.queries.carried import CarriedView
 from knowledge.queries.model_answers import AskedView
 from knowledge.queries.night import QuestionView
 from knowledge.queries.proposers import ProposerView
+from knowledge.queries.saved_time import SavedView, saved_sentence
 from knowledge.queries.view import View
 from knowledge.statements import first_statement
 from knowledge.stored import number
@@ -264,16 +265,13 @@ def _spent(facts: CampaignFacts) -> PartView:
         return PartView(title=title, sentence=f"{experiments}; the campaign has not started.")
     budget = f" of its budget of {format_duration(facts.budget_s)}" if facts.budget_s is not None else ""
     sentence = f"{experiments}; the campaign itself ran for {format_duration(facts.spent_s)}{budget}."
-    return PartView(title=title, sentence=sentence, lines=_saved(_part(facts.outcome, "stopped_early")))
+    return PartView(title=title, sentence=sentence, lines=_saved(facts))
 
 
-def _saved(early: JsonObject) -> tuple[str, ...]:
+def _saved(facts: CampaignFacts) -> tuple[str, ...]:
     """What stopping early saved against the full plans, where it is known."""
-    known, saved_s, planned_s = (number(early.get(key)) for key in ("experiments", "saved_s", "planned_s"))
-    if not known or saved_s is None or planned_s is None:
-        return ()
-    saved = f"{format_duration(saved_s)} of {format_duration(planned_s)} of planned launch time"
-    return (f"Stopping early saved {saved}, over {counted(int(known), 'timed experiment')}.",)
+    told = saved_sentence(SavedView.model_validate(_part(facts.outcome, "stopped_early")))
+    return () if told is None else (told,)
 
 
 def _best(facts: CampaignFacts) -> PartView:

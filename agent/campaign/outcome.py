@@ -84,7 +84,7 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
         ).model_dump(mode="json"),
         "open_questions": list(facts.open_questions),
         "spent": {"wall_s": round(facts.spent_s, 1), "experiments": done or 0, **_dollars(session, facts)},
-        "stopped_early": saved_time(session, campaign_id),
+        "stopped_early": saved_time(session, campaign_id).model_dump(),
         "events": told or 0,
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from configs.quantities import format_duration, format_usd
+from configs.quantities import format_usd
 from dashboard.rendering.figures import seconds, whole
 from dashboard.report import words
 from dashboard.report.document import Block, Listing, Paragraph, Row, Section, table
@@ -81,14 +81,8 @@ def costs(view: ReportView) -> Section:
         Paragraph(found.basis),
         table("Device time by outcome.", ("Outcome", ">Experiments", ">Time", ">Seconds"), rows),
     ]
-    if found.timed:
-        saved = f"saved {format_duration(found.saved_s)}" if found.saved_s >= 1 else "saved nothing"
-        blocks.append(
-            Paragraph(
-                f"Stopping early {saved} of {format_duration(found.planned_s)} of planned launch time, over "
-                f"{counted(found.timed, 'timed test')}."
-            )
-        )
+    if found.saved is not None:
+        blocks.append(Paragraph(found.saved))
     money = found.money
     if money.total.runs:
         blocks += [

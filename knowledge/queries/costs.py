@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, Verdict
 from knowledge.queries.money import EPOCH, MoneyView, money
+from knowledge.queries.saved_time import SavedView, saved_sentence, saved_time
 from knowledge.queries.view import View
 
 DAY_MS = 86_400_000
@@ -47,11 +48,12 @@ class CostRow(View):
 
 class CostsView(View):
     """Time spent, grouped; days are of UTC, newest first. `saved_s` is what stopping early saved against the
-    plans of the `timed` experiments that tell both. Everything is time of machines; `basis` says how it is
-    counted. `money` is what rented machines cost."""
+    plans of the `timed` experiments that tell both, of which `timed_again` ran something once more.
+    Everything is time of machines; `basis` says how it is counted. `money` is what rented machines cost."""
 
     total: CostRow
     timed: int
+    timed_again: int = 0
     planned_s: float
     saved_s: float
     campaigns: tuple[CostRow, ...]
@@ -62,13 +64,24 @@ class CostsView(View):
     money: MoneyView
     basis: str = BASIS
 
+    @property
+    def saved(self) -> str | None:
+        """What stopping early saved, as a sentence; None where nothing that was timed tells it."""
+        return saved_sentence(
+            SavedView(
+                experiments=self.timed,
+                again=self.timed_again,
+                planned_s=self.planned_s,
+                saved_s=self.saved_s,
+            )
+        )
+
 
 def costs(session: Session, campaign_id: int | None = None) -> CostsView:
     """Return what the experiments of a campaign, or of all, cost."""
     paid = money(session, campaign_id)
     named = {row.id: row.name for row in session.execute(select(Campaign.id, Campaign.name))}
-    timed, planned, spent = _stopping(session, campaign_id)
-    groups = _groups(session, campaign_id)
+    groups, early = _groups(session, campaign_id), saved_time(session, campaign_id)
 
     def rows(key: int, name: Callable[[Any], str]) -> tuple[CostRow, ...]:
         found = _summed(groups, key, name)
@@ -77,9 +90,10 @@ def costs(session: Session, campaign_id: int | None = None) -> CostsView:
     days = _summed(groups, 2, lambda day: (EPOCH + timedelta(days=day)).isoformat())
     return CostsView(
         total=next(iter(_summed(groups, 0, lambda _: "all")), CostRow(name="all")),
-        timed=timed,
-        planned_s=planned,
-        saved_s=planned - spent,
+        timed=early.experiments,
+        timed_again=early.again,
+        planned_s=early.planned_s,
+        saved_s=early.saved_s,
         campaigns=rows(0, lambda key: f"{format_label(Noun.CAMPAIGN, key)} {named[key]}"),
         targets=rows(1, str),
         days=tuple(sorted(days, key=lambda row: row.name, reverse=True)[:MOST_DAYS]),
@@ -158,22 +172,3 @@ def _row(name: str, sums: Sequence[float]) -> CostRow:
         estimated_s=estimated_s,
         estimated_spent_s=estimated_spent_s,
     )
-
-
-def _stopping(session: Session, campaign_id: int | None) -> tuple[int, float, float]:
-    """How many verdicts tell seconds planned and spent, and the sums of both."""
-    told = select(
-        *(Verdict.judge["details", name].as_float().label(name) for name in ("planned_s", "spent_s"))
-    )
-    if campaign_id is not None:
-        told = told.join(Experiment, Experiment.id == Verdict.experiment_id).where(
-            Experiment.campaign_id == campaign_id
-        )
-    planned, spent = told.subquery().c
-    query = select(
-        func.count(planned + spent),
-        func.coalesce(func.sum(planned + 0 * spent), 0.0),
-        func.coalesce(func.sum(spent + 0 * planned), 0.0),
-    )
-    timed, planned_s, spent_s = session.execute(query).one()
-    return timed, planned_s, spent_s

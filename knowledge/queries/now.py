@@ -32,7 +32,7 @@ from knowledge.queries.now_reached import best_of
 from knowledge.queries.now_run import RunView, runs_of
 from knowledge.queries.paid import PaidJobView, paid_now
 from knowledge.queries.queue import QueueRow, queue_page
-from knowledge.queries.saved_time import saved_s
+from knowledge.queries.saved_time import saved_time
 from knowledge.queries.view import View
 from knowledge.stored import number
 
@@ -339,5 +339,5 @@ def _budget(session: Session, campaign: Campaign, runs: Sequence[RunView]) -> Bu
         whole_s=whole_s,
         spent_s=spent_s,
         reserved_s=min(reserved_s, max(0.0, whole_s - spent_s)),
-        saved_s=saved_s(session, campaign.id),
+        saved_s=saved_time(session, campaign.id).saved_s,
     )

@@ -181,7 +181,7 @@ def _events(session: Session, campaign_id: int) -> Sequence[Event]:
 
 def _outcome(session: Session, campaign_id: int, told: Sequence[Event]) -> JsonObject:
     """What the campaign came to, as its events told it when they were written."""
-    found: JsonObject = {"stopped_early": saved_time(session, campaign_id)}
+    found: JsonObject = {"stopped_early": saved_time(session, campaign_id).model_dump()}
     for each in told:
         if each.kind == EventKind.CAMPAIGN_BASELINE.value:
             found |= each.data or {}
