@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cli.output import console, fields, state
-from knowledge.figures import against_control, machine_changed, signed
+from knowledge.figures import DEFAULT_METRIC, against_control, machine_changed, metric_told, signed, taken
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -166,7 +166,7 @@ class Teller:
         if baseline is not None:
             rows += [
                 ("naive default", naive_words(naive, baseline)),
-                ("baseline", f"{baseline['tpot_ms']:.2f} ms a token ({_knobs(baseline['configuration'])})"),
+                ("baseline", f"{_baseline_taken(baseline, best)} ({_knobs(baseline['configuration'])})"),
                 ("best", _best_words(best, baseline)),
             ]
         self._out.print(fields(rows))
@@ -233,6 +233,12 @@ def naive_words(naive: dict[str, Any], baseline: dict[str, Any]) -> str:
     return f"took {swept / chosen:.2f}× the baseline's time in the sweep ({both})"
 
 
+def _baseline_taken(baseline: dict[str, Any], best: dict[str, Any]) -> str:
+    """What the baseline takes: a token, and what the campaign is after, where that is another time."""
+    metric, a_token = metric_told(best), f"{baseline['tpot_ms']:.2f} ms a token"
+    return a_token if metric == DEFAULT_METRIC else f"{a_token}, {taken(baseline[metric], metric)}"
+
+
 def _best_words(best: dict[str, Any], baseline: dict[str, Any]) -> str:
     if best["experiment"] is None:
         told = "the baseline; nothing measured beats it by the smallest effect worth having"
@@ -243,7 +249,7 @@ def _best_words(best: dict[str, Any], baseline: dict[str, Any]) -> str:
     if best["bits_per_byte"] is not None and baseline["bits_per_byte"] is not None:
         change = 100 * (best["bits_per_byte"] / baseline["bits_per_byte"] - 1)
         words += f", bits per byte {signed(change)} %"
-    notes = (best["note"], machine_changed(best, baseline.get("tpot_ms") or 0.0))
+    notes = (best["note"], machine_changed(best, baseline.get(metric_told(best)) or 0.0))
     note = "".join(f"; {each}" for each in notes if each)
     return f"{words} ({_knobs(best['configuration'])}), {best['experiment']}{note}"
 

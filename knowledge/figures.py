@@ -38,6 +38,15 @@ DEFAULT_METRIC = "tpot_ms"
 """What an effect is on when nobody says."""
 
 
+_TAKEN_WORDS = {
+    "tpot_ms": "a token",
+    "ttft_ms": "to the first token",
+    "itl_ms": "between tokens",
+    "e2el_ms": "from request to last token",
+}
+"""What a latency is of, behind its milliseconds."""
+
+
 def metric_word(metric: str) -> str:
     """Return the name of `metric` for a sentence, such as `TPOT` for `tpot_ms`."""
     return METRIC_WORDS.get(metric, metric)
@@ -103,18 +112,37 @@ def margin(min_effect: float, metric: str = DEFAULT_METRIC) -> str:
     return f"{figure} point" if metric in SHARES and figure == "1" else f"{figure} {unit_of(metric)}"
 
 
+def taken(value_ms: float, metric: str = DEFAULT_METRIC) -> str:
+    """Return a latency with what it is of, such as `2.39 ms a token` or `120.0 ms to the first token`."""
+    return f"{milliseconds(value_ms)} {taken_of(metric)}"
+
+
+def taken_of(metric: str) -> str:
+    """Return what a latency is of, behind its milliseconds: `a token`."""
+    return _TAKEN_WORDS.get(metric, metric_word(metric))
+
+
+def metric_told(best: Mapping[str, Any]) -> str:
+    """Return the metric that the best of a campaign's outcome is told in: the campaign's own, and TPOT where
+    an older version told no other."""
+    metric = best.get("metric")
+    return metric if isinstance(metric, str) and best.get(metric) is not None else DEFAULT_METRIC
+
+
 def against_control(best: Mapping[str, Any]) -> str:
     """Return what the best of a campaign takes beside its control in the same experiment, such as `2.39 ms a
-    token against 6.40 ms`; `best` is that of a campaign's outcome, from any version.
+    token against 6.40 ms`, on the campaign's own metric; `best` is that of a campaign's outcome, from any
+    version.
 
     The control of a chain's last step is no baseline, which is said.
     """
-    taken = f"{milliseconds(best['tpot_ms'])} a token"
-    control_ms = best.get("control_tpot_ms")
+    metric = metric_told(best)
+    said = taken(best[metric], metric)
+    control_ms = best.get(f"control_{metric}")
     if control_ms is None:
-        return taken
+        return said
     step = " before its last step" if best.get("speedup_basis") == "chain" else ""
-    return f"{taken} against {milliseconds(control_ms)}{step}"
+    return f"{said} against {milliseconds(control_ms)}{step}"
 
 
 DRIFT_TOLD = 0.2
@@ -122,11 +150,12 @@ DRIFT_TOLD = 0.2
 
 
 def machine_changed(best: Mapping[str, Any], baseline_ms: float) -> str:
-    """Return, as a clause, that the baseline took another time beside the best than when first measured.
+    """Return, as a clause, that the baseline took another time beside the best than when first measured, when
+    it took `baseline_ms` on the metric of `metric_told`.
 
     Empty where it hardly did, or where the best was not measured against the baseline itself.
     """
-    control_ms = best.get("control_tpot_ms")
+    control_ms = best.get(f"control_{metric_told(best)}")
     if not control_ms or not baseline_ms or best.get("speedup_basis") in (None, "chain"):
         return ""
     if abs(control_ms / baseline_ms - 1) < DRIFT_TOLD:

@@ -27,9 +27,11 @@ from datetime import datetime
 
 from configs.authors import author_words
 from configs.quantities import format_duration, format_usd
+from db.models.base import JsonObject
 from db.states import CampaignState, VerdictOutcome
 from knowledge.facts import CampaignFacts, JudgedFact
 from knowledge.figures import (
+    DEFAULT_METRIC,
     against_control,
     better,
     counted,
@@ -37,7 +39,7 @@ from knowledge.figures import (
     listed,
     margin,
     metric_word,
-    milliseconds,
+    taken,
 )
 from knowledge.latency_only import LATENCY_ONLY
 from knowledge.queries.bests import BestView
@@ -75,7 +77,7 @@ class BestMoment:
     event: int
     at: datetime
     best: BestView
-    control_tpot_ms: float | None
+    told: JsonObject
 
 
 @dataclass(frozen=True)
@@ -213,21 +215,22 @@ class _Teller:
     def _baseline(self) -> StoryLine:
         facts = self._facts
         told = self._campaign.outcome.get("baseline")
-        tpot_ms = number(told.get("tpot_ms")) if isinstance(told, dict) else None
+        metric = self._facts.metric
+        if not isinstance(told, dict) or number(told.get(metric)) is None:
+            metric = DEFAULT_METRIC  # an older version told no other
+        baseline_ms = number(told.get(metric)) if isinstance(told, dict) else None
         about = () if facts.baseline_experiment is None else (facts.baseline_experiment,)
-        if tpot_ms is None:
+        if baseline_ms is None:
             return self._line(f"Trial 0, the baseline, {self._not_measured()}", *about)
         naive = self._campaign.outcome.get("naive")
-        naive_ms = number(naive.get("tpot_ms")) if isinstance(naive, dict) else None
+        naive_ms = number(naive.get(metric)) if isinstance(naive, dict) else None
         longer = (
-            f"; the engine's own default took {naive_ms / tpot_ms:.2f}× as long"
-            if naive_ms and naive_ms != tpot_ms
+            f"; the engine's own default took {naive_ms / baseline_ms:.2f}× as long"
+            if naive_ms and naive_ms != baseline_ms
             else ""
         )
         where = f" ({facts.baseline_experiment})" if facts.baseline_experiment else ""
-        return self._line(
-            f"Trial 0, the baseline, takes {milliseconds(tpot_ms)} a token{longer}{where}", *about
-        )
+        return self._line(f"Trial 0, the baseline, takes {taken(baseline_ms, metric)}{longer}{where}", *about)
 
     def _not_measured(self) -> str:
         broken, campaign = self._facts.baseline_failure, self._campaign
@@ -298,14 +301,7 @@ class _Teller:
         lines = [
             self._line(
                 f"{self._in(each.at)} {each.best.experiment} made it {each.best.speedup:.3f}×"
-                f"{_interval(each.best)} as fast as the baseline, "
-                + against_control(
-                    {
-                        "tpot_ms": each.best.tpot_ms,
-                        "control_tpot_ms": each.control_tpot_ms,
-                        "speedup_basis": "chain" if each.best.chain else each.best.experiment,
-                    }
-                ),
+                f"{_interval(each.best)} as fast as the baseline, " + against_control(each.told),
                 event=each.event,
             )
             for each in self._facts.bests

@@ -31,13 +31,15 @@ from experiments.space.configuration import Configuration
 from knowledge import summary_verdicts as verdicts
 from knowledge.facts import CampaignFacts, WaitingFact
 from knowledge.figures import (
+    DEFAULT_METRIC,
     against_control,
     clause,
     counted,
     listed,
     machine_changed,
-    milliseconds,
+    metric_told,
     signed,
+    taken,
 )
 from knowledge.latency_only import FASTEST
 from knowledge.queries.carried import CarriedView
@@ -277,26 +279,27 @@ def _saved(facts: CampaignFacts) -> tuple[str, ...]:
 def _best(facts: CampaignFacts) -> PartView:
     title = "Best so far"
     baseline, naive, best = (_part(facts.outcome, name) for name in ("baseline", "naive", "best"))
-    baseline_ms, naive_ms = number(baseline.get("tpot_ms")), number(naive.get("tpot_ms"))
+    metric = metric_told(best) if number(baseline.get(metric_told(best))) is not None else DEFAULT_METRIC
+    baseline_ms, naive_ms = number(baseline.get(metric)), number(naive.get(metric))
     if baseline_ms is None:
         told = "was not measured" if facts.state is CampaignState.STOPPED else "is not measured yet"
         return PartView(title=title, sentence=f"The baseline {told}.")
     longer = f"; the engine's own default took {naive_ms / baseline_ms:.2f}× as long" if naive_ms else ""
-    lines = [f"The baseline takes {milliseconds(baseline_ms)} a token{longer}."]
+    lines = [f"The baseline takes {taken(baseline_ms, metric)}{longer}."]
     speedup, tpot_ms = number(best.get("speedup")), number(best.get("tpot_ms"))
     if speedup is None or best.get("experiment") is None:
         return PartView(title=title, sentence="Nothing beats the baseline yet.", lines=tuple(lines))
     interval = best.get("speedup_interval")
     around = f" [{interval[0]:.3f}, {interval[1]:.3f}]" if isinstance(interval, list) else ""
     basis = ", multiplied along a chain of supported steps" if best.get("speedup_basis") == "chain" else ""
-    taken = f", {against_control(best)}" if tpot_ms is not None else ""
-    pace = machine_changed(best, baseline_ms)
+    beside = f", {against_control(best)}" if tpot_ms is not None else ""
+    pace = machine_changed(best, number(baseline.get(metric_told(best))) or 0.0)
     if pace:
         lines.append(f"{pace[0].upper()}{pace[1:]}.")
     if best.get("note") == FASTEST:
         lines.append(f"{FASTEST[0].upper()}{FASTEST[1:]}.")
     lines.append(str(Configuration.of(_part(best, "configuration"))))
-    sentence = f"{speedup:.3f}×{around} as fast as the baseline{basis}{taken} ({best['experiment']})."
+    sentence = f"{speedup:.3f}×{around} as fast as the baseline{basis}{beside} ({best['experiment']})."
     return PartView(title=title, sentence=sentence, lines=tuple(lines))
 
 

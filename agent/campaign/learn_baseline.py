@@ -15,13 +15,14 @@ from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment
-from experiments.measurement.evidence import Stage
+from experiments.measurement.evidence import Metric, Stage
 from experiments.recording import load_stages
 from experiments.space.configuration import Configuration
+from knowledge.figures import taken
 from knowledge.findings.facts import versions_of_experiments
 from knowledge.findings.staleness import Ran, follow_versions
 from knowledge.latency_only import LATENCY_ONLY, latency_only
-from knowledge.stored import engine_of
+from knowledge.stored import engine_of, metric_of
 
 
 def learn_baseline(session: Session, experiment_id: int) -> None:
@@ -46,12 +47,15 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
     campaign.naive_configuration_id = experiment.control_configuration_id
     campaign.baseline_configuration_id = store.configuration_id(session, baseline)
     experiment.control_configuration_id = campaign.baseline_configuration_id
-    measured = read_baseline(session, experiment_id)
+    own = Metric(metric_of(campaign.objective))
+    measured = read_baseline(session, experiment_id, own)
     in_turn = campaign.spec[FOUND].get(AT_ONCE) == 1
     naive = store.configurations(session, [campaign.naive_configuration_id])
     naive_digest = naive[campaign.naive_configuration_id].digest
     begun_elsewhere = START in campaign.spec[FOUND]
     subject = format_label(Noun.EXPERIMENT, experiment_id)
+    own_ms = measured.own_ms.get(baseline.digest)
+    own_taken = "" if own is Metric.TPOT_MS or own_ms is None else f", {taken(own_ms, own.value)}"
     quality = "" if measured.bits_per_byte is None else f", {measured.bits_per_byte:.4f} bits per byte"
     if latency_only(campaign.spec):
         quality = f"; {LATENCY_ONLY}, and quality is not known"
@@ -59,7 +63,7 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
     events.append(
         session,
         EventKind.CAMPAIGN_BASELINE,
-        f"Trial 0 is {measured.tpot_ms[baseline.digest]:.2f} ms a token ({baseline}){quality}; "
+        f"Trial 0 is {measured.tpot_ms[baseline.digest]:.2f} ms a token{own_taken} ({baseline}){quality}; "
         + (
             f"the engine's own default was not measured: {why}"
             if begun_elsewhere
@@ -73,11 +77,13 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
                 "tpot_ms": measured.tpot_ms[baseline.digest],
                 "sweep_tpot_ms": measured.sweep_tpot_ms.get(baseline.digest),
                 "ttft_ms": measured.ttft_ms[baseline.digest],
+                own.value: own_ms,
                 "bits_per_byte": measured.bits_per_byte,
             },
             "naive": {
                 "configuration": dict(naive[campaign.naive_configuration_id]),
                 "tpot_ms": measured.tpot_ms.get(naive_digest),
+                own.value: measured.own_ms.get(naive_digest),
                 "sweep_tpot_ms": measured.sweep_tpot_ms.get(naive_digest),
                 "failed": why,
             },

@@ -32,15 +32,16 @@ from experiments.recording import load_launches, load_stages
 class Baseline:
     """What the baseline experiment measured.
 
-    `tpot_ms` and `ttft_ms` are by configuration digest, as the baseline's own launches scale them: the
-    baseline's is the geometric mean of its launches after the sweep, that of another configuration of the
-    sweep is as many times the baseline's as the sweep measured. `sweep_tpot_ms` is what the sweep measured
-    itself. A configuration that did not last through the sweep is in none of them. `profile` are the parts of
-    a decode step, `bits_per_byte` is the baseline's (None if it was not evaluated), `bandwidth_bytes_per_s`
-    the copy bandwidth of the target as the profile or the launches' environment tells it (None if it was not
-    measured). `load_s` is the median load of its launches, None without any. `evaluation_s` are the seconds
-    that its evaluation took when it was built, now or earlier (None if it was not evaluated).
-    `kernel_timings` are the engine's kernels timed alone, without their raw times (None if they were not).
+    `tpot_ms`, `ttft_ms` and `own_ms`, which is of the campaign's own metric, are by configuration digest, as
+    the baseline's own launches scale them: the baseline's is the geometric mean of its launches after the
+    sweep, that of another configuration of the sweep is as many times the baseline's as the sweep measured.
+    `sweep_tpot_ms` is what the sweep measured itself. A configuration that did not last through the sweep is
+    in none of them. `profile` are the parts of a decode step, `bits_per_byte` is the baseline's (None if it
+    was not evaluated), `bandwidth_bytes_per_s` the copy bandwidth of the target as the profile or the
+    launches' environment tells it (None if it was not measured). `load_s` is the median load of its launches,
+    None without any. `evaluation_s` are the seconds that its evaluation took when it was built, now or
+    earlier (None if it was not evaluated). `kernel_timings` are the engine's kernels timed alone, without
+    their raw times (None if they were not).
     """
 
     tpot_ms: dict[str, float]
@@ -49,13 +50,14 @@ class Baseline:
     bits_per_byte: float | None
     bandwidth_bytes_per_s: float | None
     sweep_tpot_ms: Mapping[str, float] = field(default_factory=dict)
+    own_ms: Mapping[str, float] = field(default_factory=dict)
     load_s: float | None = None
     evaluation_s: float | None = None
     kernel_timings: KernelTimings | None = None
 
 
-def read_baseline(session: Session, experiment_id: int) -> Baseline:
-    """What a baseline experiment measured, from its samples."""
+def read_baseline(session: Session, experiment_id: int, own: Metric = Metric.TPOT_MS) -> Baseline:
+    """What a baseline experiment measured, from its samples; `own` is the campaign's metric."""
     launches = load_launches(session, experiment_id)
     parts: list[dict[str, Any]] = []
     bandwidth: float | None = None
@@ -74,6 +76,7 @@ def read_baseline(session: Session, experiment_id: int) -> Baseline:
         bits_per_byte=bits_per_byte(launches, Arm.CONTROL),
         bandwidth_bytes_per_s=bandwidth or _bandwidth(launches),
         sweep_tpot_ms=_means(_lasting(launches), Metric.TPOT_MS),
+        own_ms=scaled(launches, own),
         load_s=median(each.load_s for each in launches) if launches else None,
         evaluation_s=_evaluation_s(session, experiment_id),
         kernel_timings=timings,
@@ -92,7 +95,7 @@ def naive_failed(session: Session, experiment_id: int) -> str | None:
 def read_measured(session: Session, facts: Facts) -> Baseline:
     """The baseline of a campaign that has one; see `settling` for why digests may have changed."""
     assert facts.baseline_experiment_id is not None
-    return under_digests(read_baseline(session, facts.baseline_experiment_id), facts)
+    return under_digests(read_baseline(session, facts.baseline_experiment_id, facts.objective), facts)
 
 
 def under_digests(measured: Baseline, facts: Facts) -> Baseline:
@@ -102,6 +105,7 @@ def under_digests(measured: Baseline, facts: Facts) -> Baseline:
         tpot_ms=_now(measured.tpot_ms, facts.stored_digests),
         ttft_ms=_now(measured.ttft_ms, facts.stored_digests),
         sweep_tpot_ms=_now(measured.sweep_tpot_ms, facts.stored_digests),
+        own_ms=_now(measured.own_ms, facts.stored_digests),
     )
 
 
@@ -141,10 +145,11 @@ def _lasting(launches: Iterable[LaunchRecord]) -> list[LaunchRecord]:
 
 
 def _means(launches: Iterable[LaunchRecord], metric: Metric) -> dict[str, float]:
-    """Geometric mean of a latency metric in ms, by configuration digest; each launch weighs the same."""
+    """Geometric mean of a latency metric in ms, by configuration digest; each launch weighs the same. Tokens
+    that came together have no gap between them, and count nothing."""
     logs: dict[str, list[float]] = {}
     for launch in launches:
-        values = launch.values(metric)
+        values = [each for each in launch.values(metric) if each > 0]
         if values:
             logs.setdefault(launch.configuration_digest, []).append(fmean(map(math.log, values)))
     return {digest: math.exp(fmean(values)) for digest, values in logs.items()}

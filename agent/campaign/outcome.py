@@ -46,17 +46,18 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
 
     `baseline`, `naive` and `best` are None until they were measured. `baseline.tpot_ms` is of fresh launches
     after the sweep, `naive.tpot_ms` as many times that as the sweep measured side by side (`sweep_tpot_ms`),
-    None where the naive default did not last through it. `best.speedup` is baseline TPOT over best TPOT,
-    measured in one experiment against the baseline where there is one (`speedup_basis` is its label), else
-    multiplied along the chain of supported changes (`speedup_basis` is `chain`); its interval is the
-    verdict's, at the judge's level, and None when the best is the baseline itself. `best.tpot_ms` and
-    `best.control_tpot_ms` are the arms of `best.experiment`, measured side by side; `baseline.tpot_ms` is of
-    another time and is not to be divided by them. The control of a chain's last step is the best before it.
-    `note` says where the best's time stands for this engine alone, or that with made-up weights it is what is
-    fastest by time alone (`latency_only`), None where neither is so. `open_questions`
-    are the ids of what the campaign asks and nothing decided yet. `stopped_early` is what timed experiments
-    took against their full plans (`knowledge.queries.saved_time`). `discovery` is what the online control of
-    false discoveries bounds (`knowledge.queries.discovery`).
+    None where the naive default did not last through it. `best.speedup` is the baseline over the best
+    on the campaign's own metric, `best.metric`, measured in one experiment against the baseline where there
+    is one (`speedup_basis` is its label), else multiplied along the chain of supported changes
+    (`speedup_basis` is `chain`); its interval is the verdict's, at the judge's level, and None when the best
+    is the baseline itself. `best.tpot_ms` and `best.control_tpot_ms` are the arms of `best.experiment`,
+    measured side by side, and so are those under the name of another own metric, as `ttft_ms` and
+    `control_ttft_ms`; `baseline.tpot_ms` is of another time and is not to be divided by them. The control of
+    a chain's last step is the best before it. `note` says where the best's time stands for this engine alone,
+    or that with made-up weights it is what is fastest by time alone (`latency_only`), None where neither is
+    so. `open_questions` are the ids of what the campaign asks and nothing decided yet. `stopped_early` is
+    what timed experiments took against their full plans (`knowledge.queries.saved_time`). `discovery` is what
+    the online control of false discoveries bounds (`knowledge.queries.discovery`).
     """
     campaign = session.get_one(Campaign, campaign_id)
     facts = read_facts(session, campaign_id)
@@ -141,17 +142,19 @@ def _measured(session: Session, facts: Facts) -> dict[str, Any]:
     if facts.baseline is None or facts.naive is None or facts.baseline_experiment_id is None:
         return {"baseline": None, "naive": None, "best": None}
     measured = read_measured(session, facts)
-    digest = facts.baseline.digest
+    digest, own = facts.baseline.digest, facts.objective.value
     baseline = {
         "configuration": dict(facts.baseline),
         "tpot_ms": measured.tpot_ms[digest],
         "sweep_tpot_ms": measured.sweep_tpot_ms.get(digest),
         "ttft_ms": measured.ttft_ms[digest],
+        own: measured.own_ms.get(digest),
         "bits_per_byte": measured.bits_per_byte,
     }
     naive = {
         "configuration": dict(facts.naive),
         "tpot_ms": measured.tpot_ms.get(facts.naive.digest),
+        own: measured.own_ms.get(facts.naive.digest),
         "sweep_tpot_ms": measured.sweep_tpot_ms.get(facts.naive.digest),
         "failed": naive_failed(session, facts.baseline_experiment_id),
     }
@@ -160,9 +163,12 @@ def _measured(session: Session, facts: Facts) -> dict[str, Any]:
     if incumbent.experiment_id is None:
         best: dict[str, Any] = {
             "configuration": dict(facts.baseline),
+            "metric": own,
             "tpot_ms": baseline["tpot_ms"],
             "ttft_ms": baseline["ttft_ms"],
             "control_tpot_ms": baseline["tpot_ms"],
+            own: baseline[own],
+            f"control_{own}": baseline[own],
             "bits_per_byte": baseline["bits_per_byte"],
             "speedup": 1.0,
             "speedup_interval": None,
@@ -182,6 +188,7 @@ def _best(session: Session, facts: Facts, incumbent: Incumbent) -> dict[str, Any
     assert shown is not None
     launches = load_launches(session, shown)
     tpot, ttft = arms_ms(launches, Metric.TPOT_MS), arms_ms(launches, Metric.TTFT_MS)
+    metric, own = facts.objective.value, arms_ms(launches, facts.objective)
     if direct is not None:
         verdict = session.scalars(select(Verdict).where(Verdict.experiment_id == shown)).one()
         low, high = verdict.interval_low_log, verdict.interval_high_log
@@ -192,9 +199,12 @@ def _best(session: Session, facts: Facts, incumbent: Incumbent) -> dict[str, Any
         speedup, interval, basis = math.exp(-incumbent.log_ratio), None, "chain"
     return {
         "configuration": dict(incumbent.configuration),
+        "metric": metric,
         "tpot_ms": tpot[Arm.CANDIDATE],
         "ttft_ms": ttft[Arm.CANDIDATE],
         "control_tpot_ms": tpot[Arm.CONTROL],
+        metric: own[Arm.CANDIDATE],
+        f"control_{metric}": own[Arm.CONTROL],
         "speedup": speedup,
         "speedup_interval": interval,
         "speedup_basis": basis,

@@ -13,6 +13,7 @@ from dashboard.charts.glyph import Glyph, Scale, glyph, scale_of
 from dashboard.charts.waterfall import Bar, Segment, ends, place, step
 from dashboard.page import Filters, Ground, Page, Request
 from dashboard.pages.now_words import sentence
+from dashboard.pages.pareto import unit_of
 from dashboard.rendering.figures import number, unit
 from dashboard.rendering.linking import Piece, pieces
 from db.event_kinds import EventKind
@@ -124,6 +125,11 @@ class NowShown(NowView):
     def rows(self) -> Rows | None:
         """The rows of the waterfall."""
         return None if self.best is None else Rows(self.best)
+
+    @property
+    def per(self) -> str:
+        """What the times of the best are of: `per token`."""
+        return "" if self.best is None else unit_of(self.best.metric).removeprefix("ms ")
 
     def glyph(self, effect: EffectView, min_effect: float, scale: Scale) -> Glyph:
         """The marks of an effect."""

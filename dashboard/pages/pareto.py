@@ -43,6 +43,12 @@ UNITS = {
 }
 
 
+def unit_of(metric: str) -> str:
+    """The unit of a latency metric, in words: `ms per token`."""
+    known = {f"{each.value}_ms": words for each, words in UNITS.items()}
+    return known.get(metric, "ms")
+
+
 MOST_CONCURRENCY = 65_536
 """Requests at once that may be asked about."""
 
@@ -69,8 +75,7 @@ class ParetoShown(ParetoView):
     @property
     def unit(self) -> str:
         """The unit of the latency, in words."""
-        known = {f"{each.value}_ms": words for each, words in UNITS.items()}
-        return known.get(self.metric, "ms")
+        return unit_of(self.metric)
 
     @cached_property
     def plot(self) -> Plot | None:

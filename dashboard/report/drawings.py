@@ -10,7 +10,7 @@ from markupsafe import Markup
 from dashboard.charts.predicted_measured import predicted_measured
 from dashboard.charts.search import SearchPoint, search_plot
 from dashboard.pages.now import Rows
-from dashboard.pages.pareto import UNITS, plot_of
+from dashboard.pages.pareto import plot_of, unit_of
 from dashboard.rendering.environment import environment
 from dashboard.report import words
 from db.states import ExperimentState
@@ -28,8 +28,7 @@ def waterfall(best: BestView) -> Markup:
 def pareto(view: ParetoView) -> Markup | None:
     """Latency against quality; None without a baseline."""
     plot = plot_of(view)
-    unit = next((said for each, said in UNITS.items() if f"{each.value}_ms" == view.metric), "ms")
-    return None if plot is None else _drawn("pareto", {"plot": plot, "unit": unit})
+    return None if plot is None else _drawn("pareto", {"plot": plot, "unit": unit_of(view.metric)})
 
 
 def search(trials: Sequence[TrialView]) -> Markup | None:

@@ -9,7 +9,7 @@ from dashboard.report.document import Block, Document, Paragraph, Points, Row, S
 from dashboard.report.results import best_speedup
 from db.models.base import JsonObject
 from db.states import CampaignState, ExperimentKind, VerdictOutcome
-from knowledge.figures import counted, listed, margin, metric_word
+from knowledge.figures import counted, listed, margin, metric_word, taken_of
 from knowledge.latency_only import FASTEST, UNKNOWN_QUALITY
 from knowledge.queries.discovery import discovery_sentence, outside_sentence
 from knowledge.report.view import ReportView
@@ -97,9 +97,8 @@ def _result(view: ReportView) -> str:
         return f"Trial 0 was not measured, so there is nothing to compare with{why}."
     if best.experiment is None:
         return (
-            f"**Nothing that was measured beats the baseline** of {words.milliseconds(best.tpot_ms)} a "
-            "token by the "
-            "smallest effect worth having."
+            f"**Nothing that was measured beats the baseline** of {words.milliseconds(best.baseline_ms)} "
+            f"{taken_of(best.metric)} by the smallest effect worth having."
         )
     found = best_speedup(view, best)
     chained = ", multiplied along a chain of tests" if best.chained else ""
@@ -111,7 +110,8 @@ def _result(view: ReportView) -> str:
         else "its quality is not known"
     )
     return (
-        f"**{found} as fast as the baseline**{chained}: {words.milliseconds(best.best_ms)} a token against "
+        f"**{found} as fast as the baseline**{chained}: {words.milliseconds(best.best_ms)} "
+        f"{taken_of(best.metric)} against "
         f"{words.milliseconds(best.baseline_ms)}; {quality} ({best.experiment})."
     )
 

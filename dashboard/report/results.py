@@ -25,7 +25,7 @@ def result(view: ReportView) -> Section:
                 ),
             ),
         )
-    own = _baseline(view, best)
+    own, time = _baseline(view, best), words.time_of(best.metric)
     rows = []
     if best.naive_ms is not None and best.naive_ms != best.baseline_ms:
         rows.append(
@@ -36,21 +36,21 @@ def result(view: ReportView) -> Section:
         rows.append(
             (
                 f"Best ({best.experiment})",
-                words.milliseconds(best.best_ms, best.tpot_low_ms, best.tpot_high_ms),
+                words.milliseconds(best.best_ms, best.low_ms, best.high_ms),
                 best_speedup(view, best),
                 UNKNOWN_QUALITY if view.campaign.latency_only else words.relative_margin(best.bits_per_byte),
             )
         )
     blocks: list[Block] = [
         table(
-            "Baseline and best, time of a token. The best's interval is that of the speed-up, 95 %, "
+            f"Baseline and best, {time}. The best's interval is that of the speed-up, 95 %, "
             + (
                 "of its chain of tests together, in quadrature, since none compared it with the baseline"
                 if best.chained
                 else "against the baseline as it ran side by side"
             )
             + "; bits per byte are relative to the baseline's.",
-            ("Configuration", ">Time of a token", ">Speed-up", ">Bits per byte"),
+            ("Configuration", f">{time[:1].upper()}{time[1:]}", ">Speed-up", ">Bits per byte"),
             [Row(each) for each in rows],
         )
     ]
@@ -132,7 +132,7 @@ def waterfall(view: ReportView) -> Section:
         title,
         (
             Figure(
-                f"From the baseline to the best, time of a token in ms. {scaled}{floor}",
+                f"From the baseline to the best, {words.time_of(best.metric)} in ms. {scaled}{floor}",
                 drawings.waterfall(best),
             ),
             table(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from dashboard.rendering.figures import NARROW, interval, number, percent, signed
-from knowledge.figures import SHARES
+from knowledge.figures import SHARES, metric_word
 from knowledge.queries.now_best import MarginView
 from knowledge.queries.view import ChangeView, EffectView
 
@@ -49,6 +49,17 @@ def milliseconds(value: float | None, low: float | None = None, high: float | No
         return NONE
     around = "" if low is None or high is None else f" [{number(low)}, {number(high)}]"
     return f"{number(value)}{NARROW}ms{around}"
+
+
+def time_of(metric: str) -> str:
+    """What a latency is of, as a caption says it: `time of a token`."""
+    known = {
+        "tpot_ms": "time of a token",
+        "ttft_ms": "time to the first token",
+        "itl_ms": "time between tokens",
+        "e2el_ms": "time from request to last token",
+    }
+    return known.get(metric, metric_word(metric))
 
 
 def relative_margin(found: MarginView | None) -> str:

@@ -1,4 +1,5 @@
-"""The best configuration of a campaign, and how the time of a token came down to it from the baseline.
+"""The best configuration of a campaign, and how the time that it is after, on its own metric, came down to it
+from the baseline.
 
 The steps are the successive bests as they were told, so what each won adds up to the whole. Where the last
 one was measured against the baseline itself, the baseline's time is that of its control arm, side by side;
@@ -16,6 +17,7 @@ from db.labels import Noun, format_label, parse_label_of
 from db.models import Configuration, Event, Experiment, Hypothesis, Verdict
 from db.models.base import JsonObject
 from experiments.space.configuration import KnobValue
+from knowledge.figures import DEFAULT_METRIC
 from knowledge.queries.now_floor import FloorView, OverheadView
 from knowledge.queries.view import ChangeView, EffectView, View, changes_between, verdict_effect
 from knowledge.stored import number
@@ -28,7 +30,7 @@ CHAIN = "chain"
 
 
 class StepView(View):
-    """One step from the baseline to the best: what became of the time of a token by it.
+    """One step from the baseline to the best: what became of the time by it.
 
     `won_ms` is negative where the new best is slower, as when a chain is measured as one. `effect` is the
     verdict's, against the experiment's own control; `earlier` counts the steps that this one stands for, and
@@ -62,11 +64,15 @@ class MarginView(View):
 class BestView(View):
     """The best configuration so far; the baseline where `experiment` is None.
 
-    `speedup` is the baseline's time over the best's, its interval None where it is multiplied along a chain.
-    `tpot_ms` is what was measured, beside `control_tpot_ms` in the same experiment. `baseline_ms` and
-    `best_ms` are the ends of the steps. `overhead` is the baseline's time above its floor, by part,
-    `best_overhead` the best's, empty where it was not profiled itself.
+    Every time is on `metric`, the campaign's own. `speedup` is the baseline's time over the best's, its
+    interval None where it is multiplied along a chain. `latency_ms` is what was measured, beside `control_ms`
+    in the same experiment, and `low_ms` to `high_ms` the best's time by the interval of the speed-up.
+    `baseline_ms` and `best_ms` are the ends of the steps. `overhead` is the baseline's time above its floor,
+    by part, `best_overhead` the best's, empty where it was not profiled itself; they and the floors are of a
+    token, and there are none on another metric than TPOT.
     """
+
+    metric: str = DEFAULT_METRIC
 
     experiment: str | None
     configuration: Mapping[str, KnobValue]
@@ -75,10 +81,10 @@ class BestView(View):
     speedup_low: float | None
     speedup_high: float | None
     chained: bool
-    tpot_ms: float
-    control_tpot_ms: float | None
-    tpot_low_ms: float | None
-    tpot_high_ms: float | None
+    latency_ms: float
+    control_ms: float | None
+    low_ms: float | None
+    high_ms: float | None
     bits_per_byte: MarginView | None
     tasks: MarginView | None
     note: str | None
@@ -206,13 +212,16 @@ def margin_of(quality: JsonObject, name: str) -> MarginView | None:
 
 
 def baseline_best(
-    baseline: JsonObject, naive: JsonObject, floor: FloorView | None, overhead: tuple[OverheadView, ...]
-) -> BestView | None:
-    """The baseline as the best so far; None where its event does not tell its time."""
-    tpot_ms = number(baseline.get("tpot_ms"))
-    if tpot_ms is None:
-        return None
+    baseline: JsonObject,
+    naive: JsonObject,
+    metric: str,
+    baseline_ms: float,
+    floor: FloorView | None,
+    overhead: tuple[OverheadView, ...],
+) -> BestView:
+    """The baseline as the best so far, with its time on the campaign's metric."""
     return BestView(
+        metric=metric,
         experiment=None,
         configuration=baseline.get("configuration") or {},
         changed={},
@@ -220,16 +229,16 @@ def baseline_best(
         speedup_low=None,
         speedup_high=None,
         chained=False,
-        tpot_ms=tpot_ms,
-        control_tpot_ms=None,
-        tpot_low_ms=None,
-        tpot_high_ms=None,
+        latency_ms=baseline_ms,
+        control_ms=None,
+        low_ms=None,
+        high_ms=None,
         bits_per_byte=None,
         tasks=None,
         note=None,
-        baseline_ms=tpot_ms,
-        best_ms=tpot_ms,
-        naive_ms=number(naive.get("tpot_ms")),
+        baseline_ms=baseline_ms,
+        best_ms=baseline_ms,
+        naive_ms=number(naive.get(metric)),
         steps=(),
         floor=floor,
         best_floor=floor,

@@ -14,6 +14,8 @@ from db.labels import Noun, parse_label_of
 from db.models import Campaign, Event
 from db.models.base import JsonObject
 from db.states import Arm
+from knowledge.figures import DEFAULT_METRIC
+from knowledge.queries.baseline_time import baseline_time_ms
 from knowledge.queries.now_best import (
     CHAIN,
     MOST_STEPS,
@@ -35,25 +37,28 @@ from knowledge.queries.now_floor import (
     profile_of_best,
     resolved,
 )
-from knowledge.stored import number
+from knowledge.stored import metric_of, number
 
 MOST_BESTS = 60
 """Bests of which the steps are put together, the newest."""
 
 
 def best_of(session: Session, campaign: Campaign) -> BestView | None:
-    """The best so far; None before trial 0 is measured. Nine statements at most."""
+    """The best so far; None before trial 0 is measured. Ten statements at most."""
     measured = _event_data(session, campaign.id, EventKind.CAMPAIGN_BASELINE)
     baseline, naive = (measured.get(name) or {} for name in ("baseline", "naive"))
-    tpot_ms = number(baseline.get("tpot_ms"))
-    if tpot_ms is None:
+    metric = metric_of(campaign.objective)
+    own_ms = baseline_time_ms(session, campaign, metric, baseline) if baseline else None
+    if own_ms is None:
         return None
-    profile = profile_of(session, campaign.id)
+    # A profile is of decode steps: it has a floor for the time of a token, and for no other time.
+    profile = profile_of(session, campaign.id) if metric == DEFAULT_METRIC else Profile()
     floor = floor_of(profile.parts, profile.bandwidth_bytes_per_s)
     told = bests_told(_events(session, campaign.id, EventKind.CAMPAIGN_BEST, MOST_BESTS))
     if not told:
-        return baseline_best(baseline, naive, floor, overhead_of(profile.parts, floor, tpot_ms))
-    return _improved(session, campaign, baseline, naive, told, profile, floor)
+        overhead = overhead_of(profile.parts, floor, own_ms)
+        return baseline_best(baseline, naive, metric, own_ms, floor, overhead)
+    return _improved(session, campaign, baseline, naive, own_ms, told, profile, floor)
 
 
 def _improved(
@@ -61,6 +66,7 @@ def _improved(
     campaign: Campaign,
     baseline: JsonObject,
     naive: JsonObject,
+    own_ms: float,
     told: Sequence[Told],
     profile: Profile,
     floor: FloorView | None,
@@ -69,19 +75,24 @@ def _improved(
     known = tested(session, [each.experiment for each in told[-MOST_STEPS:]])
     final = known.get(last.experiment)
     data, chained = last.data, last.data.get("speedup_basis") == CHAIN
-    control_ms, tpot_ms = number(data.get("control_tpot_ms")), number(data.get("tpot_ms"))
-    own_ms = number(baseline.get("tpot_ms")) or 1.0
-    baseline_ms = own_ms if chained or control_ms is None else control_ms
-    best_ms = baseline_ms / last.speedup if chained or tpot_ms is None else tpot_ms
+    metric = metric_of(campaign.objective)
+    control_ms, latency_ms = number(data.get(f"control_{metric}")), number(data.get(metric))
+    if chained or control_ms is None or latency_ms is None:
+        baseline_ms, best_ms = own_ms, own_ms / last.speedup
+    else:
+        baseline_ms, best_ms = control_ms, latency_ms
     interval = data.get("speedup_interval")
     low, high = interval if isinstance(interval, list) and len(interval) == 2 else (None, None)
     best_run = parse_label_of(Noun.EXPERIMENT, last.experiment)
     configuration, before = data.get("configuration") or {}, baseline.get("configuration") or {}
     quality = final.quality if final else {}
-    own = Profile() if best_run is None else profile_of_best(session, best_run)
+    own = Profile()
+    if best_run is not None and metric == DEFAULT_METRIC:
+        own = profile_of_best(session, best_run)
     acceptance = final.acceptance_length if final else None
     best_floor = _profiled_floor(own, configuration, profile.bandwidth_bytes_per_s, acceptance)
     return BestView(
+        metric=metric,
         experiment=last.experiment,
         configuration=configuration,
         changed={knob: value for knob, value in configuration.items() if before.get(knob) != value},
@@ -89,16 +100,16 @@ def _improved(
         speedup_low=low,
         speedup_high=high,
         chained=chained,
-        tpot_ms=tpot_ms if tpot_ms is not None else best_ms,
-        control_tpot_ms=control_ms,
-        tpot_low_ms=None if high is None else baseline_ms / high,
-        tpot_high_ms=None if low is None else baseline_ms / low,
+        latency_ms=latency_ms if chained and latency_ms is not None else best_ms,
+        control_ms=control_ms,
+        low_ms=None if high is None else baseline_ms / high,
+        high_ms=None if low is None else baseline_ms / low,
         bits_per_byte=margin_of(quality, "bits_per_byte_relative"),
         tasks=margin_of(quality, "task_points_lost"),
         note=data.get("note"),
         baseline_ms=baseline_ms,
         best_ms=best_ms,
-        naive_ms=number(naive.get("tpot_ms")),
+        naive_ms=number(naive.get(metric)),
         steps=steps_of(told, known, campaign.baseline_configuration_id, baseline_ms, best_ms),
         floor=floor,
         best_floor=best_floor

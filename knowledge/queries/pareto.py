@@ -6,15 +6,16 @@ control in turn, down to the baseline. On the campaign's own metric a ratio is t
 interval; on another it is the mean over the experiment's pairs of launches, with Student's interval (95 %,
 for this look alone). Intervals of a chain are combined in quadrature. Confounded verdicts give no ratio,
 and neither does what was run once more: a rerun or the check of a recipe asks whether a test holds, which is
-told beside it, and a run on another target is of other hardware. The best stands where everything else that
-tells of it has it: by the test that made it, at the time that its arm took beside the baseline there.
+told beside it, and a run on another target is of other hardware. On the campaign's own metric the best stands
+where everything else that tells of it has it: by the test that made it, at the time that its arm took beside
+the baseline there. Its speed-up is of that metric, and divides no other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, log
+from math import exp
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -24,12 +25,13 @@ from sqlalchemy.orm import Session
 from db.event_kinds import EventKind
 from db.events import of_kinds
 from db.labels import Noun, format_label
-from db.models import Campaign, Configuration, Event, Experiment, Hypothesis, Launch, Measurement, Verdict
+from db.models import Campaign, Configuration, Event, Experiment, Hypothesis, Verdict
 from db.models.base import JsonObject
 from db.states import ExperimentKind, VerdictOutcome
-from experiments.measurement.evidence import Metric, Stage
+from experiments.measurement.evidence import Metric
 from knowledge.figures import DEFAULT_METRIC
 from knowledge.front import bins, front
+from knowledge.queries.baseline_time import baseline_time_ms
 from knowledge.queries.now_floor import FloorView, floor_of, profile_of
 from knowledge.queries.pareto_ratios import Placed, Ratio, chained, launch_ratios
 from knowledge.queries.view import ChangeView, View, changes_between
@@ -37,11 +39,6 @@ from knowledge.stored import metric_of, number
 
 MOST_POINTS = 500
 """Points beside the front."""
-
-BASELINE_LAUNCHES = 6
-"""Launches of the baseline, the first ones, that its latency is the mean of where no event tells it."""
-
-_TIMED = (Stage.NOISE, Stage.QUICK, Stage.FULL, Stage.VALIDATION)
 
 
 class FrontRow(View):
@@ -153,7 +150,7 @@ def _made(session: Session, campaign: Campaign, metric: str | None) -> ParetoVie
     judged = len(ratios)
     if shown != objective:
         ratios = launch_ratios(session, campaign_id, shown, ratios)
-    told = _told(session, campaign_id) if shown == Metric.TPOT_MS.value else {}
+    told = _told(session, campaign_id)
     baseline_ms = _baseline_ms(session, campaign, shown, told)
     baseline = campaign.baseline_configuration_id
     concurrency = number(campaign.objective.get("concurrency"))
@@ -172,7 +169,7 @@ def _made(session: Session, campaign: Campaign, metric: str | None) -> ParetoVie
         return empty
     best_id = campaign.best_experiment_id
     found = chained(ratios, baseline, best_id).values()
-    best_ms = _best_ms(told, baseline_ms)
+    best_ms = _best_ms(told, shown, baseline_ms) if shown == objective else None
     placed = []
     for each in found:
         own_ms = best_ms if each.experiment_id == best_id else None
@@ -254,44 +251,36 @@ def _told(session: Session, campaign_id: int) -> Mapping[str, JsonObject]:
     }
 
 
-def _best_ms(told: Mapping[str, JsonObject], baseline_ms: float | None) -> float | None:
-    """The best's time as everything else tells it: that of its arm where it ran beside the baseline, else the
-    baseline's over its speed-up along the chain; None where no best was told."""
+def _beside(told: Mapping[str, JsonObject], metric: str) -> tuple[float, float] | None:
+    """What baseline and best took side by side on `metric`; None where no event tells both."""
     best = told.get(EventKind.CAMPAIGN_BEST.value, {})
-    speedup = number(best.get("speedup"))
-    if speedup is None or baseline_ms is None:
+    control, candidate = number(best.get(f"control_{metric}")), number(best.get(metric))
+    if best.get("speedup_basis") != best.get("experiment") or not control or not candidate:
         return None
-    beside = number(best.get("tpot_ms")) if best.get("speedup_basis") == best.get("experiment") else None
-    return baseline_ms / speedup if beside is None else beside
+    return control, candidate
+
+
+def _best_ms(told: Mapping[str, JsonObject], metric: str, baseline_ms: float) -> float | None:
+    """The best's time on the campaign's own metric as everything else tells it: that of its arm where it ran
+    beside the baseline, else the baseline's over its speed-up; None where no best was told."""
+    beside, speedup = (
+        _beside(told, metric),
+        number(told.get(EventKind.CAMPAIGN_BEST.value, {}).get("speedup")),
+    )
+    if beside is not None:
+        return beside[1]
+    return baseline_ms / speedup if speedup else None
 
 
 def _baseline_ms(
     session: Session, campaign: Campaign, metric: str, told: Mapping[str, JsonObject]
 ) -> float | None:
     """As the best was measured side by side with it, else as its own event tells, else of its launches."""
-    best = told.get(EventKind.CAMPAIGN_BEST.value, {})
-    if best.get("speedup_basis") == best.get("experiment") and (found := number(best.get("control_tpot_ms"))):
-        return found
+    beside = _beside(told, metric)
+    if beside is not None:
+        return beside[0]
     baseline = told.get(EventKind.CAMPAIGN_BASELINE.value, {}).get("baseline")
-    if isinstance(baseline, dict) and (found := number(baseline.get("tpot_ms"))):
-        return found
-    first = (
-        select(Launch.id)
-        .join(Experiment, Experiment.id == Launch.experiment_id)
-        .where(
-            Experiment.campaign_id == campaign.id,
-            Launch.configuration_id == campaign.baseline_configuration_id,
-            Launch.stage.in_([stage.value for stage in _TIMED]),
-        )
-        .order_by(Launch.id)
-        .limit(BASELINE_LAUNCHES)
-    )
-    means = session.scalars(
-        select(func.avg(Measurement.value))
-        .where(Measurement.launch_id.in_(first), Measurement.metric == metric)
-        .group_by(Measurement.launch_id)
-    ).all()
-    return exp(float(np.mean([log(each) for each in means]))) if means and min(means) > 0 else None
+    return baseline_time_ms(session, campaign, metric, baseline if isinstance(baseline, dict) else None)
 
 
 def _rows(

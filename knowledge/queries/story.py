@@ -86,7 +86,7 @@ def story_facts(session: Session, campaign_id: int) -> StoryFacts:
             )
         ),
         bests=tuple(
-            BestMoment(each.id, each.at, best, number((each.data or {}).get("control_tpot_ms")))
+            BestMoment(each.id, each.at, best, each.data or {})
             for each in told
             if each.kind == EventKind.CAMPAIGN_BEST.value
             and (best := best_of(each.data or {}, each.text)) is not None

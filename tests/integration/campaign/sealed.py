@@ -54,6 +54,7 @@ def propose_change(
     change: Mapping[str, KnobValue],
     on: Mapping[str, KnobValue] | None = None,
     proposer: str = "rules",
+    metric: str = "tpot_ms",
 ) -> int:
     """Propose a change of the baseline, or of the baseline with the knobs `on`."""
     with database.write() as session:
@@ -73,7 +74,7 @@ def propose_change(
             rationale="The answer is a knob.",
             proposer=proposer,
         )
-        return accept(session, campaign_id, draft, "tpot_ms", space).hypothesis_id
+        return accept(session, campaign_id, draft, metric, space).hypothesis_id
 
 
 def dispatch(database: Database, campaign_id: int, hypothesis_id: int) -> int:

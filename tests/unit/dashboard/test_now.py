@@ -181,7 +181,7 @@ def test_the_best_is_told_beside_the_baseline_of_its_own_experiment(history: His
     best = found.best
     assert best is not None
     assert (best.baseline_ms, best.best_ms) == pytest.approx((9.9, 8.25))
-    assert (best.tpot_low_ms, best.tpot_high_ms) == pytest.approx((9.9 / 1.3, 9.9 / 1.1))
+    assert (best.low_ms, best.high_ms) == pytest.approx((9.9 / 1.3, 9.9 / 1.1))
     assert best.changed == {"serving.threads": 1}
     assert "E-0001" in html
     assert "1.20 times as fast" in html

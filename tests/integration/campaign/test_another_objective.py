@@ -1,0 +1,160 @@
+"""A campaign that is after the time to the first token: whatever tells of its best tells that time, as it was
+measured, and no time of a token divided by another metric's speed-up.
+
+The database, the queue, the sealing, the judge and the pages are the real ones; launches are given.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from agent.campaign.learn import learn_test
+from agent.campaign.outcome import campaign_outcome, note_best
+from cli.telling import _best_words
+from dashboard.page import Request
+from dashboard.pages.now import PAGE, NowFilters
+from dashboard.report.markdown import as_markdown
+from db.models import Campaign, Event, Verdict
+from db.session import Database
+from db.states import VerdictOutcome
+from experiments.job.spec import TestJob
+from experiments.measurement.evidence import Arm, LaunchRecord, Metric
+from knowledge.queries.now_reached import best_of
+from knowledge.queries.pareto import FrontRow, pareto
+from knowledge.queries.story import campaign_story
+from knowledge.report.gathering import report
+from tests.integration.campaign.sealed import dispatch, propose_change
+from tests.integration.campaign.test_verifying import pairs
+from tests.simulated.by_hand import measure_baseline, run_by_hand
+from tests.simulated.campaign import start
+
+NOW = Request({}, NowFilters())
+MADE = datetime(2026, 11, 23, 12, tzinfo=UTC)
+TPOT_MS, TTFT_MS = 10.0, 20.0
+FIRST, SECOND = {"simulated.tpot_ms": 9.9}, {"simulated.threads": 2}
+CLOSE = 0.02
+"""How far quiet launches are from what they are given, relative."""
+
+
+def sooner(tpot_times: float) -> Callable[[TestJob], Sequence[LaunchRecord]]:
+    """Launches whose first token takes four fifths of the time, and each further one so many times it."""
+
+    def told(record: LaunchRecord) -> LaunchRecord:
+        if record.arm is Arm.CONTROL:
+            return record
+        return replace(
+            record,
+            samples=tuple(
+                replace(each, value=each.value * tpot_times / 0.8) if each.metric is Metric.TPOT_MS else each
+                for each in record.samples
+            ),
+        )
+
+    return lambda spec: [told(each) for each in pairs(0.8 * TPOT_MS)(spec)]
+
+
+def step(
+    database: Database, campaign_id: int, change: dict[str, object], on: dict[str, object], tpot: float
+) -> None:
+    hypothesis = propose_change(database, campaign_id, change, on, metric="ttft_ms")  # type: ignore[arg-type]
+    experiment_id = dispatch(database, campaign_id, hypothesis)
+    run_by_hand(database, experiment_id, sooner(tpot))
+    with database.write() as session:
+        assert learn_test(session, experiment_id) == VerdictOutcome.SUPPORTED
+        note_best(session, campaign_id)
+        quality = {"bits_per_byte_relative": {"difference": 0.001, "low": 0.0, "high": 0.002}}
+        scored = update(Verdict).where(Verdict.experiment_id == experiment_id).values(quality=quality)
+        session.execute(scored)
+
+
+@pytest.fixture
+def after_one(tmp_path: Path) -> Iterator[Database]:
+    """One step, measured against the baseline itself: a first token in four fifths of the time."""
+    database, campaign_id = start(tmp_path, weights="dummy", **{"plan.metric": "ttft_ms"})
+    measure_baseline(database, campaign_id, TPOT_MS)
+    step(database, campaign_id, FIRST, {}, tpot=0.95)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def chained(after_one: Database) -> Database:
+    """A second such step on top of it, which takes a fiftieth of the time of a token."""
+    step(after_one, 1, SECOND, FIRST, tpot=0.98)
+    return after_one
+
+
+def best_row(database: Database, metric: str | None = None) -> FrontRow:
+    with database.read() as session:
+        found = pareto(session, 1, metric)
+    assert found.metric == (metric or "ttft_ms")
+    (row,) = [each for each in found.front if each.is_best]
+    return row
+
+
+def test_latency_against_quality_is_of_the_campaigns_metric(after_one: Database) -> None:
+    assert best_row(after_one).latency_ms == pytest.approx(0.8 * TTFT_MS, rel=CLOSE)
+
+
+def test_a_chain_of_its_metric_divides_no_other(chained: Database) -> None:
+    assert best_row(chained).latency_ms == pytest.approx(0.64 * TTFT_MS, rel=CLOSE)
+    assert best_row(chained, "tpot_ms").latency_ms == pytest.approx(0.95 * 0.98 * TPOT_MS, rel=CLOSE)
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_the_best_and_its_steps_are_in_the_campaigns_metric(steps: int, after_one: Database) -> None:
+    if steps == 2:
+        step(after_one, 1, SECOND, FIRST, tpot=0.98)
+    with after_one.read() as session:
+        found = best_of(session, session.get_one(Campaign, 1))
+    assert found is not None
+    assert (found.metric, found.chained) == ("ttft_ms", steps == 2)
+    assert found.baseline_ms == pytest.approx(TTFT_MS, rel=CLOSE)
+    assert found.best_ms == pytest.approx(0.8**steps * TTFT_MS, rel=CLOSE)
+    assert found.latency_ms == pytest.approx(0.8 * TTFT_MS, rel=CLOSE), "as its own test timed it"
+    assert [each.after_ms for each in found.steps] == pytest.approx(
+        [0.8 ** (place + 1) * TTFT_MS for place in range(steps)], rel=CLOSE
+    )
+    assert (found.floor, found.overhead) == (None, ()), "a floor is of a token"
+
+
+def test_what_is_told_of_the_best_names_its_metric(after_one: Database) -> None:
+    with after_one.read() as session:
+        outcome = campaign_outcome(session, 1)
+        story = campaign_story(session, 1)
+        text = as_markdown(report(session, 1, MADE))
+        page = PAGE.live(PAGE.read(session, NOW, None), NOW)  # type: ignore[arg-type]
+        said = [each for (each,) in session.query(Event.text).filter(Event.campaign_id == 1)]
+    best = outcome["best"]
+    assert best["metric"] == "ttft_ms"
+    assert best["control_ttft_ms"] / best["ttft_ms"] == pytest.approx(best["speedup"], rel=1e-3)
+    assert "ms to the first token against 20" in _best_words(best, outcome["baseline"])
+    assert "</b> to the first token" in page
+    assert "The least time by physics is told for a token alone" in page
+    assert "per token" not in page
+    assert "Time to the first token" in text
+    assert "time of a token" not in text.lower()
+    assert any("ms to the first token" in each and each.startswith("Trial 0") for each in said)
+    lines = " ".join(line.text for chapter in story.chapters for line in chapter.lines)
+    assert "takes 20.0 ms to the first token" in lines
+    assert "ms a token" not in lines
+
+
+def test_an_older_campaigns_best_that_told_no_control_of_its_metric_divides_its_own_time(
+    after_one: Database,
+) -> None:
+    """Before, events told the control's time of a token alone."""
+    with after_one.write() as session:
+        for event in session.query(Event).filter(Event.kind == "campaign.best"):
+            event.data = {
+                k: v for k, v in (event.data or {}).items() if k not in ("metric", "control_ttft_ms")
+            }
+    with after_one.read() as session:
+        found = best_of(session, session.get_one(Campaign, 1))
+    assert found is not None
+    assert (found.baseline_ms, found.best_ms) == pytest.approx((TTFT_MS, 0.8 * TTFT_MS), rel=CLOSE)
+    assert best_row(after_one).latency_ms == pytest.approx(found.best_ms)
