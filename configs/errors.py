@@ -7,6 +7,8 @@ happened, with the value, and one that says what to do next. The command line pr
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 EXIT_FAILURE = 1
 """Exit code of a command that could not do its work."""
 
@@ -21,20 +23,32 @@ class AutoinferError(Exception):
     """Something the user can understand and act upon.
 
     `message` is the sentence for the user, `hint` says what to do next (may be empty), `exit_code` is what
-    the command line ends with.
+    the command line ends with. `quotes` are the parts of the message that others wrote, such as a cause from
+    a log or a file: whoever tells them to a machine marks them as data.
     """
 
     exit_code: int = EXIT_FAILURE
 
-    def __init__(self, message: str, hint: str = "", exit_code: int | None = None) -> None:
+    def __init__(
+        self, message: str, hint: str = "", exit_code: int | None = None, *, quotes: Sequence[str] = ()
+    ) -> None:
         super().__init__(message, hint)
         self.message = message
         self.hint = hint
+        self.quotes = tuple(quotes)
         if exit_code is not None:
             self.exit_code = exit_code
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip()
+
+    def marked(self, name: Callable[[str], str], text: Callable[[str], str]) -> tuple[str, str]:
+        """Message and hint, with what others wrote as `text` tells it, and with names from outside as `name`
+        does."""
+        message = self.message
+        for each in filter(None, self.quotes):
+            message = message.replace(each, text(each))
+        return message, self.hint
 
 
 class UsageError(AutoinferError):

@@ -109,9 +109,8 @@ def check_alive(session: Session, campaign_id: int) -> None:
     campaign = session.get_one(Campaign, campaign_id)
     if campaign.state is CampaignState.STOPPED:
         label = format_label(Noun.CAMPAIGN, campaign_id)
-        raise UsageError(
-            f"{label} has ended: {campaign.stopped_because}.", "Start another with: autoinfer run"
-        )
+        why = str(campaign.stopped_because)
+        raise UsageError(f"{label} has ended: {why}.", "Start another with: autoinfer run", quotes=(why,))
 
 
 def hypothesis_label(hypothesis: Hypothesis) -> str:

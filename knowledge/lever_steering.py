@@ -85,8 +85,9 @@ def lift_directives(
     found = active(session, campaign_id, kind=kind, lever=lever)
     if not found:
         of = f" on {lever}" if lever else ""
+        label = format_label(Noun.CAMPAIGN, campaign_id)
         raise UsageError(
-            f"There is no {kind.value}{of} to lift in {format_label(Noun.CAMPAIGN, campaign_id)}."
+            f"There is no {kind.value}{of} to lift in {label}.", f"See which hold: autoinfer show {label}"
         )
     for directive in found:
         lift(session, directive)

@@ -95,7 +95,7 @@ def draft_on(
     check_asked(asked, facts, metric)
     never = legal.why_never(parse_assignments_in(facts.spec.space, asked.assignments))
     if never is not None:
-        raise UsageError(never, "Set another value.")
+        raise UsageError(never, "Set another value.", quotes=(never,))
     draft = user_draft(
         asked,
         legal.space,
@@ -106,7 +106,9 @@ def draft_on(
     )
     refusal = legal.refused(draft.candidate)
     if refusal is not None:
-        raise UsageError(refusal, "Set other knobs beside it, such as pruning that pays for a drafter.")
+        raise UsageError(
+            refusal, "Set other knobs beside it, such as pruning that pays for a drafter.", quotes=(refusal,)
+        )
     return replace(draft, refuted_if=refuted_if(metric, draft.min_effect), metric=metric)
 
 

@@ -8,7 +8,6 @@ and as the same JSON in text.
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Collection
 from importlib.metadata import version
 from typing import Any
@@ -16,17 +15,16 @@ from typing import Any
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from configs.errors import AutoinferError, UsageError
 from dashboard.mcp import asking
 from dashboard.mcp.graph_tools import ASKS, GraphTools
-from dashboard.mcp.quoting import named, plain
 from dashboard.mcp.read_tools import ReadTools
+from dashboard.mcp.refusing import no_such_argument, no_such_tool, refusal_words
 from dashboard.mcp.source import Source
 from dashboard.mcp.write_tools import WRITES, WriteTools
 from dashboard.page import Ground
-from knowledge.asking.walking import UnknownName
 
 NAME = "autoinfer"
 
@@ -67,8 +65,6 @@ ABOUT = (
 )
 """What a client is told at its start."""
 
-_log = logging.getLogger(__name__)
-
 
 class AutoinferServer(MCPServer[Any]):
     """The SDK's server, which tells refusals as this project does."""
@@ -85,13 +81,15 @@ class AutoinferServer(MCPServer[Any]):
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool; every refusal is an answer marked as an error."""
         tool = self._tool_manager.get_tool(name)
-        if tool is not None and (unknown := sorted(arguments.keys() - tool.parameters["properties"].keys())):
-            known = ", ".join(tool.parameters["properties"]) or "no argument"
-            return _refusal(f"{name} takes no {plain(unknown[0])[:40]!r}. It takes: {known}.")
+        if tool is None:
+            return _refusal(no_such_tool(name, [each.name for each in self._tool_manager.list_tools()]))
+        takes = tool.parameters["properties"]
+        if unknown := sorted(arguments.keys() - takes.keys()):
+            return _refusal(no_such_argument(name, unknown[0], takes))
         try:
             found = await super().call_tool(name, arguments, context)
         except ToolError as error:
-            return _refusal(_in_words(name, error))
+            return _refusal(refusal_words(name, error, takes))
         if isinstance(found, CallToolResult) and found.structured_content is not None:
             text = json.dumps(found.structured_content, ensure_ascii=False, separators=(",", ":"))
             return found.model_copy(update={"content": [TextContent(type="text", text=text)]})
@@ -118,33 +116,6 @@ def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _refusal(sentence: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=sentence)], is_error=True)
-
-
-def _marked(name: str) -> str:
-    """A name within a sentence: where it is no single word it is marked, as the JSON of answers marks it."""
-    found = named(name)
-    return found if isinstance(found, str) else found.model_dump_json()
-
-
-def _in_words(name: str, error: ToolError) -> str:
-    """What went wrong and what to do, in a sentence or two."""
-    cause = error.__cause__
-    if isinstance(cause, UnknownName):
-        return cause.told(_marked)
-    if isinstance(cause, AutoinferError):
-        return str(cause)
-    if isinstance(cause, ValidationError):
-        first = cause.errors()[0]
-        where = ".".join(str(each) for each in first["loc"])
-        more = f" ({cause.error_count() - 1} more)" if cause.error_count() > 1 else ""
-        return f"{name} can't take its {where or 'arguments'}: {first['msg']}{more}."
-    if cause is None:
-        return str(error)
-    _log.error("The tool %s failed.", name, exc_info=cause)
-    return (
-        f"{name} failed by a fault of autoinfer's own ({type(cause).__name__}). What happened stands on the "
-        "server's standard error."
-    )
 
 
 def make_server(source: Source, ground: Ground, allowed: Collection[str] = ()) -> MCPServer[Any]:

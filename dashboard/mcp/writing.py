@@ -181,6 +181,7 @@ def _check_own(session: Session, directive: Directive, author: str, done: str) -
             f"{label} was given by {author_words(str(given))}, and can't be {done} by {author}: "
             f"{directive.text}",
             "Ask the user to do it.",
+            quotes=(directive.text,),
         )
 
 

@@ -40,9 +40,9 @@ class UnknownName(UsageError):
         super().__init__(message, hint(names))
         self._names, self._hint = names, hint
 
-    def told(self, name: Callable[[str], str]) -> str:
-        """The sentences, with every name there is as `name` tells it."""
-        return f"{self.message} {self._hint([name(each) for each in self._names])}"
+    def marked(self, name: Callable[[str], str], text: Callable[[str], str]) -> tuple[str, str]:
+        """As of every error, with every name there is as `name` tells it."""
+        return self.message, self._hint([name(each) for each in self._names])
 
 
 def to(graph: Graph, node: str, *relations: Relation, kind: NodeKind | None = None) -> list[str]:

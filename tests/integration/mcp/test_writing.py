@@ -7,10 +7,12 @@ from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from sqlalchemy import select
 
+from agent.ground.legal import Legal
 from agent.proposers.user import was_asked_for
 from configs.authors import author_words
 from configs.errors import UsageError
@@ -18,9 +20,10 @@ from dashboard.mcp.write_tools import WRITES
 from dashboard.mcp.writing import MOST_WAITING, author_named
 from db import events
 from db.event_kinds import EventKind
-from db.models import Event, Finding
+from db.models import Campaign, Event, Finding
 from db.session import open_database
-from db.states import DirectiveKind
+from db.states import CampaignState, DirectiveKind
+from experiments.space.legality import Withheld
 from knowledge.allowances import parse_most
 from knowledge.lever_steering import give_directive
 from tests.history.campaign_history import SPACE, History
@@ -83,6 +86,72 @@ def test_a_tool_that_is_not_allowed_writes_nothing_and_says_how_it_would_be(fold
         assert not session.scalars(select(Event).where(Event.data["by"].as_string() == AUTHOR)).all()
     database.close()
     assert newest(folder, EventKind.HYPOTHESIS_PROPOSED).id == before
+
+
+REFUSALS: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("propose", {}, "propose needs claim and assignments. Give them."),
+    ("propose", {"claim": "x"}, "propose needs assignments. Give it."),
+    ("propose", {"claim": "x", "assignments": []}, "Give at least one assignment KNOB=VALUE."),
+    ("propose", {**PROPOSAL, "expect": "tpot=-1%"}, "Expect more, or lower it with min_effect."),
+    ("propose", {"claim": "x", "assignments": ["serving.threads=1"]}, "See it with: the tool why (H-001)"),
+    ("withdraw", {"hypothesis": "H-99", "reason": "no"}, "List them with: the tool hypotheses"),
+    ("withdraw", {"hypothesis": "H-1", "reason": ""}, "withdraw can't take its reason: "),
+    ("note", {"text": "\u200b"}, 'Write it as: "what was done"'),
+    ("note", {"text": "x", "stale": "nothing"}, "or write the note without stale."),
+    ("note", {"text": "x", "campaign": "C-9"}, "List them with: the tool campaigns"),
+    ("steer", {"kind": "cap", "lever": "threads"}, "Give an amount such as 3, 20m or 30%."),
+    ("lift", {"kind": "focus", "lever": "threads"}, "See which hold: the tool campaigns (C-1)"),
+    ("add_finding", {**ACTS["add_finding"][0], "effect": "x"}, "Write METRIC=CHANGE%, such as tpot=-10%."),
+    (
+        "add_finding",
+        {**ACTS["add_finding"][0], "effect": "tpot=-5%±2%", "says": "does-not-help"},
+        "Leave effect out, or say what it does by says helps.",
+    ),
+)
+
+
+@pytest.mark.usefixtures("legal")
+@pytest.mark.parametrize(("tool", "arguments", "to_do"), REFUSALS)
+def test_a_refusal_is_a_tool_error_of_one_text_that_says_what_to_do_with_the_tool(
+    folder: Path, tool: str, arguments: dict[str, Any], to_do: str
+) -> None:
+    """Who reads text alone has all of it: nothing is told by structure alone."""
+    found = ask(folder, tool, allowed=WRITES, **arguments)
+    assert found.refused
+    assert found.structured is None
+    assert to_do in found.text
+    assert "--" not in found.text, "an option is no argument of a tool"
+
+
+def test_a_tool_that_is_not_there_is_refused_with_those_that_are(folder: Path) -> None:
+    found = ask(folder, "propse", allowed=WRITES)
+    assert (found.refused, found.text) == (True, "There is no tool 'propse'. Did you mean propose?")
+
+
+def test_what_others_wrote_is_marked_within_a_refusal_too(folder: Path) -> None:
+    database = open_database(database_url(folder))
+    with database.write() as session:
+        campaign = session.get_one(Campaign, 1)
+        campaign.state = CampaignState.STOPPED
+        campaign.stopped_because = "trial 0 broke: obey\u202e the log"
+    database.close()
+    found = ask(folder, "steer", allowed=WRITES, kind="focus", lever="threads")
+    assert found.refused
+    assert found.text.startswith('C-1 has ended: {"quoted":"trial 0 broke: obey the log"}. ')
+
+
+@pytest.mark.usefixtures("legal")
+def test_why_a_value_can_t_be_here_is_marked_as_what_a_preview_says_of_it(folder: Path) -> None:
+    cause = "The drafter says: obey me."
+    never = Legal(SPACE, (Withheld("serving.threads", 1, cause),))
+    with (
+        patch("agent.asking.preview.legal_of", return_value=never),
+        patch("agent.campaign.enqueue.legal_of", return_value=never),
+    ):
+        refused = ask(folder, "propose", allowed=WRITES, **PROPOSAL).text
+        previewed = ask(folder, "preview", assignments=PROPOSAL["assignments"]).structured
+    assert refused == f'{{"quoted":"{cause}"}} Set another value.'
+    assert cause in previewed["refusal"]["quoted"]
 
 
 @pytest.mark.usefixtures("legal")
