@@ -7,7 +7,7 @@ joint conditions, the parameter budget.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.ground.drafter import drafter_of, space_of
@@ -24,7 +24,7 @@ from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.packed_layout import stored_quantized
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.reference.stored_parameters import stored_parameters
-from experiments.job.named import unknown_values
+from experiments.job.named import unknown_values, unsure_values
 from experiments.measurement.plan import Workload
 from experiments.reference_model.load import CheckpointMissing, reference_model_path
 from experiments.space.budget import BASELINE, ParameterBudget, with_pruning_that_pays
@@ -51,12 +51,15 @@ PACKAGED_METHOD = "dflash"
 @dataclass(frozen=True)
 class Legal:
     """`refused` says in a sentence why a configuration of `space` can't be all the same, None when it can;
-    `withheld` what was taken out of the space, each value with its reason; `profile` is the model's shape."""
+    `withheld` what was taken out of the space, each value with its reason; `profile` is the model's shape.
+    `unsure` has, by knob and value, why it is not known whether the engine takes a value on the target: such
+    a value stays in the space."""
 
     space: Space
     withheld: tuple[Withheld, ...] = ()
     refused: Callable[[Configuration], str | None] = nothing_refused
     profile: ModelProfile | None = None
+    unsure: Mapping[tuple[str, KnobValue], str] = field(default_factory=dict)
 
     def why_not(self, knobs: Mapping[str, KnobValue]) -> str | None:
         """Why one of these values is not offered here; None where nothing is known against them."""
@@ -137,14 +140,20 @@ def legal_here(
         reason = replace(budget, drafter_parameters=known).refusal(configuration)
         return reason if known or reason is None else _no_drafter(configuration, checkpoint) or reason
 
-    return Legal(space, withheld, refused, profile)
+    return Legal(space, withheld, refused, profile, unsure_on(spec, space))
+
+
+def unsure_on(spec: CampaignSpec, space: Space) -> Mapping[tuple[str, KnobValue], str]:
+    """Of which values of the space it is not known whether the campaign's engine takes them on its target,
+    and why; nothing is said of a rented one."""
+    return {} if is_rented(spec.target) else unsure_values(spec.engine, space, devices_of(spec.target)[0])
 
 
 def not_served_on(
     spec: CampaignSpec, space: Space, profile: ModelProfile
 ) -> dict[tuple[str, KnobValue], str]:
-    """Why values of the space can't serve the campaign's requests, mean nothing on made-up weights, or are
-    not known to the engine's version on this machine, by knob and value."""
+    """Why values of the space can't serve the campaign's requests, mean nothing on made-up weights, are not
+    known to the engine's version on this machine, or not taken on its device, by knob and value."""
     workload = Workload.model_validate(spec.plan.workload.model_dump())
     found = dict(not_served_at(space, workload.concurrency, workload.context_tokens))
     if not is_rented(spec.target):  # which version serves there is not known

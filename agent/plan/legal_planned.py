@@ -12,6 +12,7 @@ from agent.ground.legal import (
     most_packaged,
     not_served_on,
     packaged_for,
+    unsure_on,
 )
 from agent.plan.card import Card
 from agent.plan.model import ModelFound
@@ -48,4 +49,4 @@ def planned_legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int 
             return reason
         return replace(budget, drafter_parameters=drafter_parameters(each)).refusal(each)
 
-    return Legal(left, withheld, refused, model.profile)
+    return Legal(left, withheld, refused, model.profile, unsure_on(spec, left))

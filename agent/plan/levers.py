@@ -25,18 +25,20 @@ Check = Callable[[Configuration], object]
 
 class Standing(StrEnum):
     """Whether a value may be had: yes, no, only where a user names what it lacks, only with layers taken out
-    that pay for it, or only beside another value of one other knob."""
+    that pay for it, only beside another value of one other knob, or that nothing is against it and it is not
+    known whether the engine takes it on the target."""
 
     YES = "yes"
     NO = "no"
     WHEN_GIVEN = "when given"
     WITH_PRUNING = "with fewer layers"
     WITH_ANOTHER = "beside another value"
+    NOT_KNOWN = "not known"
 
 
 @dataclass(frozen=True)
 class LeverRow:
-    """One value of one knob; `why` says why not, None for one that is legal."""
+    """One value of one knob; `why` says why not, or why that is not known, None for one that is legal."""
 
     knob: str
     lever: str
@@ -70,7 +72,9 @@ def _row(knob: Knob, value: KnobValue, legal: Legal, check: Check | None, start:
         joint = legal.refused(configuration)
         reason = joint or refusal_of(check, configuration)
         if reason is None:
-            return LeverRow(knob.name, knob.lever, value, Standing.YES)
+            doubt = legal.unsure.get((knob.name, value))
+            standing = Standing.YES if doubt is None else Standing.NOT_KNOWN
+            return LeverRow(knob.name, knob.lever, value, standing, doubt)
         paid = joint and any(legal.refused(each) is None for each in _pruned(legal.space, configuration))
         if joint and not paid:
             beside = _beside(legal, configuration, knob.name, check)
@@ -185,6 +189,6 @@ def _ways(space: Space, knob: Knob) -> Iterator[dict[str, KnobValue]]:
 def count_words(rows: Sequence[LeverRow]) -> str:
     """How many values are legal, of how many, in words."""
     legal = sum(row.standing is Standing.YES for row in rows)
-    others = (Standing.WHEN_GIVEN, Standing.WITH_PRUNING, Standing.WITH_ANOTHER)
+    others = (Standing.WHEN_GIVEN, Standing.WITH_PRUNING, Standing.WITH_ANOTHER, Standing.NOT_KNOWN)
     counts = [(sum(row.standing is each for row in rows), each) for each in others]
     return f"{legal} of {len(rows)} values" + "".join(f", {n} more {each.value}" for n, each in counts if n)

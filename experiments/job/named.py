@@ -42,8 +42,8 @@ def times_kernels(name: str) -> bool:
 
 
 def unknown_values(name: str, space: Space, device: str) -> Mapping[tuple[str, KnobValue], str]:
-    """Why the version of an engine that would serve on the device does not know values of a space, by knob
-    and value; empty for one that does not say, or is not registered here."""
+    """Why the version of an engine that would serve on the device does not know values of a space, or does
+    not take them there, by knob and value; empty for one that does not say, or is not registered here."""
     if name not in names(Port.ENGINE):
         return {}
     asked = getattr(load_engine(name), "unknown_values", None)
@@ -60,6 +60,15 @@ def version_told(name: str, device: str) -> str:
     kind = kind_of(device)
     missing = f"{name} (none for {kind} is installed here, so nothing is held against what its version lacks)"
     return missing if version is None else f"{name} {version}"
+
+
+def unsure_values(name: str, space: Space, device: str) -> Mapping[tuple[str, KnobValue], str]:
+    """Of which values of a space it is not known whether an engine takes them on the device, and why, by knob
+    and value; empty for one that does not say, or is not registered here."""
+    if name not in names(Port.ENGINE):
+        return {}
+    asked = getattr(load_engine(name), "unsure_values", None)
+    return {} if asked is None else cast(Mapping[tuple[str, KnobValue], str], asked(space, device))
 
 
 def load_judge(name: str) -> Judge:

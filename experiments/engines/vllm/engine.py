@@ -34,6 +34,7 @@ from experiments.engines.vllm.environment import PACKAGES, needed_environment, u
 from experiments.engines.vllm.kernel_timer import KernelTimer, Order
 from experiments.engines.vllm.known_values import known_values
 from experiments.engines.vllm.launch import VllmLaunch
+from experiments.engines.vllm.on_device import not_taken, unsure
 from experiments.engines.vllm.order import (
     EAGER,
     VllmOrder,
@@ -122,7 +123,7 @@ class VllmEngine:
         found = needed_environment(device)
         known = known_values(found)
         for knob, value in configuration.items():
-            why = known.why_not(knob, value)
+            why = known.why_not_on(device, knob, value)
             if why is not None:
                 raise Infeasible("unsupported", why)
         told = [untried(found), known.unread]
@@ -140,12 +141,17 @@ class VllmEngine:
         return " ".join(filter(None, told)) or None
 
     def unknown_values(self, space: Space, device: str) -> Mapping[tuple[str, KnobValue], str]:
-        """Why the vLLM that would serve on the device does not know values of a space, by knob and value;
-        empty where there is none, or it could not be asked."""
+        """Why the vLLM that would serve on the device does not know values of a space, or does not take them
+        there, by knob and value; where there is none, or it could not be asked, what no vLLM takes there."""
         try:
-            return known_values(needed_environment(device)).unknown(space)
+            known = known_values(needed_environment(device))
         except Infeasible:
-            return {}
+            return not_taken(space, device, None, {})
+        return {**not_taken(space, device, known.version, known.kernels), **known.unknown(space)}
+
+    def unsure_values(self, space: Space, device: str) -> Mapping[tuple[str, KnobValue], str]:
+        """Of which values of a space it is not known whether vLLM takes them on the device, and why."""
+        return unsure(space, device)
 
     def version_on(self, device: str) -> str | None:
         """The version of the vLLM that would serve on the device; None where there is none."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from experiments.engines.vllm.environment import VllmEnvironment
+from experiments.engines.vllm.on_device import CPU, CUDA, why_not_taken
 from experiments.other_python import NoAnswer, answer_of
 from experiments.space.configuration import KnobValue
 from experiments.space.space import Space
@@ -22,6 +23,16 @@ TYPES: Mapping[str, str] = {
     "drafting.method": "config/speculative.py:SpeculativeMethod",
 }
 """The knobs whose values are vLLM's own names, and vLLM's type of each (in 0.26 to 0.33)."""
+
+KERNELS: Mapping[str, str] = {
+    kind: (
+        "model_executor/kernels/linear/__init__.py:"
+        f"_LINEAR_BACKEND_KERNEL_MAP@_POSSIBLE_KERNELS.{kind.upper()}"
+    )
+    for kind in (CPU, CUDA)
+}
+"""By kind of device, where vLLM lists its kernels for packed weights there, and the names by which it can be
+asked for them (in 0.26 and later)."""
 
 _OURS: Mapping[str, tuple[str, ...]] = {
     "serving.weight_dtype": ("stored",),
@@ -50,12 +61,14 @@ SCRIPT = Path(__file__).with_name("read_values.py")
 
 @dataclass(frozen=True)
 class KnownValues:
-    """What a version of vLLM knows, by knob; a knob that is not there could not be read. `unread` says why
-    nothing could, in a sentence."""
+    """What a version of vLLM knows, by knob; a knob that is not there could not be read. `kernels` has, by
+    kind of device, the names under which it has kernels for packed weights there, as far as that could be
+    read. `unread` says why nothing could, in a sentence."""
 
     version: str
     values: Mapping[str, tuple[str, ...]]
     unread: str | None = None
+    kernels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def why_not(self, knob: str, value: KnobValue) -> str | None:
         """That this vLLM does not know a value, and what it has, in a sentence; None where it does, and where
@@ -64,6 +77,11 @@ class KnownValues:
         if known is None or value in known or value in _OURS.get(knob, _AUTO):
             return None
         return f"vLLM {self.version} does not know {knob}={value}; it has {', '.join(known)}."
+
+    def why_not_on(self, device: str, knob: str, value: KnobValue) -> str | None:
+        """The same, and that this vLLM does not take a value on a device."""
+        found = self.why_not(knob, value)
+        return found or why_not_taken(knob, value, device, self.version, self.kernels)
 
     def unknown(self, space: Space) -> dict[tuple[str, KnobValue], str]:
         """Why values of a space can't be had, by knob and value."""
@@ -93,7 +111,7 @@ def known_values(found: VllmEnvironment) -> KnownValues:
 
 def _asked(python: Path, version: str) -> KnownValues:
     try:
-        told = answer_of(python, str(SCRIPT), *TYPES.values(), limit_s=_LIMIT_S)
+        told = answer_of(python, str(SCRIPT), *TYPES.values(), *KERNELS.values(), limit_s=_LIMIT_S)
     except NoAnswer as reason:
         return KnownValues(
             version,
@@ -101,7 +119,8 @@ def _asked(python: Path, version: str) -> KnownValues:
             f"Which values vLLM {version} knows could not be read ({reason}); one that it does not know is "
             "refused when it loads.",
         )
-    return KnownValues(version, named_by_knob(told))
+    kernels = {kind: tuple(told[place]) for kind, place in KERNELS.items() if told.get(place)}
+    return KnownValues(version, named_by_knob(told), kernels=kernels)
 
 
 def named_by_knob(told: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:

@@ -3,8 +3,9 @@
 Run by vLLM's Python as a file: `python read_values.py NAME…`, where a name is `FILE:TYPE` below vLLM's
 folder, and answers `{NAME: [values…]}` on stdout. A type is a `Literal` by the name of its alias (aliases
 within it are followed), a field of a class (`Class.field`) whose annotation is one, or an `Enum`, whose
-members are told in lower case, as they are asked for. What is not there is left out. Imports the standard
-library alone.
+members are told in lower case, as they are asked for. `MAP@LISTS.KEY` are the names in the dictionary `MAP`
+that have something of the list in `LISTS` whose key ends in `.KEY`, after `auto`. What is not there is left
+out. Imports the standard library alone.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ def read_values(package: Path, names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _values(module: ast.Module, kind: str) -> Iterator[str]:
+    if "@" in kind:
+        yield from _names_with_any(module, *kind.split("@"))
+        return
     owner, _, field = kind.rpartition(".")
     classes = {each.name: each for each in module.body if isinstance(each, ast.ClassDef)}
     aliases = {
@@ -49,6 +53,40 @@ def _values(module: ast.Module, kind: str) -> Iterator[str]:
                 yield from (target.id.lower() for target in each.targets if isinstance(target, ast.Name))
     elif kind in aliases:
         yield from _literals(aliases[kind], aliases)
+
+
+def _names_with_any(module: ast.Module, names: str, place: str) -> Iterator[str]:
+    """`auto`, and the names of a dictionary of sets that share a member with one list of a dictionary."""
+    lists, _, key = place.rpartition(".")
+    dictionaries = {
+        target.id: each.value
+        for each in module.body
+        if isinstance(each, ast.Assign | ast.AnnAssign) and isinstance(each.value, ast.Dict)
+        for target in (each.targets if isinstance(each, ast.Assign) else [each.target])
+        if isinstance(target, ast.Name)
+    }
+    if names not in dictionaries or lists not in dictionaries:
+        return
+    wanted = next(
+        (
+            _members(value)
+            for at, value in zip(dictionaries[lists].keys, dictionaries[lists].values, strict=True)
+            if isinstance(at, ast.Attribute) and at.attr == key
+        ),
+        None,
+    )
+    if wanted is None:
+        return
+    yield "auto"
+    for at, value in zip(dictionaries[names].keys, dictionaries[names].values, strict=True):
+        if isinstance(at, ast.Constant) and isinstance(at.value, str) and _members(value) & wanted:
+            yield at.value
+
+
+def _members(node: ast.expr) -> set[str]:
+    """The names that a list or a set consists of."""
+    listed = node.elts if isinstance(node, ast.List | ast.Set) else []
+    return {each.id for each in listed if isinstance(each, ast.Name)}
 
 
 def _literals(node: ast.expr, aliases: dict[str, ast.expr]) -> Iterator[str]:

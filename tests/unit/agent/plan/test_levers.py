@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 from agent.ground.legal import Legal, legal_here
-from agent.plan.levers import Check, LeverRow, Standing, lever_rows, refused_at_all, witnesses
+from agent.plan.card import Card
+from agent.plan.levers import (
+    Check,
+    LeverRow,
+    Standing,
+    count_words,
+    lever_rows,
+    refused_at_all,
+    witnesses,
+)
+from agent.plan.model import find_model
+from agent.plan.plan import make_plan
 from configs.campaign import load_campaign
 from configs.models import load_model_profile
 from experiments.engines.port import Infeasible
@@ -21,6 +32,7 @@ from experiments.space.loading import load_space
 from experiments.space.space import Space
 
 LEVERS = load_space("levers")
+ON_VLLM = {"engine": "vllm", "space": "vllm", "baseline.sweep": []}
 
 
 def rows_of(name: str = "levers", check: object = None) -> dict[tuple[str, object], LeverRow]:
@@ -208,3 +220,32 @@ def test_what_a_kernel_never_multiplies_is_known_before_a_load(
     asked = {"quantization.method": "awq", "serving.linear_backend": kernel, **knobs}
     why = joint_refusal(space.configuration(asked), ModelFacts.of(load_model_profile("qwen3.5-9b")))
     assert (why is None) if told is None else (told in str(why)), why
+
+
+def test_a_processor_has_no_kernel_that_only_a_gpu_has_and_it_is_said_what_is_not_known() -> None:
+    spec = load_campaign("default", {**ON_VLLM, "target": "cpu"})
+    made = make_plan(spec, find_model("qwen3.5-4b"), Card("a processor", 256 * 10**9, is_gpu=False), cores=8)
+    found = {(row.knob, row.value): row for row in made.levers}
+
+    def standing(knob: str, standing: Standing) -> set[object]:
+        return {value for name, value in found if name == knob and found[name, value].standing is standing}
+
+    for knob in ("serving.linear_backend", "serving.gdn_prefill_backend"):
+        assert standing(knob, Standing.YES) == {"auto"}
+        assert standing(knob, Standing.NO) == {
+            value for value in load_space("vllm").knob(knob).values if value != "auto"
+        }
+    assert standing("serving.graph_mode", Standing.YES) == {"auto", "eager", "none"}
+    doubted = found["serving.weight_dtype", "fp8"]
+    assert doubted.standing is Standing.NOT_KNOWN
+    assert "was not tried" in str(doubted.why)
+    assert count_words(made.levers).endswith("6 more not known")
+    on_gpu = make_plan(
+        spec.model_copy(update={"target": "cuda:0"}),
+        find_model("qwen3.5-4b"),
+        Card("a card", 141 * 10**9, is_gpu=True),
+    )
+    assert {row.standing for row in on_gpu.levers if row.knob == "serving.gdn_prefill_backend"} == {
+        Standing.YES
+    }
+    assert all(row.standing is not Standing.NOT_KNOWN for row in on_gpu.levers)

@@ -39,6 +39,10 @@ SOURCES = {
     "config/compilation.py": (
         "class Mode(enum.Enum):\n    NONE = 0\n    FULL_AND_MORE = (2, 1)\n    def of(self):\n        x = 1\n"
     ),
+    "kernels/linear.py": (
+        "NAMES: dict[str, set[type]] = {'fast': {A, B}, 'slow': {C}, 'other': set(), **MORE}\n"
+        "LISTS = {Kind.CPU: [D, E], Kind.CUDA: [B, C, D]}\nNO_DICT = 1\n"
+    ),
     "engine/arg_utils.py": (
         'class Args:\n    a: int = 1\n    backend: Literal["one"] | Literal["two"] | None = None\n'
     ),
@@ -62,6 +66,8 @@ def package(tmp_path: Path) -> Path:
         ("config/speculative.py:Circle", ["a"]),
         ("config/compilation.py:Mode", ["none", "full_and_more"]),
         ("engine/arg_utils.py:Args.backend", ["one", "two"]),
+        ("kernels/linear.py:NAMES@LISTS.CUDA", ["auto", "fast", "slow"]),
+        ("kernels/linear.py:NAMES@LISTS.CPU", ["auto"]),
     ],
 )
 def test_literals_their_aliases_enums_and_fields_are_read_from_sources(
@@ -77,6 +83,9 @@ def test_literals_their_aliases_enums_and_fields_are_read_from_sources(
         "config/cache.py:Gone",
         "config/cache.py:Other",
         "engine/arg_utils.py:Args.b",
+        "kernels/linear.py:NAMES@LISTS.XPU",
+        "kernels/linear.py:NAMES@GONE.CPU",
+        "kernels/linear.py:NO_DICT@LISTS.CPU",
     ],
 )
 def test_what_a_version_does_not_have_is_left_out(package: Path, name: str) -> None:
@@ -166,8 +175,8 @@ def test_the_engine_tells_what_its_version_does_not_know_and_nothing_where_there
     here = VllmEnvironment(Path(sys.executable), "9.9.0", for_cpu=True)
     monkeypatch.setattr(engine_module, "needed_environment", lambda device: here)
     monkeypatch.setattr(engine_module, "known_values", lambda found: KNOWN)
-    assert unknown_values("vllm", SPACE, "cpu") == KNOWN.unknown(SPACE)
-    assert unknown_values("reference", SPACE, "cpu") == {}
+    assert unknown_values("vllm", SPACE, "cuda:0") == KNOWN.unknown(SPACE)
+    assert unknown_values("reference", SPACE, "cuda:0") == {}
     assert version_told("vllm", "cpu") == "vllm 9.9.0"
     assert version_told("reference", "cpu") == "reference"
     assert version_told("nobody", "cpu") == "nobody"
@@ -176,7 +185,7 @@ def test_the_engine_tells_what_its_version_does_not_know_and_nothing_where_there
         raise Infeasible("unsupported", "vLLM is not installed.")
 
     monkeypatch.setattr(engine_module, "needed_environment", none)
-    assert VllmEngine().unknown_values(SPACE, "cpu") == {}
+    assert VllmEngine().unknown_values(SPACE, "cuda:0") == {}
     assert version_told("vllm", "cuda:0") == (
         "vllm (none for cuda is installed here, so nothing is held against what its version lacks)"
     )

@@ -1,0 +1,119 @@
+"""Which values of its knobs vLLM takes on a kind of device: what its own sources list, and what was read of
+them for processors. Pure.
+
+A value that vLLM replaces by its own choice, or knows no kernel for, is not taken there: what ran would not
+be what was asked for. Nothing here says which of the values that are taken is the better one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from experiments.space.configuration import KnobValue
+from experiments.space.space import Space
+
+CPU, CUDA = "cpu", "cuda"
+"""Kinds of device, as vLLM's sources call its platforms, in lower case."""
+
+LINEAR_BACKEND = "serving.linear_backend"
+
+_READ = "read in vLLM 0.26"
+"""The version in whose sources the following was read; later ones were looked at in part and say the same."""
+
+ON_PROCESSORS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    # model_executor/kernels/linear: none of the kernels of PlatformEnum.CPU has a name of --linear-backend
+    LINEAR_BACKEND: (
+        ("auto",),
+        f"On a processor no kernel for packed weights goes by a name that vLLM can be asked for ({_READ}).",
+    ),
+    # model_executor/layers/mamba/gdn: the layer's own method for processors, whatever is named
+    "serving.gdn_prefill_backend": (
+        ("auto",),
+        f"On a processor vLLM reads prompts in these layers by its own method, whatever is named ({_READ}).",
+    ),
+    # config/vllm.py: no mode is kept where the platform has no static graphs
+    "serving.graph_mode": (
+        ("auto", "eager", "none"),
+        f"Steps are captured in CUDA graphs on a GPU alone; elsewhere vLLM leaves them out ({_READ}).",
+    ),
+    # platforms/cpu.py: it is set to False there
+    "serving.async_scheduling": (
+        ("auto", "off"),
+        f"On a processor vLLM schedules no step while another runs, whatever is asked for ({_READ}).",
+    ),
+}
+"""What vLLM takes of a knob on a processor, and why nothing else."""
+
+UNSURE_ON_PROCESSORS: Mapping[tuple[str, KnobValue], str] = {
+    ("serving.dtype", "float16"): (
+        "vLLM's kernels for GatedDeltaNet layers on a processor compute in bfloat16 alone (0.26, 0.32); a "
+        "model without such layers was not tried."
+    ),
+    ("serving.weight_dtype", "fp8"): (
+        "Whether vLLM rounds weights to 8-bit floats on a processor was not tried; its load tells."
+    ),
+    ("serving.kv_cache_dtype", "fp8_e4m3"): (
+        f"vLLM's attention for processors names it ({_READ}), and it was not tried; its load tells."
+    ),
+    ("serving.kv_cache_dtype", "fp8_e5m2"): (
+        f"vLLM's attention for processors names it ({_READ}), and it was not tried; its load tells."
+    ),
+    ("serving.gdn_state_dtype", "bfloat16"): (
+        f"On a processor with AMX vLLM keeps states in float32 whatever is asked for ({_READ}); without it "
+        "that was not tried."
+    ),
+    ("drafting.method", "mtp"): (
+        "vLLM 0.32 for processors aborted where it drafted by MTP for a hybrid model; other versions were "
+        "not tried."
+    ),
+}
+"""Values of which it is not known whether vLLM takes them on a processor, and why."""
+
+
+def kind_of(device: str) -> str:
+    """The kind of a device (`cpu`, `cuda:N`)."""
+    return device.partition(":")[0]
+
+
+def why_not_taken(
+    knob: str, value: KnobValue, device: str, version: str | None, listed: Mapping[str, tuple[str, ...]]
+) -> str | None:
+    """Why vLLM does not take a value on a device, in a sentence; None where it does, and where nothing is
+    known against it.
+
+    `listed` has, by kind of device, the names under which the vLLM of this `version` has kernels for packed
+    weights there, as far as its sources could be read; empty where there is none.
+    """
+    kind = kind_of(device)
+    if knob == LINEAR_BACKEND and kind in listed:
+        if value in listed[kind]:
+            return None
+        where = "a processor" if kind == CPU else "a GPU"
+        return (
+            f"vLLM {version} has no kernel for packed weights on {where} that goes by {knob}={value}; there "
+            f"it has {', '.join(listed[kind])}."
+        )
+    if kind != CPU or knob not in ON_PROCESSORS:
+        return None
+    taken, why = ON_PROCESSORS[knob]
+    return None if value in taken else why
+
+
+def not_taken(
+    space: Space, device: str, version: str | None, listed: Mapping[str, tuple[str, ...]]
+) -> dict[tuple[str, KnobValue], str]:
+    """Why values of a space are not taken on a device, by knob and value; as `why_not_taken`."""
+    asked = ((knob.name, value) for knob in space.knobs for value in knob.values)
+    return {
+        (name, value): why
+        for name, value in asked
+        if (why := why_not_taken(name, value, device, version, listed)) is not None
+    }
+
+
+def unsure(space: Space, device: str) -> dict[tuple[str, KnobValue], str]:
+    """Of which values of a space it is not known whether they are taken on a device, and why."""
+    if kind_of(device) != CPU:
+        return {}
+    has = {(knob.name, value) for knob in space.knobs for value in knob.values}
+    return {each: why for each, why in UNSURE_ON_PROCESSORS.items() if each in has}

@@ -1,0 +1,82 @@
+"""Which values of its knobs vLLM takes on a kind of device, by its sources where they are here, and of which
+that is not known."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.engines.port import Infeasible
+from experiments.engines.vllm import engine as engine_module
+from experiments.engines.vllm.engine import VllmEngine
+from experiments.engines.vllm.environment import VllmEnvironment
+from experiments.engines.vllm.known_values import KnownValues
+from experiments.engines.vllm.on_device import ON_PROCESSORS, UNSURE_ON_PROCESSORS, not_taken, unsure
+from experiments.job.named import unknown_values, unsure_values
+from experiments.reference_model.load import reference_model_path
+from experiments.space.configuration import Configuration
+from experiments.space.loading import load_space
+
+SPACE = load_space("vllm")
+BACKEND = "serving.linear_backend"
+LISTED = {"cpu": ("auto", "newer"), "cuda": ("auto", "marlin", "triton", "conch", "machete", "humming")}
+
+
+def values(found: object, knob: str) -> set[object]:
+    assert isinstance(found, dict)
+    return {value for name, value in found if name == knob}
+
+
+def test_a_processor_takes_no_kernel_that_only_a_gpu_has_whether_or_not_vllm_is_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none(device: str) -> VllmEnvironment:
+        raise Infeasible("unsupported", "vLLM is not installed.")
+
+    monkeypatch.setattr(engine_module, "needed_environment", none)
+    found = unknown_values("vllm", SPACE, "cpu")
+    for knob, (taken, why) in ON_PROCESSORS.items():
+        assert values(found, knob) == set(SPACE.knob(knob).values) - set(taken)
+        assert {told for (name, _), told in found.items() if name == knob} == {why}
+        assert SPACE.knob(knob).default in taken, "what vLLM chooses itself is always to be had"
+    assert {knob for knob, _ in found} == set(ON_PROCESSORS)
+    assert unknown_values("vllm", SPACE, "cuda:0") == {}
+
+
+def test_what_the_installed_version_lists_goes_before_what_was_read_of_another() -> None:
+    here = not_taken(SPACE, "cpu", "9.9.0", {"cpu": ("auto", "triton")})
+    assert values(here, BACKEND) == set(SPACE.knob(BACKEND).values) - {"auto", "triton"}
+    assert here[BACKEND, "marlin"] == (
+        "vLLM 9.9.0 has no kernel for packed weights on a processor that goes by "
+        "serving.linear_backend=marlin; there it has auto, triton."
+    )
+    on_gpu = not_taken(SPACE, "cuda:1", "9.9.0", LISTED)
+    assert set(on_gpu) == {(BACKEND, "exllama")}
+    assert "on a GPU" in on_gpu[BACKEND, "exllama"]
+
+
+def test_the_check_of_a_configuration_refuses_on_a_processor_what_it_does_not_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = VllmEnvironment(Path(sys.executable), "0.32.0", for_cpu=True)
+    monkeypatch.setattr(engine_module, "needed_environment", lambda device: here)
+    known = KnownValues("0.32.0", {}, kernels={"cpu": ("auto",)})
+    monkeypatch.setattr(engine_module, "known_values", lambda found: known)
+    for knob, value in (
+        ("serving.graph_mode", "full"),
+        ("serving.gdn_prefill_backend", "triton"),
+        (BACKEND, "marlin"),
+    ):
+        with pytest.raises(Infeasible, match=r"processor|on a GPU alone") as refused:
+            VllmEngine().check(Configuration.of({knob: value}), reference_model_path(), "cpu")
+        assert refused.value.kind == "unsupported"
+    VllmEngine().check(Configuration.of({"serving.graph_mode": "eager"}), reference_model_path(), "cpu")
+
+
+def test_what_is_not_known_of_a_processor_is_told_apart_from_what_it_takes_and_does_not() -> None:
+    found = unsure_values("vllm", SPACE, "cpu")
+    assert found == UNSURE_ON_PROCESSORS == unsure(SPACE, "cpu")
+    assert not set(found) & set(not_taken(SPACE, "cpu", None, {}))
+    assert all(value != SPACE.knob(knob).default for knob, value in found)
+    assert unsure_values("vllm", SPACE, "cuda:0") == {}
+    assert unsure_values("reference", SPACE, "cpu") == {}
