@@ -11,7 +11,8 @@ claim against a fault.
 
 Where the spec has a limit of its own (`within_s`), it runs from when both checkpoints are there. At it every
 process is ended, what was being timed is left out, and the rest is the result. Left out is all of a fresh
-pair, and of one that is timed further the blocks that were asked for last.
+pair, and of one that is timed further the blocks that were asked for last. So it is where a launch that was
+asked for a further workload can't be cleared away, beside which nothing may be loaded.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from experiments.job.evaluation import (
 )
 from experiments.job.further import FurtherWorkloads
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close
-from experiments.job.limits import TIME_IS_UP, time_is_up
+from experiments.job.limits import ENDS_MEASURING, time_is_up
 from experiments.job.pairs_ahead import PairsAhead
 from experiments.job.profiling import profile_candidate, profiles_candidates
 from experiments.job.schedule import abba, seats
@@ -63,9 +64,9 @@ def run_test(job: RunningJob, spec: TestJob, judge: Judge) -> None:
     try:
         _run(comparison, job, spec, judge)
     except Infeasible as reason:
-        if reason.kind != TIME_IS_UP:
+        if reason.kind not in ENDS_MEASURING:
             raise
-        comparison.cut_off()
+        comparison.cut_off(reason.cause)
 
 
 def _run(comparison: _Comparison, job: RunningJob, spec: TestJob, judge: Judge) -> None:
@@ -114,18 +115,19 @@ class _Comparison:
         self._pairs = 0
         self._up: dict[Arm, OpenLaunch] = {}
         self._ahead = PairsAhead(job, spec.seed, spec.plan.validation_pairs, self._wanted)
-        self._further = FurtherWorkloads(job, spec)
+        self._further = FurtherWorkloads(job, spec, self)
         self._blocks = 0
         self._profiled = False
         self._timed: tuple[int, int] | None = None
         """The pair that is being timed and the first block that was asked of it; None while none is."""
-        self._stopped = False
+        self._stopped = self._cut = False
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Check and prepare both arms, and end what is up afterwards.
 
-        Raises `Infeasible` of kind `TIME_IS_UP` where the spec's own limit ended it; see `cut_off`.
+        Raises `Infeasible` of a kind of `ENDS_MEASURING` where the spec's own limit ended it, or what was
+        left behind; see `cut_off`.
         """
         with stage(self._job, Stage.STATIC, 2, "check both configurations") as told:
             for arm, configuration in ((Arm.CONTROL, self._control), (Arm.CANDIDATE, self._candidate)):
@@ -137,7 +139,7 @@ class _Comparison:
         candidate, _ = prepare_checkpoint(self._job, self._candidate)
         self._checkpoints = {Arm.CONTROL: control, Arm.CANDIDATE: candidate}
         try:
-            with self._job.limits.until(self._spec.within_s, self.cut_off):
+            with self._job.limits.until(self._spec.within_s, self._time_is_up):
                 yield
                 self._retire()
         finally:
@@ -149,14 +151,25 @@ class _Comparison:
         self._stopped = True
         self._job.records.stopped(reason)
 
-    def cut_off(self) -> None:
-        """Record that the time was up, and leave out what was being timed then: what came of it is not
-        balanced between the arms."""
-        assert self._spec.within_s is not None
+    def cut_off(self, why: str) -> None:
+        """Record why nothing more could be measured, once, and leave out what was being timed then: what came
+        of it is not balanced between the arms."""
+        if self._cut:
+            return
+        self._cut = True
         if self._timed is not None:
             self._job.records.left_out(*self._timed)
-        if not self._stopped:  # else only what comes after the last step was cut off, such as a profile
-            self.stop(time_is_up(self._spec.within_s))
+        if not self.is_complete:  # else only what comes after the last step was cut off, such as a profile
+            self.stop(why)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that is judged was measured: the judge asked for nothing more."""
+        return self._stopped
+
+    def _time_is_up(self) -> None:
+        assert self._spec.within_s is not None
+        self.cut_off(time_is_up(self._spec.within_s))
 
     def evidence(self) -> Evidence:
         """What the judge may look at by now."""

@@ -8,19 +8,23 @@ blocks.
 
 A failure is none of the experiment's. It is told in the stage's detail, and its workload is asked of neither
 arm again in this experiment. So is what was asked when the stage's time was up; a launch that hangs all the
-same is left behind, if its processes are gone and a GPU's memory is back; else the job is given up, for the
-next launch would be loaded beside it. A launch that does not answer the plan's own requests any more is
-ended; what needs one opens a fresh one, as it would where none was up. One that does was asked for these
-last, as if for nothing else: what is scored in it runs as what was judged.
+same is left behind. Where its processes are gone and a GPU's memory is back, the test goes on. Else the job
+ends there, for the next launch would be loaded beside it: with all that was judged, where that was complete,
+else with what was measured of it, which the judge decides on as it does at a limit. It fails nothing, unless
+the device itself is lost. A launch that does not answer the plan's own requests any more is ended; what needs
+one opens a fresh one, as it would where none was up. One that does was asked for these last, as if for
+nothing else: what is scored in it runs as what was judged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import NoReturn, Protocol
 
-from experiments.engines.port import Infeasible
+from experiments.engines.port import DEVICE_FAULTS, Infeasible
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, close
+from experiments.job.limits import LEFT_BEHIND
 from experiments.job.schedule import abba
 from experiments.job.spec import TestJob
 from experiments.job.staging import StageTold, stage
@@ -36,11 +40,24 @@ ENDED_BEFORE = "its launch was ended before"
 """Why a workload was not measured that comes after one at which a launch was ended."""
 
 
+class Judged(Protocol):
+    """What is judged of the test that further workloads stand beside."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of it was measured."""
+        ...
+
+    def cut_off(self, why: str) -> None:
+        """Record that nothing more of it is measured."""
+        ...
+
+
 class FurtherWorkloads:
     """Those of one test: which are still measured, and in which launches they were."""
 
-    def __init__(self, job: RunningJob, spec: TestJob) -> None:
-        self._job, self._seed, self._plan = job, spec.seed, spec.plan
+    def __init__(self, job: RunningJob, spec: TestJob, judged: Judged) -> None:
+        self._job, self._seed, self._plan, self._judged = job, spec.seed, spec.plan, judged
         self._left: dict[int, FurtherWorkload] = {}
         """By the number of its first block within a launch, which stays when others are left out."""
         first = 0
@@ -56,13 +73,14 @@ class FurtherWorkloads:
 
         False where the stage's time was up, by which every process of the job was ended, or where the
         launches could not even be asked what they are: they are ended. Raises nothing that a workload comes
-        to, but where what was left behind still holds something: the job is given up then.
+        to, but where what was left behind still holds something, which ends the job: `Infeasible` of kind
+        `LEFT_BEHIND`, or of a lost device that was not done with.
         """
         due = [each for each in up if not each.closed and _place(each) not in self._done]
         if not due or not self._left:
             return True
         self._done.update(map(_place, due))
-        left = False
+        left, held = False, None
         planned = len(due) * sum(each.blocks for each in self._left.values())
         try:
             with stage(self._job, Stage.FURTHER, planned, "time further workloads, not judged") as told:
@@ -72,22 +90,42 @@ class FurtherWorkloads:
                     if left:
                         self._job.limits.check()
                 except Infeasible as reason:
-                    self._cut_short(told, due, reason.cause)
+                    held = self._still_held() if left else None
+                    self._cut_short(told, due, f"{reason.cause} {held or ''}".rstrip())
                     raise
         except (ArmInfeasible, Infeasible) as reason:
             close(due)
-            if left and isinstance(reason, Infeasible) and not self._returned():
-                self._job.limits.give_up(self._job.guard.explained(reason))
+            if held is not None and isinstance(reason, Infeasible):
+                self._end(reason, held)
             return False
         return True
 
-    def _returned(self) -> bool:
-        """Whether what was left behind is gone, with what it held of a GPU: a launch that is loaded beside it
-        could lack that, and would be blamed."""
-        if not self._job.limits.processes_gone():
-            return False
+    def _end(self, reason: Infeasible, held: str) -> NoReturn:
+        """End the job beside whose launches something is still held."""
+        self._job.records.note(f"What was left behind of a further workload: {held}")
+        lost = self._job.guard.explained(reason)
+        if lost.kind in DEVICE_FAULTS and not self._judged.is_complete:
+            self._job.limits.give_up(lost)
+        why = f"Nothing more could be measured after a further workload, which is not judged: {held}"
+        self._job.limits.give_up(Infeasible(LEFT_BEHIND, why), partial(self._judged.cut_off, why))
+
+    def _still_held(self) -> str | None:
+        """What of what was left behind is not gone, of its processes or of what they held of a GPU, in a
+        sentence; None where all is. A launch that is loaded beside it could lack that, and would be
+        blamed."""
+        if pids := self._job.limits.not_gone():
+            named, it = ("process", "it") if len(pids) == 1 else ("processes", "them")
+            return (
+                f"Its {named} {', '.join(map(str, pids))} could not be ended, and nothing is loaded beside "
+                f"{it}; end {it}, or restart the machine, before {self._job.guard.device} is used again."
+            )
         held = self._job.guard.returned()
-        return held is None or (held.left is None and held.after_bytes is not None)
+        if held is None or (held.left is None and held.after_bytes is not None):
+            return None
+        return held.left or (
+            f"The driver does not tell whether {self._job.guard.device} got back what it held, and nothing "
+            "is loaded beside it; look with `nvidia-smi`."
+        )
 
     def _apart(self, told: StageTold, due: Sequence[OpenLaunch]) -> bool:
         """Measure what is left in a thread of its own; False where it was left behind, as it is by whatever

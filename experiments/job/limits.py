@@ -31,6 +31,13 @@ STUCK_AFTER_S = 30.0
 TIME_IS_UP = "time_is_up"
 """The kind of an `Infeasible` at a job's own limit; it says nothing of a configuration."""
 
+LEFT_BEHIND = "left_behind"
+"""The kind of one where what was left behind still holds something, so that nothing may be loaded beside it;
+it says nothing of a configuration either."""
+
+ENDS_MEASURING = (TIME_IS_UP, LEFT_BEHIND)
+"""Kinds that end a test's measuring, with what was measured until then, and fail nothing."""
+
 KILL_EVERY_S = 0.2
 """Seconds between looks for processes that were started as a job's time was up, or that are to be gone."""
 
@@ -128,22 +135,25 @@ class StageLimits:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
 
-    def processes_gone(self) -> bool:
-        """Whether every process that the job started is gone, at most `GONE_WITHIN_S` later; they are killed.
+    def not_gone(self) -> tuple[int, ...]:
+        """The numbers of the processes that the job started and that still run, at most `GONE_WITHIN_S` after
+        they were killed; empty where all are gone.
 
         One that hangs in a driver survives that.
         """
         until = time.monotonic() + GONE_WITHIN_S
         while True:
             self.end_processes()
-            if not any(map(runs, tuple(self._killed))):
-                return True
-            if time.monotonic() >= until:
-                return False
+            left = tuple(sorted(each.pid for each in tuple(self._killed) if runs(each)))
+            if not left or time.monotonic() >= until:
+                return left
             time.sleep(KILL_EVERY_S)
 
-    def give_up(self, reason: Infeasible) -> NoReturn:
-        """End the job as where a stage is stuck; raises the reason where `on_stuck` comes back."""
+    def give_up(self, reason: Infeasible, cut_off: Callable[[], None] | None = None) -> NoReturn:
+        """End the job as where a stage is stuck, after `cut_off` was called; raises the reason where
+        `on_stuck` comes back."""
+        if cut_off is not None:
+            cut_off()
         if self._on_stuck is not None:
             self._on_stuck(reason)
         raise reason

@@ -17,7 +17,7 @@ from experiments.disk import disk_in_words
 from experiments.engines.port import Engine, Infeasible
 from experiments.engines.vllm import environment as vllm
 from experiments.job.context import CheckpointStage, JobContext, Material
-from experiments.job.limits import TIME_IS_UP
+from experiments.job.limits import ENDS_MEASURING
 from experiments.job.place import PLACE_NAME, RECORDS_NAME, SPEC_NAME, Place
 from experiments.job.records import Records
 from experiments.job.run import run_job
@@ -69,9 +69,7 @@ def run_in_folder(folder: Path, assemble: Assemble) -> int:
     ):
 
         def abandon(reason: Infeasible) -> None:
-            if reason.kind != TIME_IS_UP:  # which is told as the end of the measurement, not as a failure
-                records.failure(reason.kind, reason.cause)
-            records.end(0.0)
+            end_given_up(records, reason)
             os._exit(0)
 
         try:
@@ -99,6 +97,14 @@ def run_in_folder(folder: Path, assemble: Assemble) -> int:
                 records.error(str(error))
             return EXIT_FAILURE
     return 0
+
+
+def end_given_up(records: Records, reason: Infeasible) -> None:
+    """Write down the end of a job that is given up: its failure, unless the reason only ends its measuring,
+    which was told then."""
+    if reason.kind not in ENDS_MEASURING:
+        records.failure(reason.kind, reason.cause)
+    records.end(0.0)
 
 
 def _check_beside(spec: AnyJob, place: Place) -> None:

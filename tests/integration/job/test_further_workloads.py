@@ -10,17 +10,21 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
 
 from agent.judge.launch_interval import LaunchIntervalJudge
-from experiments.engines.port import Infeasible
+from experiments.engines.port import DEVICE_LOST, Infeasible
 from experiments.job.context import DEFAULT_STAGE_LIMITS_S
 from experiments.job.device_guard import DeviceGuard
-from experiments.job.limits import StageLimits
+from experiments.job.journal import read_records
+from experiments.job.limits import LEFT_BEHIND, TIME_IS_UP, StageLimits
+from experiments.job.process import end_given_up
 from experiments.job.records import Records
-from experiments.job.result import JobResult, StageRecord
+from experiments.job.result import HeldMemory, JobResult, StageRecord
+from experiments.job.schedule import seats
 from experiments.job.spec import TestJob
 from experiments.measurement.evidence import (
     UNMEASURED,
@@ -216,19 +220,132 @@ def test_one_that_hangs_though_its_processes_are_killed_costs_itself_alone(
     assert ("candidate", 0) not in of(result, WIDE.key, Metric.E2EL_MS), "what was left records nothing"
 
 
-def test_nothing_is_loaded_beside_a_process_that_outlives_its_end(
-    run: Run, impatient: list[Infeasible], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As one does that hangs in a driver."""
+@pytest.fixture
+def unending(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes outlive what ends them, as one does that hangs in a driver."""
     monkeypatch.setattr("experiments.job.limits.GONE_WITHIN_S", 0.2)
     monkeypatch.setattr(psutil.Process, "kill", lambda _: None)
+
+
+def causes(result: JobResult) -> list[str]:
+    """Why further workloads were not measured, in the order in which that was told."""
+    told = [each.detail[UNMEASURED] for each in result.stages if each.stage is Stage.FURTHER]
+    return [str(one["cause"]) for of_stage in told for one in of_stage]  # type: ignore[union-attr,index,call-overload]
+
+
+@pytest.mark.usefixtures("unending")
+def test_nothing_is_loaded_beside_a_process_that_outlives_its_end_and_the_job_ends_and_says_so(
+    run: Run, impatient: list[Infeasible]
+) -> None:
     engine = SameLaunches(waits_at=16)
     result = run(a_test_with(WIDE), STEPS_OF_FRESH, engine, limits_s=LIMITS_S)
     assert engine.let_go() == 1
-    assert [each.cause for each in impatient] == [TOO_LONG]
-    assert result.failure is not None
-    assert (result.failure.kind, result.failure.cause) == ("timed_out", TOO_LONG)
+    assert [each.kind for each in impatient] == [LEFT_BEHIND]
     assert sorted(engine.launched) == ["validation-candidate-0", "validation-control-0"]
+    assert result.failure is None, "what is not judged makes no test infeasible"
+    assert result.stop_reason is not None
+    assert result.stop_reason.startswith("Nothing more could be measured after a further workload")
+    assert "could not be ended, and nothing is loaded beside" in result.stop_reason
+    (cause,) = causes(result)
+    assert cause.startswith(f"{TOO_LONG} Its process")
+    assert {each.stage for each in result.launches} == {Stage.VALIDATION}
+    assert sorted(each.arm for each in result.launches) == sorted(Arm), "what was measured before stands"
+
+
+@pytest.mark.usefixtures("unending")
+@IN_TURN
+def test_it_costs_itself_alone_where_all_that_is_judged_was_measured(
+    run: Run, impatient: list[Infeasible], more: dict[str, int]
+) -> None:
+    steps = [MeasurePair(Stage.QUICK, 2)]
+    without = run(a_test_with(**more), steps, SameLaunches())
+    engine = SameLaunches(waits_at=16)
+    result = run(a_test_with(WIDE, **more), steps, engine, limits_s=LIMITS_S)
+    assert engine.let_go() == 1
+    assert (result.failure, result.stop_reason) == (None, without.stop_reason)
+    (cause,) = causes(result)
+    assert "could not be ended" in cause
+    timed = [[(each.arm, each.samples) for each in told.launches] for told in (result, without)]
+    assert timed[0] == timed[1]
+
+
+@pytest.mark.usefixtures("unending")
+def test_of_launches_in_turn_a_pair_whose_second_one_was_not_measured_is_left_out(
+    run: Run, impatient: list[Infeasible]
+) -> None:
+    spec = a_test_with(WIDE, at_once=1, seed=1)
+    assert seats(spec.seed, 0)[0] is Arm.CANDIDATE
+    engine = SameLaunches(waits_at=16)
+    result = run(spec, [MeasurePair(Stage.QUICK, 2)], engine, limits_s=LIMITS_S)
+    assert engine.let_go() == 1
+    assert (result.failure, result.launches) == (None, ())
+    assert str(result.stop_reason).startswith("Nothing more could be measured after a further workload")
+    assert engine.launched == ["quick-candidate-0"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "failed"), [(LEFT_BEHIND, None), (TIME_IS_UP, None), ("timed_out", "timed_out")]
+)
+def test_a_job_that_is_given_up_for_it_ends_without_a_failure(
+    tmp_path: Path, kind: str, failed: str | None
+) -> None:
+    with Records(tmp_path / "records.jsonl") as records:
+        records.stopped("Nothing more could be measured.")
+        end_given_up(records, Infeasible(kind, "It was given up."))
+    result = read_records(tmp_path / "records.jsonl")
+    assert result is not None, "it came to its end"
+    assert result.stop_reason == "Nothing more could be measured."
+    assert (None if result.failure is None else result.failure.kind) == failed
+
+
+class Held(DeviceGuard):
+    """A GPU that does not get back what launches held, or is lost."""
+
+    def __init__(self, held: HeldMemory | None, lost: Infeasible | None = None) -> None:
+        super().__init__("cpu")
+        self._held, self._lost = held, lost
+
+    def returned(self, limit_s: float = 0.0) -> HeldMemory | None:
+        return self._held
+
+    def explained(self, reason: Infeasible) -> Infeasible:
+        return self._lost or reason
+
+
+@pytest.mark.parametrize(
+    ("held", "told"),
+    [
+        (
+            HeldMemory(0, 9, 9, 20.0, "9.0 GB of cuda:0 were not given back."),
+            "9.0 GB of cuda:0 were not given",
+        ),
+        (HeldMemory(0, 9, None, 20.0), "The driver does not tell whether"),
+    ],
+    ids=["held", "not told"],
+)
+def test_nothing_is_loaded_beside_memory_that_is_not_given_back(
+    run: Run, impatient: list[Infeasible], held: HeldMemory, told: str
+) -> None:
+    engine = SameLaunches(waits_at=16)
+    result = run(a_test_with(WIDE), STEPS_OF_FRESH, engine, Held(held), limits_s=LIMITS_S)
+    assert engine.let_go() == 1
+    assert result.failure is None
+    assert told in str(result.stop_reason)
+    assert told in causes(result)[0]
+    assert sorted(engine.launched) == ["validation-candidate-0", "validation-control-0"]
+
+
+def test_a_lost_device_is_told_as_such_where_something_was_still_to_be_measured(
+    run: Run, impatient: list[Infeasible]
+) -> None:
+    """So its hypothesis waits again, and the campaign leaves the device out."""
+    lost = Infeasible(DEVICE_LOST, "cuda:0 is lost.")
+    for steps, kind in ((STEPS_OF_FRESH, DEVICE_LOST), ([MeasurePair(Stage.QUICK, 2)], None)):
+        engine = SameLaunches(waits_at=16)
+        guard = Held(HeldMemory(0, 9, None, 20.0), lost)
+        result = run(a_test_with(WIDE), steps, engine, guard, limits_s=LIMITS_S)
+        assert engine.let_go() == 1
+        assert (None if result.failure is None else result.failure.kind) == kind
 
 
 def test_no_gpu_is_read_for_what_was_left_beside_later_blocks(
