@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agent.plan.card import Card
 from agent.plan.duration import (
     KERNELS_S,
     Duration,
@@ -21,6 +22,8 @@ from agent.plan.duration import (
     pair_seconds_of,
     reaching_s,
 )
+from agent.plan.model import find_model
+from agent.plan.plan import make_plan
 from agent.surrogate.timed_kernels import TimedKernels
 from configs.campaign import load_campaign
 from configs.hardware import load_hardware_profile
@@ -165,3 +168,16 @@ def test_requests_at_once_share_the_time_of_a_block() -> None:
     one = pair_seconds_of(SPEC.plan, 4, 10.0, request)
     two = pair_seconds_of(SPEC.plan.model_copy(update={"workload": workload}), 4, 10.0, request)
     assert two < one
+
+
+def test_questions_of_the_file_change_nothing_of_a_plan_for_which_are_tested_is_not_known_yet() -> None:
+    """Those that another campaign answered are not; that is looked up once the baseline is measured."""
+    spec = load_campaign("levers")
+    assert spec.questions
+    card = Card("a processor", 256 * 10**9, is_gpu=False)
+    asks, does_not = (
+        make_plan(each, find_model(spec.model), card, cores=2)
+        for each in (spec, spec.model_copy(update={"questions": ()}))
+    )
+    assert asks.first_verdict == does_not.first_verdict
+    assert (asks.levers, asks.memory, asks.notes) == (does_not.levers, does_not.memory, does_not.notes)
