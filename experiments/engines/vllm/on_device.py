@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from configs.targets import kind_of
 from experiments.space.configuration import KnobValue
 from experiments.space.space import Space
 
@@ -68,11 +69,6 @@ UNSURE_ON_PROCESSORS: Mapping[tuple[str, KnobValue], str] = {
     ),
 }
 """Values of which it is not known whether vLLM takes them on a processor, and why."""
-
-
-def kind_of(device: str) -> str:
-    """The kind of a device (`cpu`, `cuda:N`)."""
-    return device.partition(":")[0]
 
 
 def why_not_taken(
