@@ -30,7 +30,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from agent.proposers.port import Trial
 from agent.surrogate.carried import MOST_COUNTED, Carried, trials_of
@@ -163,8 +163,11 @@ class FeasibilityBelief:
     @cached_property
     def _of_lever(self) -> dict[str, float]:
         """The chance that a setting of a lever is broken that was not tried, by lever."""
-        levers = {cause[0][0] for cause in self._broken if len(cause) == 1}
-        return {lever: _lever_share(self._broken, lever) for lever in levers}
+        found: dict[str, list[float]] = {}
+        for cause, chance in self._broken.items():
+            if len(cause) == 1:
+                found.setdefault(cause[0][0], []).append(chance)
+        return {lever: _broken_share(chances) for lever, chances in found.items()}
 
     @cached_property
     def _broken(self) -> dict[Cause, float]:
@@ -180,43 +183,75 @@ class FeasibilityBelief:
             for cause, _ in failure.causes:
                 told[cause] = told.get(cause, 0.0) + failure.counts
         least = {cause: min(1.0, MOST_COUNTED / count) if count else 1.0 for cause, count in told.items()}
-        runs = {
-            cause: self.ran.get(cause, 0.0) + least.get(cause, 1.0) * others.ran.get(cause, 0.0)
-            for cause in tried
-        }
-        said: dict[tuple[int, Cause], float] = {
-            (number, cause): 0.0
-            for number, (failure, _) in enumerate(failures)
-            for cause, _ in failure.causes
-        }
-        broken = {cause: _share(PRIOR) if len(cause) == 1 else PAIR_BROKEN for cause in tried}
-        for _ in range(MOST_PASSES):
-            blamed = dict.fromkeys(tried, 0.0)
-            for (_, cause), log_odds in said.items():
-                blamed[cause] += log_odds
-            odds = {
-                cause: _logit(_lever_share(broken, cause[0][0], cause) if len(cause) == 1 else PAIR_BROKEN)
-                + runs[cause] * math.log(FAILED_BEFORE)
-                + blamed[cause]
-                for cause in tried
-            }
-            new: dict[tuple[int, Cause], float] = {}
-            for number, (failure, elsewhere) in enumerate(failures):
-                without = [
-                    share * _chance(odds[cause] - said[number, cause]) for cause, share in failure.causes
-                ]
-                for place, (cause, share) in enumerate(failure.causes):
-                    rest = math.prod(1 - chance for k, chance in enumerate(without) if k != place)
-                    ratio = share / (1 - (1 - BY_CHANCE) * rest)
-                    counts = failure.counts * (least.get(cause, 1.0) if elsewhere else 1.0)
-                    new[number, cause] = counts * max(0.0, math.log(ratio))
-            moved = max((abs(new[key] - said[key]) for key in said), default=0.0)
-            before, broken = broken, {cause: _chance(value) for cause, value in odds.items()}
-            moved = max([moved, *(abs(broken[cause] - before[cause]) for cause in tried)])
-            said = {key: (said[key] + value) / 2 for key, value in new.items()}  # halfway, so that it settles
-            if moved < CLOSE:
-                break
-        return broken
+        runs = [
+            self.ran.get(cause, 0.0) + least.get(cause, 1.0) * others.ran.get(cause, 0.0) for cause in tried
+        ]
+        place = {cause: number for number, cause in enumerate(tried)}
+        levers: dict[str, list[int]] = {}
+        for cause, number in place.items():
+            if len(cause) == 1:
+                levers.setdefault(cause[0][0], []).append(number)
+        blamed = [
+            [
+                _Blamed(place[cause], share, failure.counts * (least.get(cause, 1.0) if elsewhere else 1.0))
+                for cause, share in failure.causes
+            ]
+            for failure, elsewhere in failures
+        ]
+        return dict(zip(tried, _solved(runs, list(levers.values()), blamed), strict=True))
+
+
+class _Blamed(NamedTuple):
+    """A cause that a failure may have, by its place among all causes, as in `Failed`."""
+
+    place: int
+    share: float
+    counts: float
+
+
+def _solved(
+    runs: Sequence[float], levers: Sequence[Sequence[int]], failures: Sequence[Sequence[_Blamed]]
+) -> list[float]:
+    """The chance to be broken of each cause, which ran so often: the equations at the top of this file.
+
+    `levers` are the places of each lever's settings; all other causes are pairs. Places stand for causes since
+    those are looked up in each pass, and take longer to hash than all else.
+    """
+    broken, expected = [PAIR_BROKEN] * len(runs), [_logit(PAIR_BROKEN)] * len(runs)
+    for settings in levers:
+        for place in settings:
+            broken[place] = _share(PRIOR)
+    said = [[0.0] * len(failure) for failure in failures]
+    for _ in range(MOST_PASSES):
+        blame = [0.0] * len(runs)
+        for failure, told in zip(failures, said, strict=True):
+            for each, log_odds in zip(failure, told, strict=True):
+                blame[each.place] += log_odds
+        for settings in levers:
+            others = _each_left_out([broken[place] for place in settings])
+            for place, chances in zip(settings, others, strict=True):
+                expected[place] = _logit(_broken_share(chances))
+        odds = [
+            prior + ran * math.log(FAILED_BEFORE) + more
+            for prior, ran, more in zip(expected, runs, blame, strict=True)
+        ]
+        moved, new = 0.0, []
+        for failure, told in zip(failures, said, strict=True):
+            whole = [
+                1 - each.share * _chance(odds[each.place] - log_odds)
+                for each, log_odds in zip(failure, told, strict=True)
+            ]
+            heard = [
+                each.counts * max(0.0, math.log(each.share / (1 - (1 - BY_CHANCE) * math.prod(rest))))
+                for each, rest in zip(failure, _each_left_out(whole), strict=True)
+            ]
+            moved = max([moved, *(abs(one - other) for one, other in zip(heard, told, strict=True))])
+            # halfway, so that it settles
+            new.append([(one + other) / 2 for one, other in zip(told, heard, strict=True)])
+        before, broken, said = broken, [_chance(each) for each in odds], new
+        if max([moved, *(abs(one - other) for one, other in zip(broken, before, strict=True))]) < CLOSE:
+            break
+    return broken
 
 
 def _tried(trials: Iterable[Trial]) -> Iterator[Tried]:
@@ -243,11 +278,14 @@ def _causes(settings: Mapping[str, Setting]) -> tuple[Cause, ...]:
     return (*((each,) for each in singles), *combinations(singles, 2))
 
 
-def _lever_share(broken: Mapping[Cause, float], lever: str, but: Cause = ()) -> float:
-    """The share of a lever's settings that are broken, by those tried, but for one."""
-    chances = [chance for cause, chance in broken.items() if len(cause) == 1 and cause[0][0] == lever]
-    if but:
-        chances.remove(broken[but])
+def _each_left_out(values: Sequence[float]) -> Iterator[list[float]]:
+    """The values without the first, then without the second, and so on."""
+    for place in range(len(values)):
+        yield [*values[:place], *values[place + 1 :]]
+
+
+def _broken_share(chances: Sequence[float]) -> float:
+    """The share of a lever's settings that are broken, by the chances of those tried."""
     good, bad = PRIOR
     return _share((good + math.fsum(1 - each for each in chances), bad + math.fsum(chances)))
 
