@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.briefly import briefly
 from cli.graph_questions import if_fell, known, led_to, untested, why_not
 from cli.options import CampaignFilter, Json
 
 if TYPE_CHECKING:
     from knowledge.graph import Graph
 
-app = typer.Typer(
-    rich_markup_mode=None,
-    add_completion=False,
-    help="Ask how models, knobs, hypotheses, experiments and findings hang together.",
-)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.callback()
+def graph(ctx: typer.Context) -> None:
+    """Ask how models, knobs, hypotheses, experiments and findings hang together."""
+    ctx.with_resource(briefly())
+
+
 for name, command in (
     ("known", known),
     ("why-not", why_not),

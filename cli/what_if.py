@@ -17,6 +17,10 @@ def show_what_if(
     ctx: typer.Context, asked: str, campaign: str | None, most_shifts: int, as_json: bool
 ) -> None:
     """Print what would follow from `H-007=supported:-12%`, or from each outcome of `H-007`."""
+    from cli.briefly import briefly
+
+    ctx.with_resource(briefly())
+
     from agent.asking.preview import read_ground
     from agent.asking.what_if import what_if
     from cli.opening import reading
