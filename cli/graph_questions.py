@@ -11,7 +11,9 @@ from cli.options import CampaignLabel, Json
 
 if TYPE_CHECKING:
     from rich.text import Text
+    from sqlalchemy.orm import Session
 
+    from agent.ground.legal import Legal
     from knowledge.asking.answer import Answer, Row
 
 Label = Annotated[str, typer.Argument(metavar="LABEL", help="H-002, E-0003 or F-001.")]
@@ -49,14 +51,19 @@ def why_not(
     as_json: Json = False,
 ) -> None:
     """Why something is ruled out: verdicts, failures, bans, confounding, legality."""
-    from agent.asking import answers
-    from agent.asking.preview import read_ground
+    from agent.asking.why_not import what_rules_out
     from cli.opening import reading
     from knowledge.graph_building import build_graph
 
     with reading(ctx) as session:
-        found = answers.why_not(session, build_graph(session), subject, campaign, read_ground)
+        found = what_rules_out(session, build_graph(session), subject, campaign, _read_legal)
     _show(found, as_json)
+
+
+def _read_legal(session: Session, campaign_id: int) -> Legal:
+    from agent.campaign.stored_ground import read_legal  # what a finding is asked about does without
+
+    return read_legal(session, campaign_id)
 
 
 def led_to(ctx: typer.Context, label: Label, as_json: Json = False) -> None:

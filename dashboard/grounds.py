@@ -12,6 +12,7 @@ from agent.asking.assumed import Assumed
 from agent.asking.preview import Ground, read_ground
 from agent.asking.what_if import Consequence, what_if
 from agent.campaign.order import newest_cause
+from agent.ground.legal import Legal
 
 MOST_KEPT = 4
 MOST_CONSEQUENCES = 64
@@ -32,6 +33,11 @@ def ground_of(session: Session, campaign_id: int) -> Ground:
     """The ground of a campaign that exists, read anew after each event that may change the order."""
     with _lock:
         return _known(session, campaign_id).ground
+
+
+def legal_of(session: Session, campaign_id: int) -> Legal:
+    """What a campaign that exists may ask for, on its ground as `ground_of` has it."""
+    return ground_of(session, campaign_id).legal
 
 
 def consequences(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Row, select
@@ -25,11 +24,11 @@ from agent.campaign.ran import resolved_by_experiment, resolved_of
 from agent.campaign.ruled_out import read_ruled_out
 from agent.campaign.settling import settled, stored_digests
 from agent.campaign.stale_findings import read_stale_findings
+from agent.campaign.stored_ground import stored_ground
 from agent.campaign.worked_before import worked_before
-from agent.ground.stored_spec import AT_ONCE, FOUND, GPU, START, asked_of, terms_now
+from agent.ground.stored_spec import AT_ONCE, FOUND, GPU, START
 from agent.proposers.dispute import PROPOSER as DISPUTE
 from agent.proposers.port import Trial
-from configs.campaign import CampaignSpec
 from configs.errors import UsageError
 from configs.questions import is_latency
 from configs.targets import is_rented
@@ -108,8 +107,8 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
             .where(Experiment.campaign_id == campaign_id)
         )
     }
-    asked, found = asked_of(campaign), campaign.spec[FOUND]
-    spec = CampaignSpec.model_validate({**asked, **terms_now(campaign)})
+    ground, found = stored_ground(campaign), campaign.spec[FOUND]
+    spec = ground.spec
     stored = store.configurations(
         session,
         [campaign.baseline_configuration_id, campaign.naive_configuration_id]
@@ -125,8 +124,6 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         )
         if each is not None
     ]
-    begun = found.get(START) or {}
-    start = settled(Configuration.of(begun["configuration"]), spec.space) if begun else None
     by_id = {hypothesis.id: hypothesis for hypothesis in hypotheses}
     baseline = _known(known, campaign.baseline_configuration_id)
     removed = _removed_layers(session, campaign_id)
@@ -164,7 +161,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         model_fingerprint=campaign.model_fingerprint,
         target_key=found["target_key"],
         model_layers=tuple(found["model_layers"]),
-        cores=found["cores"],
+        cores=ground.cores,
         spent_s=float(campaign.budget.get("spent_s", 0.0)),
         baseline=baseline,
         naive=_known(known, campaign.naive_configuration_id),
@@ -188,10 +185,10 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
             and ((h.question is None and h.stands_for is None) or h.metric == spec.plan.metric)
         ),
         asked=_asked(hypotheses),
-        checkpoint=Path(found["checkpoint"]),
-        stored_digests=stored_digests(spec.space, swept, spec.baseline.sweep, start),
+        checkpoint=ground.checkpoint,
+        stored_digests=stored_digests(spec.space, swept, spec.baseline.sweep, ground.start),
         profiles=profiles,
-        compute_capability=(found.get(GPU) or {}).get("compute_capability"),
+        compute_capability=ground.compute_capability,
         at_once=found.get(AT_ONCE),
         built_s=measured_builds(session, campaign.model_fingerprint),
         usd_per_s=usd_per_s(session, campaign.id, spec.target) if is_rented(spec.target) else None,
@@ -203,9 +200,9 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         confirmed=confirmed_before(session, campaign_id) if spec.confirm_on else frozenset(),
         gpu_name=(found.get(GPU) or {}).get("name"),
         records=records(session, campaign_id),
-        gpu_memory_bytes=(found.get(GPU) or {}).get("memory_bytes"),
-        start=start,
-        start_refused=begun.get("why"),
+        gpu_memory_bytes=ground.gpu_memory_bytes,
+        start=ground.start,
+        start_refused=(found.get(START) or {}).get("why"),
         carried=carried,
         carried_bests=read_carried_bests(session, campaign, spec, carried),
         worked_before=worked_before(session, campaign, spec.engine),

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import TYPE_CHECKING
 
-from agent.campaign.facts import Facts
 from agent.ground.checkpoint import Checkpoint
 from agent.ground.legal import Legal, legal_here
 from agent.plan.at_once import parts_on
@@ -20,21 +20,26 @@ from experiments.engines.launch_memory import needed_bytes
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
 
+if TYPE_CHECKING:
+    from agent.campaign.facts import Facts
+    from agent.campaign.stored_ground import StoredGround
 
-def legal_of(facts: Facts) -> Legal:
+
+def legal_of(ground: Facts | StoredGround) -> Legal:
     """What the campaign may ask for on its ground, with its memory; raises as `legal_here`."""
-    legal = legal_here(facts.spec, facts.checkpoint, facts.cores, compute_capability=facts.compute_capability)
-    limit = facts.spec.memory
-    if facts.start is None and limit is None:
+    spec = ground.spec
+    legal = legal_here(spec, ground.checkpoint, ground.cores, compute_capability=ground.compute_capability)
+    limit = spec.memory
+    if ground.start is None and limit is None:
         return legal
-    model = model_at(facts.spec.model, Checkpoint(facts.checkpoint))
-    context = Workload.model_validate(facts.spec.plan.workload.model_dump()).context_tokens
-    memory = facts.gpu_memory_bytes
+    model = model_at(spec.model, Checkpoint(ground.checkpoint))
+    context = Workload.model_validate(spec.plan.workload.model_dump()).context_tokens
+    memory = ground.gpu_memory_bytes
     card = Card("", memory or 0, is_gpu=memory is not None)
 
     @cache
     def never_fits(each: Configuration) -> str | None:
-        parts = parts_on(facts.spec, model, card, each, context)
+        parts = parts_on(spec, model, card, each, context)
         if limit is not None and (needed := needed_bytes(parts)) > limit:
             return f"By count it does not fit: {figures(needed, limit)}."
         # of the card itself by what is certain: whether the guesses leave room is known when it loads

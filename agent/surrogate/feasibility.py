@@ -214,8 +214,8 @@ def _solved(
 ) -> list[float]:
     """The chance to be broken of each cause, which ran so often: the equations at the top of this file.
 
-    `levers` are the places of each lever's settings; all other causes are pairs. Places stand for causes since
-    those are looked up in each pass, and take longer to hash than all else.
+    `levers` are the places of each lever's settings; all other causes are pairs. Places stand for causes
+    since those would be looked up in each pass, which takes longer than all else: they are hashed anew.
     """
     broken, expected = [PAIR_BROKEN] * len(runs), [_logit(PAIR_BROKEN)] * len(runs)
     for settings in levers:

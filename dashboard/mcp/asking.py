@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from sqlalchemy.orm import Session
 
 from agent.asking import answers, of_the_graph
+from agent.asking.why_not import what_rules_out
 from configs.errors import UsageError
-from dashboard.grounds import ground_of
+from dashboard.grounds import ground_of, legal_of
 from dashboard.live_graph import graph_of
 from dashboard.mcp.answers import measured, predicted
 from dashboard.mcp.graph_answers import (
@@ -68,7 +69,7 @@ def known(session: Session, knob: str, on: str | None) -> GraphAnswer:
 def why_not(session: Session, subject: Sequence[str], campaign: str | None) -> GraphAnswer:
     """Why a hypothesis, an experiment's, a finding, a knob or values are ruled out."""
     with graph_of(session) as graph:
-        return _answer(answers.why_not(session, graph, subject, campaign, ground_of))
+        return _answer(what_rules_out(session, graph, subject, campaign, legal_of))
 
 
 def led_to(session: Session, label: str) -> GraphAnswer:

@@ -10,8 +10,9 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from agent.asking import answers, of_the_graph
+from agent.asking.why_not import what_rules_out
 from configs.errors import AutoinferError
-from dashboard.grounds import ground_of
+from dashboard.grounds import ground_of, legal_of
 from dashboard.live_graph import graph_of
 from dashboard.page import MOMENT_S, Filters, Ground, Page, Request
 from db.labels import Noun, format_label
@@ -113,7 +114,7 @@ def _answer(session: Session, graph: Graph, asked: AskFilters) -> Answer | None:
         case Question.KNOWN:
             return of_the_graph.what_is_known(session, graph, about, asked.on)
         case Question.WHY_NOT:
-            return answers.why_not(session, graph, [about], asked.campaign, ground_of)
+            return what_rules_out(session, graph, [about], asked.campaign, legal_of)
         case Question.LED_TO:
             return of_the_graph.what_led_to(session, graph, about)
         case _:

@@ -24,9 +24,10 @@ from sqlalchemy.orm import Session
 
 from agent.asking import answers, of_the_graph
 from agent.asking.fallen import MOST_RELEARNT
+from agent.asking.why_not import what_rules_out
 from configs.settings import Settings
 from dashboard.app import create_app
-from dashboard.grounds import ground_of
+from dashboard.grounds import ground_of, legal_of
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
@@ -92,7 +93,7 @@ def questions(database: Database, live: LiveGraph) -> Iterator[tuple[str, Callab
         for subject in ("H-002", KNOB, f"{KNOB}=2"):
             yield (
                 f"why-not {subject}",
-                lambda subject=subject: answers.why_not(session, graph, [subject], None, ground_of),  # type: ignore[misc]
+                lambda subject=subject: what_rules_out(session, graph, [subject], None, legal_of),  # type: ignore[misc]
             )
         for subject in (newest, finding, best):
             yield (

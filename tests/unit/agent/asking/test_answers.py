@@ -17,6 +17,8 @@ from agent.asking import answers, of_the_graph
 from agent.asking.fallen import learnt_from, without
 from agent.asking.preview import Ground
 from agent.asking.untested import untested
+from agent.asking.why_not import what_rules_out
+from agent.ground.legal import Legal
 from agent.ranking.values import Directive
 from configs.errors import AutoinferError, UsageError
 from db.models import Finding
@@ -60,6 +62,14 @@ def on_the_desk(session: Session, campaign_id: int) -> Ground:
 
 def nowhere(session: Session, campaign_id: int) -> Ground:
     raise AutoinferError("There is no checkpoint at /models/reference.", "Put it back.")
+
+
+def allowed_there(session: Session, campaign_id: int) -> Legal:
+    return on_the_desk(session, campaign_id).legal
+
+
+def legal_nowhere(session: Session, campaign_id: int) -> Legal:
+    return nowhere(session, campaign_id).legal
 
 
 def titles(answer: Answer) -> dict[str, tuple[str, ...]]:
@@ -168,7 +178,7 @@ def test_why_not_takes_labels_knobs_and_values_and_refuses_the_rest(history: His
         graph = build_graph(session)
 
         def why(*words: str) -> Answer:
-            return answers.why_not(session, graph, words, None, on_the_desk)
+            return what_rules_out(session, graph, words, None, allowed_there)
 
         assert "E-0002 found it refuted" in why("E-2").sentence
         assert why("F-1").sentence.startswith("F-001 is believed")
@@ -194,7 +204,7 @@ def test_why_not_takes_labels_knobs_and_values_and_refuses_the_rest(history: His
 def test_where_the_model_is_gone_the_rest_is_answered_and_that_is_said(history: History) -> None:
     with history.database.read() as session:
         graph = build_graph(session)
-        why = answers.why_not(session, graph, ["H-002"], None, nowhere)
+        why = what_rules_out(session, graph, ["H-002"], None, legal_nowhere)
         assert "E-0002 found it refuted" in why.sentence
         (unknown,) = next(each.rows for each in why.sections if each.title == "Model, engine and target")
         assert "can't be told here: There is no checkpoint" in unknown.text
@@ -219,7 +229,7 @@ def test_verdicts_of_another_database_are_told_among_what_led_to_a_finding_speak
         newest = f"F-{session.scalar(select(func.max(Finding.id))):03d}"
     with history.database.read() as session:
         graph = build_graph(session)
-        against = answers.why_not(session, graph, ["F-001"], None, nowhere)
+        against = what_rules_out(session, graph, ["F-001"], None, legal_nowhere)
         known = of_the_graph.what_is_known(session, graph, "serving.threads", None)
         led = of_the_graph.what_led_to(session, graph, newest)
         fell = answers.what_if_fell(session, graph, newest, nowhere)
@@ -244,8 +254,8 @@ def test_every_finding_of_an_answer_is_told_with_its_scope(history: History) -> 
         graph = build_graph(session)
         said = [
             of_the_graph.what_is_known(session, graph, "serving.dtype", None),
-            answers.why_not(session, graph, ["H-002"], None, on_the_desk),
-            answers.why_not(session, graph, ["serving.dtype=bfloat16"], None, on_the_desk),
+            what_rules_out(session, graph, ["H-002"], None, allowed_there),
+            what_rules_out(session, graph, ["serving.dtype=bfloat16"], None, allowed_there),
             answers.what_if_fell(session, graph, "E-0002", on_the_desk),
         ]
     for answer in said:
@@ -264,7 +274,7 @@ def test_imported_verdicts_stand_below_the_findings_against_something(history: H
     with history.database.read() as session:
         graph = build_graph(session)
         for subject in ("H-002", "serving.dtype=bfloat16"):
-            answer = answers.why_not(session, graph, [subject], None, on_the_desk)
+            answer = what_rules_out(session, graph, [subject], None, allowed_there)
             against = next(each for each in answer.sections if each.title == "Findings against it")
             ((imported,),) = [each.rows for each in against.rows]
             assert imported.text.startswith("a verdict that was imported from lab")

@@ -7,15 +7,26 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from knowledge.graph_building import build_graph
 from knowledge.graph_sketch import uncollected
 from tests.history.campaign_history import History
 
-HEAVY = ("numpy", "scipy", "optuna", "torch", "agent.campaign.desk", "agent.surrogate.beliefs")
+HEAVY = (
+    "numpy",
+    "scipy",
+    "optuna",
+    "torch",
+    "agent.campaign.desk",
+    "agent.surrogate.beliefs",
+    "agent.ground.legal",
+)
 
 
-def test_nothing_that_the_loop_decides_with_is_imported_for_them() -> None:
-    told = f"import sys, agent.asking.of_the_graph; print([m for m in {HEAVY!r} if m in sys.modules])"
+@pytest.mark.parametrize("module", ["agent.asking.of_the_graph", "agent.asking.why_not"])
+def test_nothing_that_the_loop_decides_with_is_imported_for_them(module: str) -> None:
+    told = f"import sys, {module}; print([m for m in {HEAVY!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", told], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
 

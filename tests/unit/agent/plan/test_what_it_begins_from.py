@@ -15,6 +15,7 @@ from agent.campaign.create import create_campaign, interrupted
 from agent.campaign.dispatch import dispatch_baseline
 from agent.campaign.fewer_bits import begin_from_fewer_bits
 from agent.campaign.reading_facts import read_facts
+from agent.campaign.stored_ground import read_legal, stored_ground
 from agent.campaign.survey import survey
 from agent.campaign.within_memory import legal_of
 from agent.ground.sweep import swept
@@ -28,7 +29,7 @@ from configs.errors import UsageError
 from configs.models import load_model_profile
 from db import events
 from db.event_kinds import EventKind
-from db.models import Experiment, Job
+from db.models import Campaign, Experiment, Job
 from db.session import Database
 from db.states import ExperimentState
 from experiments.space.configuration import KnobValue
@@ -160,6 +161,25 @@ def test_a_campaign_of_little_memory_is_stored_dispatched_and_told_from_what_it_
     wide = legal.space.configuration({"serving.dtype": "float32"})
     assert legal.refused(wide) == "By count it does not fit: it needs 557 MB, and 555 MB may be taken."
     assert legal.refused(facts.begins_from(legal.space)) is None
+
+
+def test_what_is_legal_is_told_by_the_campaign_s_row_alone_as_by_all_that_is_known(
+    database: Database,
+) -> None:
+    spec = of_little_memory()
+    with database.write() as session:
+        campaign_id = create_campaign(session, spec, survey(spec))
+        facts = read_facts(session, campaign_id)
+        ground = stored_ground(session.get_one(Campaign, campaign_id))
+        known, alone = legal_of(facts), read_legal(session, campaign_id)
+    assert facts.start is not None
+    assert all(getattr(facts, name) == value for name, value in vars(ground).items())
+    assert (alone.space, alone.withheld) == (known.space, known.withheld)
+    every = [alone.space.configuration({}), *alone.space.neighbours(alone.space.configuration({}))]
+    said = [alone.refused(each) for each in every]
+    assert said == [known.refused(each) for each in every]
+    assert any(said)
+    assert not all(said)
 
 
 def test_a_campaign_without_room_for_anything_is_refused_with_what_is_missing() -> None:
