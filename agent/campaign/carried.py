@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign import store
 from agent.campaign.judged_time import JUDGED_S
-from agent.campaign.settling import settled
+from agent.campaign.settling import all_settled
 from agent.proposers.port import Trial
 from agent.surrogate.carried import Carried, workload_distance
 from agent.surrogate.levers import joined
@@ -127,7 +127,7 @@ def _measured(
     grounds = _grounds(session, {row.campaign for row in rows})
     bearings = _bearings(session, [row.verdict for row in rows])
     stored = store.configurations(session, [each for row in rows for each in (row.control, row.candidate)])
-    known = {number: settled(each, spec.space) for number, each in stored.items()}
+    known = all_settled(stored, spec.space)
     found = []
     for row in reversed(rows):
         bearing = bearings.get(row.verdict, Bearing("", believed=True, same_versions=True))

@@ -22,7 +22,7 @@ from agent.campaign.paid import usd_per_s
 from agent.campaign.profiles import candidate_profiles
 from agent.campaign.ran import resolved_by_experiment, resolved_of
 from agent.campaign.ruled_out import read_ruled_out
-from agent.campaign.settling import settled, stored_digests
+from agent.campaign.settling import all_settled, stored_digests
 from agent.campaign.stale_findings import read_stale_findings
 from agent.campaign.stored_ground import stored_ground
 from agent.campaign.worked_before import worked_before
@@ -34,7 +34,9 @@ from configs.questions import is_latency
 from configs.targets import is_rented
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, StageRun, Verdict
+from db.models.base import JsonObject
 from db.states import ExperimentKind, ExperimentState, HypothesisState
+from experiments.engines.port import PartTime
 from experiments.job.blame import blames_of
 from experiments.measurement.evidence import Metric, Stage
 from experiments.measurement.judging import Outcome
@@ -115,7 +117,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         + [h.control_configuration_id for h in hypotheses]
         + [h.candidate_configuration_id for h in hypotheses],
     )
-    known = {number: settled(each, spec.space) for number, each in stored.items()}
+    known = all_settled(stored, spec.space)
     swept = [
         each
         for each in (
@@ -130,17 +132,15 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
     profiles = candidate_profiles(session, campaign_id)
     runs = resolved_by_experiment(session, campaign_id)
     trials = tuple(
-        replace(
-            _trial(
-                experiment,
-                by_id[experiment.hypothesis_id],
-                verdicts[experiment.id],
-                known,
-                baseline,
-                removed,
-            ),
-            profile=profiles.get(experiment.id, ()),
-            runs=runs.get(experiment.id, {}),
+        _trial(
+            experiment,
+            by_id[experiment.hypothesis_id],
+            verdicts[experiment.id],
+            known,
+            baseline,
+            removed.get(experiment.id),
+            profiles.get(experiment.id, ()),
+            runs.get(experiment.id, {}),
         )
         for experiment in experiments
         if experiment.kind == ExperimentKind.TEST
@@ -260,7 +260,9 @@ def _trial(
     verdict: Row[*tuple[Any, ...]],
     known: Mapping[int, Configuration],
     baseline: Configuration | None,
-    removed: Mapping[int, tuple[int, ...]],
+    removed: tuple[int, ...] | None,
+    profile: tuple[PartTime, ...],
+    runs: JsonObject,
 ) -> Trial:
     quality: Mapping[str, Any] = verdict.quality or {}
     bits = quality.get("bits_per_byte_relative")
@@ -285,8 +287,10 @@ def _trial(
         failure_kind=experiment.failure_kind,
         acceptance_length=verdict.judge.get(STEP_LENGTH),
         metric=Metric(hypothesis.metric),
-        removed_layers=removed.get(experiment.id),
+        removed_layers=removed,
         blames=blames_of(verdict.judge),
+        profile=profile,
+        runs=runs,
     )
 
 

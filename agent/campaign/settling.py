@@ -29,6 +29,12 @@ def settled(stored: Configuration, space_name: str) -> Configuration:
     return _settled(stored, space_name, _written_at_ns(space_name))
 
 
+def all_settled(stored: Mapping[int, Configuration], space_name: str) -> dict[int, Configuration]:
+    """The stored configurations by their ids, each as `settled`; the space's file is looked at once."""
+    written_at_ns = _written_at_ns(space_name)
+    return {number: _settled(each, space_name, written_at_ns) for number, each in stored.items()}
+
+
 def stored_digests(
     space_name: str,
     stored: Iterable[Configuration],
