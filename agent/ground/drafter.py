@@ -20,7 +20,7 @@ from experiments.engines.reference.inspection import (
     json_object,
 )
 from experiments.engines.reference.stored_parameters import stored_parameters
-from experiments.job.drafting import drafter_identity
+from experiments.job.drafter_identity import drafter_identity
 from experiments.space.configuration import Configuration
 from experiments.space.legality import DRAFTER, PACKAGED, OwnDrafter
 from experiments.space.loading import load_space

@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.artifacts.key import ArtifactKey
-from experiments.engines.port import DraftingCheck, GenerationRequest, Infeasible
-from experiments.engines.reference.drafting.order import DraftingOrder, drafter_source
+from experiments.engines.port import DraftingCheck, GenerationRequest
 from experiments.job.checkpoints import prepare_checkpoint, record_artifact
+from experiments.job.drafter_identity import drafter_identity
 from experiments.job.launching import OpenLaunch, RunningJob, Wanted
 from experiments.measurement.drafting_due import METHOD, check_is_due, is_drafting
-from experiments.measurement.evidence import Arm, Json, Metric, Stage
+from experiments.measurement.evidence import Arm, Metric, Stage
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
-from experiments.space.legality import DRAFTER, EXTERNAL_DRAFTERS, PACKAGED
 
 DRAFTING_CHECK_KIND = "drafting-check"
 """Kind of the artifact that holds the check of a control's drafting."""
@@ -98,20 +97,6 @@ def check_control(job: RunningJob, wanted: Wanted, workload: Workload, up: OpenL
     )
     rows = [(item, seq, Metric(metric), value) for seq, (item, metric, value) in enumerate(stored["values"])]
     job.records.block(number, CHECK_BLOCK, 0, rows, {}, {})
-
-
-def drafter_identity(configuration: Configuration) -> dict[str, Json]:
-    """What the key of whatever an arm tells or scores says of its external drafter beside the drafter's name,
-    for a drafter may be trained again in place: its content, None for one that is not on this machine; empty
-    where none drafts."""
-    method = str(configuration.get(METHOD))
-    if method not in EXTERNAL_DRAFTERS:
-        return {}
-    order = DraftingOrder(method, drafter=str(configuration.get(DRAFTER, PACKAGED)))
-    try:
-        return {"drafter": drafter_source(order).fingerprint}
-    except Infeasible:  # the engine says what it lacks when it is launched
-        return {"drafter": None}
 
 
 def prompts_digest(requests: Sequence[GenerationRequest]) -> str:

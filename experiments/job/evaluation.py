@@ -14,7 +14,8 @@ from experiments.artifacts.stored import StoredArtifact
 from experiments.engines.port import DECODE_ITEM_PREFIX as DECODE_ITEM_PREFIX
 from experiments.engines.port import DocumentScore, ScoringDocument, ScoringTask, TaskScore, no_numbers
 from experiments.job.checkpoints import prepare_checkpoint, record_artifact
-from experiments.job.drafting import check_drafting, drafter_identity
+from experiments.job.drafter_identity import drafter_identity
+from experiments.job.drafting import check_drafting
 from experiments.job.launching import OpenLaunch, RunningJob, Wanted
 from experiments.job.spec import AnyJob, TestJob
 from experiments.job.task_answers import graded_answers, task_identity

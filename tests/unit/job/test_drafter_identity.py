@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from experiments.drafters.packaged import packaged_drafter_path
-from experiments.job.drafting import drafter_identity
+from experiments.job.drafter_identity import drafter_identity
 from experiments.reference_model.load import checkpoint_fingerprint
 from experiments.space.configuration import Configuration
 
