@@ -7,7 +7,7 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sqlalchemy import ColumnElement, Text, cast, null, select
+from sqlalchemy import ColumnElement, Text, cast, select
 from sqlalchemy.orm import Session
 
 from db.labels import Noun, format_label, parse_label_of
@@ -189,7 +189,7 @@ def _add_hypotheses(
         Hypothesis.proposer,
         Hypothesis.confirms_experiment_id,
         Hypothesis.target,
-        cast(Hypothesis.change, Text).label("change"),
+        cast(Hypothesis.change, Text),
         *(
             (
                 Hypothesis.metric,
@@ -203,33 +203,29 @@ def _add_hypotheses(
         ),
     )
     follows = []
-    for row in session.execute(select(*columns).where(*where.hypotheses).order_by(Hypothesis.id)):
-        label = format_label(Noun.HYPOTHESIS, row.id)
-        add_node(
-            graph,
-            label,
-            NodeKind.HYPOTHESIS,
-            row.claim,
-            state=word(row.state),
-            lever=row.lever,
-            proposer=row.proposer,
-        )
+    # by place: to look up each column by its name takes as long as all the rest
+    for number, campaign, claim, state, lever, proposer, confirms, target, change, *more in session.execute(
+        select(*columns).where(*where.hypotheses).order_by(Hypothesis.id)
+    ):
+        label = format_label(Noun.HYPOTHESIS, number)
+        add_node(graph, label, NodeKind.HYPOTHESIS, claim, state=word(state), lever=lever, proposer=proposer)
         if told:
+            metric, control, candidate, state_reason, rationale = more
             tell(
                 graph.nodes[label],
-                metric=row.metric,
-                control=row.control_configuration_id,
-                candidate=row.candidate_configuration_id,
-                state_reason=row.state_reason,
-                rationale=row.rationale,
-                target=row.target or None,
+                metric=metric,
+                control=control,
+                candidate=candidate,
+                state_reason=state_reason,
+                rationale=rationale,
+                target=target or None,
             )
-        joined(graph, label, format_label(Noun.CAMPAIGN, row.campaign_id), Relation.PART_OF)
-        changed = _changes(row.change)
+        joined(graph, label, format_label(Noun.CAMPAIGN, campaign), Relation.PART_OF)
+        changed = _changes(change)
         for knob, values in changed.knobs:
             graph.add_edge(label, knob_node(graph, knob), word(Relation.CHANGES), values)
-        if changed.findings or changed.separates or row.confirms_experiment_id is not None:
-            follows.append((label, changed, row.confirms_experiment_id))
+        if changed.findings or changed.separates or confirms is not None:
+            follows.append((label, changed, confirms))
     parents = select(HypothesisParent.hypothesis_id, HypothesisParent.parent_id).order_by(
         HypothesisParent.hypothesis_id, HypothesisParent.parent_id
     )
@@ -261,12 +257,12 @@ def _add_experiments(graph: Sketch, session: Session, where: Where, *, effects: 
         Experiment.hypothesis_id,
         Experiment.reproduces_experiment_id,
         Verdict.outcome,
-        Verdict.effect_log,
-        Verdict.interval_low_log,
-        Verdict.interval_high_log,
-        (Verdict.judge["details"]["metric"].as_string() if effects else null()).label("metric"),
         *(
             (
+                Verdict.judge["details"]["metric"].as_string(),
+                Verdict.effect_log,
+                Verdict.interval_low_log,
+                Verdict.interval_high_log,
                 Experiment.target,
                 Experiment.candidate_configuration_id,
                 Experiment.failure,
@@ -280,37 +276,38 @@ def _add_experiments(graph: Sketch, session: Session, where: Where, *, effects: 
     )
     query = select(*columns).outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
     elsewhere: dict[int, str] = {}
-    for row in session.execute(query.where(*where.experiments).order_by(Experiment.id)):
-        label = format_label(Noun.EXPERIMENT, row.id)
-        add_node(graph, label, NodeKind.EXPERIMENT, f"{row.kind} {label}", state=word(row.state))
+    for number, kind, state, campaign, hypothesis, original, outcome, *more in session.execute(
+        query.where(*where.experiments).order_by(Experiment.id)
+    ):
+        label = format_label(Noun.EXPERIMENT, number)
+        add_node(graph, label, NodeKind.EXPERIMENT, f"{kind} {label}", state=word(state))
         if effects:
+            metric, effect, low, high, target, candidate, failure, reason, launches, samples = more
             tell(
                 graph.nodes[label],
-                purpose=word(row.kind),
-                target=row.target,
-                candidate=row.candidate_configuration_id,
-                failure=row.failure,
-                reason=row.reason,
-                launches=row.launches,
-                samples=row.samples,
+                purpose=word(kind),
+                target=target,
+                candidate=candidate,
+                failure=failure,
+                reason=reason,
+                launches=launches,
+                samples=samples,
             )
-        if row.outcome is not None:
-            graph.nodes[label]["outcome"] = word(row.outcome)
+        if outcome is not None:
+            graph.nodes[label]["outcome"] = word(outcome)
             if effects:
-                logs = (row.effect_log, row.interval_low_log, row.interval_high_log)
-                tell_effect(graph.nodes[label], row.metric or DEFAULT_METRIC, logs)
-        if row.hypothesis_id is None:
-            joined(graph, label, format_label(Noun.CAMPAIGN, row.campaign_id), Relation.PART_OF)
+                tell_effect(graph.nodes[label], metric or DEFAULT_METRIC, (effect, low, high))
+        if hypothesis is None:
+            joined(graph, label, format_label(Noun.CAMPAIGN, campaign), Relation.PART_OF)
         else:
-            hypothesis = format_label(Noun.HYPOTHESIS, row.hypothesis_id)
-            joined(graph, label, hypothesis, Relation.TESTS)
-            if row.outcome in _OF_OUTCOME:
-                joined(graph, label, hypothesis, _OF_OUTCOME[row.outcome])
-        original = row.reproduces_experiment_id
-        if row.kind is ExperimentKind.REPRODUCE and original is not None:
+            tested = format_label(Noun.HYPOTHESIS, hypothesis)
+            joined(graph, label, tested, Relation.TESTS)
+            if outcome in _OF_OUTCOME:
+                joined(graph, label, tested, _OF_OUTCOME[outcome])
+        if kind is ExperimentKind.REPRODUCE and original is not None:
             joined(graph, label, format_label(Noun.EXPERIMENT, original), Relation.REPRODUCES)
-        if row.kind is ExperimentKind.PROMOTE and original is not None:
-            elsewhere[row.id] = format_label(Noun.EXPERIMENT, original)
+        if kind is ExperimentKind.PROMOTE and original is not None:
+            elsewhere[number] = format_label(Noun.EXPERIMENT, original)
     for number, tie in (experiment_relations(session, elsewhere) if elsewhere else {}).items():
         if tie.relation is not None:
             source = format_label(Noun.EXPERIMENT, number)
