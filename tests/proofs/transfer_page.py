@@ -223,8 +223,7 @@ queue](../ranking.md#what-other-campaigns-measured)). The campaigns without know
 crash too in seeds 6, 7 and 9, and could not know. Take that one trial from those with knowledge alone,
 and seeds 6 and 9 stand at 2 against 4 and 1 against 3: an estimate, which nobody has measured. In seed
 7 the campaign with knowledge began from bfloat16, which was faster in its sweep and slower compiled. In
-seed 8 it ended 0.6 points short. The tables
-above are of before these mends."""
+seed 8 it ended 0.6 points short. These seeds are of before the mends, the tables above of after them."""
 
 _TRUE = (
     "what differs",
