@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
 
@@ -210,15 +210,10 @@ def _ran(
 class Watched(OwnPlanner):
     """The planner, with what weight the carried had before each trial."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        seed: int,
-        carried: Sequence[Carried] = (),
-        bests: Sequence[CarriedBest] = (),
-    ) -> None:
-        super().__init__(problem, seed, carried, bests)
-        self.weights: list[float] = []
+    @cached_property
+    def weights(self) -> list[float]:
+        """Before each trial that was asked for."""
+        return []
 
     def ask(self, history: Sequence[object]) -> object:  # type: ignore[override]
         """As the planner does."""
