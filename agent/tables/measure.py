@@ -29,7 +29,7 @@ from agent.tables.journal import Journal
 from agent.tables.loading import Loading, Sources, needed_bytes
 from agent.tables.work import Work
 from experiments.engines.port import GenerationTrace, Infeasible, Launch
-from experiments.job.watched_block import throttling_told, watched
+from experiments.job.watched_block import WatchedBlocks, throttling_told
 from experiments.measurement.environment import moment
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import KnobValue
@@ -74,6 +74,7 @@ class DeviceRun:
         """`gpu_watch` makes what reads the device while a cell is served, None for none; `wait` waits for so
         many seconds."""
         self._gpu_watch, self._wait = gpu_watch, wait
+        self._blocks = WatchedBlocks()
         self._work, self._device, self._sources, self._journal = work, device, sources, journal
         self._budget, self._loads_ahead = budget, loads_ahead
         self._told, self._with_profile = tell, with_profile
@@ -169,6 +170,7 @@ class DeviceRun:
         assert launch is not None
         self._load_s.append(loading.seconds)
         number = uuid.uuid4().hex
+        self._blocks = WatchedBlocks()
         begun_s = time.monotonic()
         cells = self._work.cells_left(loading.load)
         try:
@@ -275,7 +277,7 @@ class DeviceRun:
             if self._gpu_watch is None:
                 traces = serve()
             else:
-                traces, gpu = watched(serve, self._gpu_watch, self._wait)
+                traces, gpu = self._blocks.run(serve, self._gpu_watch, self._wait)
         except Infeasible as failure:
             if not self._budget.is_stopped:
                 self._failed(loading, failure, {"workload": described, "launch": number})

@@ -30,7 +30,7 @@ from experiments.job.device_guard import DeviceGuard
 from experiments.job.limits import StageLimits
 from experiments.job.records import Records
 from experiments.job.spec import AnyJob, TestJob
-from experiments.job.watched_block import throttling_told, watched
+from experiments.job.watched_block import WatchedBlocks, throttling_told
 from experiments.kill_points import KillPoint, reached
 from experiments.measurement.evidence import Arm, Json, Stage
 from experiments.measurement.plan import Workload
@@ -83,6 +83,7 @@ class OpenLaunch:
         self._seq = 0
         self._closed = self._left = self._cleared = False
         self._watch: GpuWatch | None = None
+        self._blocks = WatchedBlocks()
         with job.counting:
             job.guard.up += 1
 
@@ -155,7 +156,9 @@ class OpenLaunch:
                 self._watch = make()
                 return self._watch
 
-            traces, during["gpu"] = watched(lambda: self._serve(requests, concurrency), watch, context.wait)
+            traces, during["gpu"] = self._blocks.run(
+                lambda: self._serve(requests, concurrency), watch, context.wait
+            )
         stride = gap_stride(traces)
         return traces, during if stride == 1 else {**during, "gaps_every": stride}
 

@@ -48,6 +48,20 @@ def gpu_during(readings: Sequence[GpuReading], output_tokens: int) -> dict[str, 
 
 def throttled(readings: Sequence[GpuReading]) -> str | None:
     """Why the GPU throttled during a block, in words; None where it did not, or does not tell."""
+    bits, highest, lowest = _throttling(readings)
+    if not bits:
+        return None
+    words = ", ".join(throttle_words(bits))
+    return f"{words}: {highest:.0f} to {lowest:.0f} MHz" if bits & POWER_CAP else words
+
+
+def only_power_capped(readings: Sequence[GpuReading]) -> bool:
+    """Whether the GPU throttled during a block and its power limit is all the driver names for it."""
+    return _throttling(readings)[0] == POWER_CAP
+
+
+def _throttling(readings: Sequence[GpuReading]) -> tuple[int, float, float]:
+    """NVML's bits that count, and the SM clock in MHz: the highest, and the lowest under the power limit."""
     bits = 0
     highest = max(_told([each.sm_mhz for each in readings]), default=0.0)
     lowest = highest
@@ -59,10 +73,7 @@ def throttled(readings: Sequence[GpuReading]) -> str | None:
         if each.throttle_bits & POWER_CAP and fell:
             bits |= POWER_CAP
             lowest = min(lowest, each.sm_mhz or lowest)
-    if not bits:
-        return None
-    words = ", ".join(throttle_words(bits))
-    return f"{words}: {highest:.0f} to {lowest:.0f} MHz" if bits & POWER_CAP else words
+    return bits, highest, lowest
 
 
 def _energy(readings: Sequence[GpuReading]) -> tuple[float | None, str | None]:

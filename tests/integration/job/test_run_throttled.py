@@ -9,7 +9,7 @@ import pytest
 
 from experiments.engines.port import GenerationTrace
 from experiments.job.result import JobResult
-from experiments.job.watched_block import COOLING_S, REPEATS_MAX, throttling_told, watched
+from experiments.job.watched_block import COOLING_S, REPEATS_MAX, WatchedBlocks, throttling_told
 from experiments.measurement.evidence import Json, Metric, Stage
 from experiments.measurement.judging import MeasurePair
 from experiments.telemetry.watching import GpuReading, GpuWatch
@@ -18,7 +18,7 @@ from tests.simulated.specs import WORKLOAD, a_test_job
 
 __all__ = ["run"]
 
-HEAT = 0x40
+HEAT, POWER_LIMIT, BOTH = 0x40, 0x4, 0x44
 ONE_REQUEST = [GenerationTrace((1, 2), (0.1, 0.2))]
 
 
@@ -26,13 +26,19 @@ def watches(bits: Iterator[int]) -> Callable[[], GpuWatch]:
     """Watches of a GPU that throttles in one block after the other by these reasons."""
 
     def make() -> GpuWatch:
-        reasons, at_s = next(bits), iter((0.0, 2.0))
-        return GpuWatch(lambda: GpuReading(next(at_s), 1980, 3201, 400.0, 70, None, reasons), 3600)
+        reasons, moments = next(bits), iter(((0.0, 1980), (2.0, 1700)))
+
+        def read() -> GpuReading:
+            at_s, sm_mhz = next(moments)
+            return GpuReading(at_s, sm_mhz, 3201, 400.0, 70, None, reasons)
+
+        return GpuWatch(read, 3600)
 
     return make
 
 
-def told_of(*bits: int) -> tuple[dict[str, Json], list[float], int]:
+def told_of(*bits: int, blocks: WatchedBlocks | None = None) -> tuple[dict[str, Json], list[float], int]:
+    """What is told of one block (of a launch of its own if none is given), the pauses, how often it ran."""
     waited: list[float] = []
     served = 0
 
@@ -41,7 +47,7 @@ def told_of(*bits: int) -> tuple[dict[str, Json], list[float], int]:
         served += 1
         return ONE_REQUEST
 
-    _, told = watched(serve, watches(iter(bits)), waited.append)
+    _, told = (blocks or WatchedBlocks()).run(serve, watches(iter(bits)), waited.append)
     return told, waited, served
 
 
@@ -66,6 +72,27 @@ def test_a_gpu_that_goes_on_throttling_ends_the_repetitions_and_that_is_said() -
     assert throttling_told(told) == (
         "the GPU throttled (heat, by the hardware) in each of 3 attempts; the last one counts"
     )
+
+
+def test_a_power_limit_that_holds_down_once_more_is_how_the_gpu_runs_the_load() -> None:
+    launch = WatchedBlocks()
+    told, waited, served = told_of(*[POWER_LIMIT] * 9, blocks=launch)
+    assert (told["throttled"], waited, served) == ("power cap: 1980 to 1700 MHz", [COOLING_S], 2)
+    assert throttling_told(told) == (
+        "the GPU throttled (power cap: 1980 to 1700 MHz) in each of 2 attempts; the last one counts"
+    )
+    told, waited, served = told_of(POWER_LIMIT, blocks=launch)
+    assert (told["throttled"], told["repeated"], served) == ("power cap: 1980 to 1700 MHz", [], 1)
+    assert throttling_told(told) is None
+    assert told_of(BOTH, 0, blocks=launch)[2] == 2, "heat is a disturbance all the same"
+    assert told_of(*[POWER_LIMIT] * 9)[2] == 2, "of another launch nothing is known yet"
+
+
+def test_a_power_limit_once_or_beside_heat_is_a_disturbance() -> None:
+    launch = WatchedBlocks()
+    assert told_of(POWER_LIMIT, 0, blocks=launch)[2] == 2
+    assert told_of(POWER_LIMIT, BOTH, 0, blocks=launch)[2] == 3
+    assert told_of(BOTH, POWER_LIMIT, 0, blocks=launch)[2] == 3
 
 
 def during(result: JobResult) -> list[Json]:
