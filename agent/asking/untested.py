@@ -88,7 +88,8 @@ def untested(desk: Desk, full: Space, covered: Collection[str], waiting: Mapping
 def _why_not(desk: Desk, best: Configuration, candidate: Configuration) -> str | None:
     """Why a neighbour can't be had on this ground; None where it can."""
     changed = {change.knob: change.after for change in best.changes_to(candidate) if change.after is not None}
-    reason = desk.legal.why_not(changed) or desk.legal.refused(candidate)
+    legal = desk.legal
+    reason = legal.why_not(changed) or legal.why_same(changed) or legal.refused(candidate)
     if reason is None and not desk.space.is_legal(candidate):
         return NOT_HERE
     return reason

@@ -26,7 +26,7 @@ from agent.campaign.order import read_directives
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.settling import settled
 from agent.campaign.steered import waiting_disputes
-from agent.ground.legal import legal_here
+from agent.ground.legal import gpu_known, legal_here
 from agent.proposers.claims import refuted_if
 from agent.proposers.dispute import PROPOSER, Disputed, once_more, take_apart
 from agent.proposers.port import Draft
@@ -175,7 +175,8 @@ def _of_own_verdict(
     trial = next((each for each in facts.trials if each.experiment_id == experiment.id), None)
     if trial is None or facts.baseline is None:
         return []
-    legal = legal_here(facts.spec, facts.checkpoint, facts.cores, compute_capability=facts.compute_capability)
+    gpu = gpu_known(facts.spec, facts.compute_capability)
+    legal = legal_here(facts.spec, facts.checkpoint, facts.cores, gpu)
     desk = Desk(facts, legal, read_measured(session, facts), read_directives(session, facts.id))
     tested = _Tested(experiment, hypothesis, trial.control, trial.candidate)
     return _queue(session, desk, tested, dispute, other)

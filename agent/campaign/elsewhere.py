@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from agent.campaign.facts import Facts
 from agent.campaign.named import engine_of
 from agent.ground.checkpoint import Checkpoint
-from agent.ground.legal import Legal, legal_here
+from agent.ground.legal import Legal, gpu_served, legal_here
 from agent.ground.target import check_engine_is_here, check_serves, find_target
 from agent.plan.at_once import launches_at_once, parts_on, usable_on
 from agent.plan.card import Card, card_of, card_of_rented
@@ -24,7 +24,6 @@ from experiments.job.named import engine_for
 from experiments.measurement.evidence import Json
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
-from experiments.space.gpu_rules import not_served_by
 from experiments.telemetry.identity import DeviceIdentity
 
 
@@ -83,7 +82,7 @@ def check_arms(facts: Facts, there: Elsewhere, arms: Mapping[str, Configuration]
     if engine is not None:
         check_serves(engine, there.kind if there.kind == CPU else f"{CUDA}:0")
     model = model_at(spec.model, Checkpoint(facts.checkpoint))
-    here, legal = legal_here(spec, facts.checkpoint, facts.cores), _legal(facts, there, model)
+    here, legal = legal_here(spec, facts.checkpoint, facts.cores), _legal(facts, there)
     for name, arm in arms.items():
         for before, why in (
             (here.why_not(arm), legal.why_not(arm)),
@@ -143,13 +142,12 @@ def ran_elsewhere(there: str, machine: Mapping[str, Json], card: Card | None) ->
     return None if found is None or found == there else found
 
 
-def _legal(facts: Facts, there: Elsewhere, model: ModelFound) -> Legal:
+def _legal(facts: Facts, there: Elsewhere) -> Legal:
     """What may be asked for there."""
-    legal = legal_here(facts.spec, facts.checkpoint, there.cores or facts.cores)
-    if there.card is None or not there.card.is_gpu:
-        return legal
-    refused = not_served_by(legal.space, model.profile, there.card.compute_capability)
-    return legal_here(facts.spec, facts.checkpoint, there.cores or facts.cores, refused)
+    gpu = None
+    if there.card is not None and there.card.is_gpu:
+        gpu = gpu_served(facts.spec, there.card.compute_capability, there.device)
+    return legal_here(facts.spec, facts.checkpoint, there.cores or facts.cores, gpu)
 
 
 def _check_memory(

@@ -11,8 +11,9 @@ from agent.campaign.quality_tasks import check_quality_tasks
 from agent.campaign.questions import check_questions
 from agent.ground.checkpoint import find_checkpoint
 from agent.ground.drafter import check_fits, drafter_of, fetch_weights
-from agent.ground.legal import legal_here
+from agent.ground.legal import gpu_known, legal_here
 from agent.ground.shape import SHAPES, check_serves_shapes, find_shape
+from agent.ground.sweep import passed_over
 from agent.ground.target import (
     Target,
     check_dollars,
@@ -92,7 +93,7 @@ def survey(
     if drafter is not None:
         check_fits(drafter, folder, built_here=not getattr(engine, "runs_drafters_itself", False))
     capability = None if target.gpu is None else target.gpu.compute_capability
-    legal = legal_here(spec, folder, target.cpu.cores, compute_capability=capability)
+    legal = legal_here(spec, folder, target.cpu.cores, gpu_known(spec, capability))
     if not spec.latency_only:
         load_tokenizer(folder)
     of_tasks = check_quality_tasks(spec, folder)
@@ -115,7 +116,8 @@ def survey(
         raise _refused_further(where, number, why)
     if target.place is None:
         _check_further(spec, engine_for(engine, at_once), start.configuration, place, context, where)
-    note = " ".join(filter(None, (found.note, of_drafter))) or None
+    passed = passed_over(legal.withheld, spec.baseline.sweep)
+    note = " ".join(filter(None, (found.note, of_drafter, passed))) or None
     if target.place is not None:
         note = " ".join(each for each in (note, ENGINE_IS_THERE) if each)
     return Ground(

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from agent.ground.checkpoint import Checkpoint
-from agent.ground.legal import Legal, legal_here
+from agent.ground.legal import Legal, gpu_known, legal_here
 from agent.plan.at_once import parts_on
 from agent.plan.card import Card
 from agent.plan.model import model_at
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 def legal_of(ground: Facts | StoredGround) -> Legal:
     """What the campaign may ask for on its ground, with its memory; raises as `legal_here`."""
     spec = ground.spec
-    legal = legal_here(spec, ground.checkpoint, ground.cores, compute_capability=ground.compute_capability)
+    gpu = gpu_known(spec, ground.compute_capability)
+    legal = legal_here(spec, ground.checkpoint, ground.cores, gpu)
     limit = spec.memory
     if ground.start is None and limit is None:
         return legal

@@ -24,12 +24,13 @@ from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.packed_layout import stored_quantized
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.reference.stored_parameters import stored_parameters
-from experiments.job.named import unknown_values, unsure_values
+from experiments.job.named import unknown_values, unsure_values, version_number_on
 from experiments.measurement.plan import Workload
 from experiments.reference_model.load import CheckpointMissing, reference_model_path
 from experiments.space.budget import BASELINE, ParameterBudget, with_pruning_that_pays
 from experiments.space.configuration import Configuration, KnobValue
-from experiments.space.gpu_rules import not_served_by
+from experiments.space.gpu import Gpu
+from experiments.space.gpu_rules import not_known_on, not_served_by, same_on
 from experiments.space.legality import (
     DRAFTER,
     DRAFTING,
@@ -63,7 +64,11 @@ class Legal:
 
     def why_not(self, knobs: Mapping[str, KnobValue]) -> str | None:
         """Why one of these values is not offered here; None where nothing is known against them."""
-        return self._first_reason(knobs, self.withheld)
+        return self._first_reason(knobs, [each for each in self.withheld if not each.same])
+
+    def why_same(self, knobs: Mapping[str, KnobValue]) -> str | None:
+        """That one of these values does here what another value does; None where none of them does."""
+        return self._first_reason(knobs, [each for each in self.withheld if each.same])
 
     def why_never(self, knobs: Mapping[str, KnobValue]) -> str | None:
         """Why one of these values can't be here, whatever stands beside it; None where each of them can."""
@@ -103,23 +108,22 @@ def legal_here(
     spec: CampaignSpec,
     checkpoint: Path,
     cores: int,
-    not_served: Mapping[tuple[str, KnobValue], str] | None = None,
-    compute_capability: str | None = None,
+    gpu: Gpu | None = None,
 ) -> Legal:
-    """What this campaign may ask for with this checkpoint on a target with so many cores, and, where it is a
-    GPU of this compute capability, with what its kernels serve.
+    """What this campaign may ask for with this checkpoint on a target with so many cores, and, where it is
+    this GPU, with what the engine's kernels serve there.
 
-    `not_served` has, by knob and value, why the target can't serve it. Raises `UsageError` for a space of
+    Raises `UsageError` for a space of
     which nothing is left, for a parameter budget that no target meets and for a drafter of the campaign's
     that is none, `AutoinferError` for a checkpoint that can't be read.
     """
     profile, space = read_profile(checkpoint), space_of(spec)
     packaged = packaged_for(checkpoint)
-    of_gpu = {} if compute_capability is None else not_served_by(space, profile, compute_capability)
     facts = ModelFacts.of(
         profile,
         packaged_drafters=packaged,
-        not_served={**not_served_on(spec, space, profile), **of_gpu, **(not_served or {})},
+        not_served=not_served_on(spec, space, profile, gpu),
+        same={} if gpu is None else same_on(space, profile, gpu),
         cores=cores,
         most_draft_tokens=most_packaged(packaged),
         drafter=drafter_of(spec),
@@ -140,24 +144,46 @@ def legal_here(
         reason = replace(budget, drafter_parameters=known).refusal(configuration)
         return reason if known or reason is None else _no_drafter(configuration, checkpoint) or reason
 
-    return Legal(space, withheld, refused, profile, unsure_on(spec, space))
+    return Legal(space, withheld, refused, profile, unsure_on(spec, space, profile, gpu))
 
 
-def unsure_on(spec: CampaignSpec, space: Space) -> Mapping[tuple[str, KnobValue], str]:
+def gpu_known(spec: CampaignSpec, compute_capability: str | None, target: str | None = None) -> Gpu | None:
+    """The GPU of this compute capability as the campaign's engine serves on it, on its own target or another
+    one; None where that is not known."""
+    return None if compute_capability is None else gpu_served(spec, compute_capability, target)
+
+
+def gpu_served(spec: CampaignSpec, compute_capability: str | None, target: str | None = None) -> Gpu:
+    """A GPU as the campaign's engine serves on it; as `gpu_known`. Which version serves on a rented one is
+    not known."""
+    where = target or spec.target
+    version = None if is_rented(where) else version_number_on(spec.engine, devices_of(where)[0])
+    return Gpu(compute_capability, spec.engine, version)
+
+
+def unsure_on(
+    spec: CampaignSpec, space: Space, profile: ModelProfile, gpu: Gpu | None
+) -> Mapping[tuple[str, KnobValue], str]:
     """Of which values of the space it is not known whether the campaign's engine takes them on its target,
-    and why; nothing is said of a rented one."""
-    return {} if is_rented(spec.target) else unsure_values(spec.engine, space, devices_of(spec.target)[0])
+    and why; of a rented one nothing is said but of its GPU."""
+    of_gpu = {} if gpu is None else not_known_on(space, profile, gpu)
+    of_device = (
+        {} if is_rented(spec.target) else unsure_values(spec.engine, space, devices_of(spec.target)[0])
+    )
+    return {**of_device, **of_gpu}
 
 
 def not_served_on(
-    spec: CampaignSpec, space: Space, profile: ModelProfile
+    spec: CampaignSpec, space: Space, profile: ModelProfile, gpu: Gpu | None
 ) -> dict[tuple[str, KnobValue], str]:
     """Why values of the space can't serve the campaign's requests, mean nothing on made-up weights, are not
-    known to the engine's version on this machine, or not taken on its device, by knob and value."""
+    known to the engine's version on this machine, or not taken on its device or GPU, by knob and value."""
     workload = Workload.model_validate(spec.plan.workload.model_dump())
     found = dict(not_served_at(space, workload.concurrency, workload.context_tokens))
     if not is_rented(spec.target):  # which version serves there is not known
         found |= unknown_values(spec.engine, space, devices_of(spec.target)[0])
+    if gpu is not None:
+        found |= not_served_by(space, profile, gpu)
     return {**without_meaning(space, profile), **found} if spec.latency_only else found
 
 

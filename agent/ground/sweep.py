@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.knob import is_among, written
+from experiments.space.legality import Withheld
 from experiments.space.space import Space
 
 
@@ -16,11 +18,33 @@ def swept(
     """`start` (the engine's own default, if not given) with each combination of the swept knobs' values.
 
     A knob that the start sets otherwise than the default stays as it sets it: what a campaign begins from is
-    not swept away. Raises `UsageError` as `Space.crossing`.
+    not swept away. Of values that do the same on this target one is crossed. Raises `UsageError` as
+    `Space.crossing`.
     """
     default = space.configuration({})
     begun = start or default
     held = {change.knob for change in default.changes_to(begun)}
     if isinstance(sweep, Mapping):
-        return space.crossing(begun, {knob: values for knob, values in sweep.items() if knob not in held})
+        crossed = {knob: _told_apart(space, knob, each) for knob, each in sweep.items() if knob not in held}
+        return space.crossing(begun, crossed)
     return space.crossing(begun, [knob for knob in sweep if knob not in held])
+
+
+def passed_over(
+    withheld: Iterable[Withheld], sweep: Iterable[str] | Mapping[str, Sequence[KnobValue]]
+) -> str | None:
+    """What the sweep names and does not time because it does what another value does, and why; None where
+    there is nothing."""
+    named = sweep if isinstance(sweep, Mapping) else dict.fromkeys(sweep)
+    told = []
+    for each in withheld:
+        values = named.get(each.knob, ())
+        if each.same and (values is None or is_among(each.value, values)):
+            told.append(f"The sweep before trial 0 passes over {each.knob}={written(each.value)}: {each.why}")
+    return " ".join(told) or None
+
+
+def _told_apart(space: Space, knob: str, values: Sequence[KnobValue]) -> Sequence[KnobValue]:
+    """The values less those that do what another one of the knob does; the first where all of them do."""
+    same = space.knob(knob).same
+    return [each for each in values if not is_among(each, same)] or values[:1]

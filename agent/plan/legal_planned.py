@@ -8,6 +8,7 @@ from agent.ground.drafter import drafter_of, space_of
 from agent.ground.legal import (
     Legal,
     drafter_parameters,
+    gpu_served,
     legal_here,
     most_packaged,
     not_served_on,
@@ -19,14 +20,14 @@ from agent.plan.model import ModelFound
 from configs.campaign import CampaignSpec
 from experiments.space.budget import ParameterBudget
 from experiments.space.configuration import Configuration
-from experiments.space.gpu_rules import not_served_by
+from experiments.space.gpu_rules import same_on
 from experiments.space.legality import ModelFacts, joint_refusal, legal_levers
 
 
 def planned_legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int | None) -> Legal:
     """What may be asked for: by the checkpoint where it is here, else by its shape alone."""
     space = space_of(spec)
-    gpu = not_served_by(space, model.profile, card.compute_capability) if card.is_gpu else {}
+    gpu = gpu_served(spec, card.compute_capability) if card.is_gpu else None
     if model.folder is not None and cores is not None:
         return legal_here(spec, model.folder, cores, gpu)
     packaged = frozenset() if model.folder is None else packaged_for(model.folder)
@@ -34,7 +35,8 @@ def planned_legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int 
         model.profile,
         packaged_drafters=packaged,
         most_draft_tokens=most_packaged(packaged),
-        not_served={**not_served_on(spec, space, model.profile), **gpu},
+        not_served=not_served_on(spec, space, model.profile, gpu),
+        same={} if gpu is None else same_on(space, model.profile, gpu),
         cores=cores,
         drafter=drafter_of(spec),
         stored_quantized=model.quantized,
@@ -49,4 +51,4 @@ def planned_legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int 
             return reason
         return replace(budget, drafter_parameters=drafter_parameters(each)).refusal(each)
 
-    return Legal(left, withheld, refused, model.profile, unsure_on(spec, left))
+    return Legal(left, withheld, refused, model.profile, unsure_on(spec, left, model.profile, gpu))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from agent.ground.drafter import space_of
 from agent.ground.legal import Legal
-from agent.ground.sweep import swept
+from agent.ground.sweep import passed_over, swept
 from agent.plan.at_once import IN_TURN, at_once_told, launches_at_once, parts_on, usable_on
 from agent.plan.card import Card, limited, listed_cards
 from agent.plan.duration import (
@@ -139,6 +139,8 @@ def make_plan(
     of_values, refused = refused_at_all(check, begun)
     if refused is not None:
         told.append(f"{CANT_SERVE.format(engine=spec.engine)}: {refused}")
+    if (passed := passed_over(legal.withheld, spec.baseline.sweep)) is not None:
+        told.append(passed)
     if knobs and (why := _why_not(legal, knobs, configuration)) is not None:
         told.append(f"What is planned is not legal here: {why}")
     if model.checkpoint is not None and model.checkpoint.note:

@@ -62,6 +62,13 @@ def version_told(name: str, device: str) -> str:
     return missing if version is None else f"{name} {version}"
 
 
+def version_number_on(name: str, device: str) -> tuple[int, int] | None:
+    """Major and minor version of an engine that would serve on the device; None for one that does not say, or
+    is not there."""
+    asked = getattr(load_engine(name), "version_number_on", None) if name in names(Port.ENGINE) else None
+    return None if asked is None else cast("tuple[int, int] | None", asked(device))
+
+
 def unsure_values(name: str, space: Space, device: str) -> Mapping[tuple[str, KnobValue], str]:
     """Of which values of a space it is not known whether an engine takes them on the device, and why, by knob
     and value; empty for one that does not say, or is not registered here."""

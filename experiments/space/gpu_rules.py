@@ -1,6 +1,7 @@
-"""What a GPU never serves of a space, by its compute capability and the model's shape. Pure.
+"""What a GPU never serves of a space, by its compute capability, the model's shape and the engine. Pure.
 
-Only what was read in an engine's source stands here; whatever else a GPU lacks, its engine says (`check`).
+Only what was read in an engine's source stands here, which is vLLM's (0.26 to 0.33); whatever else a GPU
+lacks, its engine says (`check`). Of other engines nothing is said.
 """
 
 from __future__ import annotations
@@ -9,6 +10,19 @@ from collections.abc import Callable, Iterator, Mapping
 
 from configs.models import ModelProfile
 from experiments.space.configuration import KnobValue
+from experiments.space.gdn_prefill_rules import GDN_PREFILL, prefill_doubted, prefill_refused, prefill_same
+from experiments.space.gpu import VLLM, Gpu
+from experiments.space.number_formats import (
+    CACHE_DTYPE,
+    DTYPE,
+    STATE_DTYPE,
+    WEIGHT_DTYPE,
+    cache_doubted,
+    cache_refused,
+    dtype_refused,
+    state_doubted,
+    weights_refused,
+)
 from experiments.space.space import Space
 
 LINEAR_BACKEND = "serving.linear_backend"
@@ -16,18 +30,11 @@ LINEAR_BACKEND = "serving.linear_backend"
 MACHETE_CAPABILITY = "9.0"
 """Machete's kernels are built for Hopper alone (vLLM's `MacheteLinearKernel`)."""
 
-GDN_PREFILL = "serving.gdn_prefill_backend"
-
-FLASHINFER_GDN_CAPABILITIES = ("9.0", "10.", "12.")
-"""How the compute capabilities begin for which FlashInfer's kernels for prompts of GatedDeltaNet layers are
-built (vLLM's `_resolve_gdn_prefill_backend` in 0.32). On others vLLM warns and runs Triton's."""
-
-FLASHINFER_GDN_HEAD = 128
-"""The only width of a key's head that they serve above 9.0."""
+CONCH_FROM = (8, 0)
+"""The first compute capability that vLLM's `ConchLinearKernel` serves on."""
 
 MARLIN_INPUTS, MARLIN_OUTPUTS = 128, 64
 """What a projection's inputs and outputs must be multiples of for Marlin (vLLM's `MarlinLinearKernel`)."""
-
 
 EXLLAMA_ACTIVATIONS = "float16"
 """The only type of activations that vLLM's `ExllamaLinearKernel` multiplies."""
@@ -47,10 +54,6 @@ does without (vLLM's `ExllamaLinearKernel` and `MarlinLinearKernel`)."""
 KERNEL_BITS: Mapping[str, tuple[int, ...]] = {"triton": (4,)}
 """Bits that a kernel multiplies, where they are not 4 and 8 (vLLM's `TritonW4A16LinearKernel`)."""
 
-CACHE_DTYPE, WEIGHT_DTYPE = "serving.kv_cache_dtype", "serving.weight_dtype"
-"""8-bit keys and values of the kind e5m2 don't go with 8-bit weights (vLLM's attention refuses the pair; seen
-in 0.26)."""
-
 GROUP_SIZE, SYMMETRIC = "quantization.group_size", "quantization.symmetric"
 BITS = ("quantization.bits", "quantization.out_proj_bits")
 
@@ -60,11 +63,11 @@ def kernel_and_format_refused(configuration: Mapping[str, KnobValue]) -> str | N
     multiplies them; None where nothing is known against it. vLLM takes no other one for a kernel that is
     named."""
     kernel = str(configuration.get(LINEAR_BACKEND, "auto"))
-    dtype, size = configuration.get("serving.dtype"), configuration.get(GROUP_SIZE)
+    dtype, size = configuration.get(DTYPE), configuration.get(GROUP_SIZE)
     if kernel == "exllama" and dtype not in (None, EXLLAMA_ACTIVATIONS):
         return f"Exllama multiplies {EXLLAMA_ACTIVATIONS} activations alone, and serving.dtype is {dtype}."
     cache, weights = configuration.get(CACHE_DTYPE), configuration.get(WEIGHT_DTYPE)
-    if (cache, weights) == ("fp8_e5m2", "fp8"):
+    if (cache, weights) == ("fp8_e5m2", "fp8"):  # vLLM's attention refuses the pair; seen in 0.26
         return f"vLLM keeps no keys and values as fp8_e5m2 beside {WEIGHT_DTYPE}=fp8."
     name, groups = kernel.capitalize(), KERNEL_GROUPS.get(kernel)
     if groups is not None and size is not None and size not in groups:
@@ -88,56 +91,61 @@ def _any(values: tuple[int, ...]) -> str:
     return " or ".join(map(str, values))
 
 
-def not_served_by(
-    space: Space, profile: ModelProfile, compute_capability: str | None
-) -> dict[tuple[str, KnobValue], str]:
-    """Why values of this space can't be served, by knob and value; `compute_capability` None: not known."""
-    found: dict[tuple[str, KnobValue], str] = {}
-    for knob in space.knobs:
-        refused = _REFUSED_BY.get(knob.name)
-        if refused is None:
-            continue
-        for value in knob.values:
-            why = refused(value, profile, compute_capability)
-            if why is not None:
-                found[(knob.name, value)] = why
-    return found
+def not_served_by(space: Space, profile: ModelProfile, gpu: Gpu) -> dict[tuple[str, KnobValue], str]:
+    """Why values of this space can't be served on a GPU, by knob and value."""
+    return _told(_REFUSED_BY, space, profile, gpu)
 
 
-def kernel_refused(backend: KnobValue, profile: ModelProfile, compute_capability: str | None) -> str | None:
-    """Why a value of `serving.linear_backend` can't serve such a model on such a GPU; None where nothing is
-    known against it."""
-    rule = _RULES.get(str(backend))
-    return None if rule is None else rule(profile, compute_capability)
+def not_known_on(space: Space, profile: ModelProfile, gpu: Gpu) -> dict[tuple[str, KnobValue], str]:
+    """Of which values of this space it is not known whether they are served on a GPU, and why."""
+    return _told(_DOUBTED_BY, space, profile, gpu)
 
 
-def prefill_refused(backend: KnobValue, profile: ModelProfile, compute_capability: str | None) -> str | None:
-    """Why a value of `serving.gdn_prefill_backend` would not run on such a GPU, which vLLM only warns of;
-    None where nothing is known against it."""
-    if backend != "flashinfer" or compute_capability is None:
-        return None
-    instead = "vLLM would run Triton's instead."
-    if not compute_capability.startswith(FLASHINFER_GDN_CAPABILITIES):
-        built = "9.0, 10.x and 12.x"
-        return (
-            f"FlashInfer's kernels for prompts are built for compute capability {built}, and this GPU has "
-            f"{compute_capability}: {instead}"
-        )
-    if compute_capability != "9.0" and profile.gdn_k_head_dim != FLASHINFER_GDN_HEAD:
-        return (
-            f"FlashInfer's kernels for prompts serve heads of {FLASHINFER_GDN_HEAD} alone on compute "
-            f"capability {compute_capability}, and these have {profile.gdn_k_head_dim}: {instead}"
-        )
+def same_on(space: Space, profile: ModelProfile, gpu: Gpu) -> dict[tuple[str, KnobValue], str]:
+    """Which values of this space do on a GPU what another one does, and why: nothing is learnt of both."""
+    return _told(_SAME_BY, space, profile, gpu)
+
+
+def refused_on(
+    knobs: Mapping[str, KnobValue], profile: ModelProfile, gpu: Gpu
+) -> tuple[str, KnobValue, str] | None:
+    """The first knob, its value and why that can't be served on a GPU; None where nothing is known against
+    them."""
+    for knob, rule in _REFUSED_BY.items() if gpu.engine == VLLM else ():
+        if knob in knobs and (why := rule(knobs[knob], profile, gpu)) is not None:
+            return knob, knobs[knob], why
     return None
 
 
-def _machete(profile: ModelProfile, capability: str | None) -> str | None:
-    if capability is None or capability == MACHETE_CAPABILITY:
+def _told(
+    rules: Mapping[str, Rule], space: Space, profile: ModelProfile, gpu: Gpu
+) -> dict[tuple[str, KnobValue], str]:
+    if gpu.engine != VLLM:
+        return {}
+    asked = ((knob.name, value) for knob in space.knobs if knob.name in rules for value in knob.values)
+    return {
+        (name, value): why for name, value in asked if (why := rules[name](value, profile, gpu)) is not None
+    }
+
+
+def kernel_refused(backend: KnobValue, profile: ModelProfile, gpu: Gpu) -> str | None:
+    """Why a value of `serving.linear_backend` can't serve such a model on such a GPU; None where nothing is
+    known against it."""
+    if backend == "machete":
+        return _machete(gpu)
+    if backend == "conch" and gpu.below(*CONCH_FROM):
+        return f"vLLM runs Conch from compute capability 8.0 on, and this GPU has {gpu.capability}."
+    return _marlin(profile) if backend == "marlin" else None
+
+
+def _machete(gpu: Gpu) -> str | None:
+    if gpu.capability is None or gpu.capability == MACHETE_CAPABILITY:
         return None
-    return f"Machete is built for compute capability {MACHETE_CAPABILITY}, and this GPU has {capability}."
+    built = f"Machete is built for compute capability {MACHETE_CAPABILITY}"
+    return f"{built}, and this GPU has {gpu.capability}."
 
 
-def _marlin(profile: ModelProfile, capability: str | None) -> str | None:
+def _marlin(profile: ModelProfile) -> str | None:
     for name, inputs, outputs in _projections(profile):
         if inputs % MARLIN_INPUTS:
             return f"Marlin wants inputs in multiples of {MARLIN_INPUTS}, and {name} has {inputs}."
@@ -163,12 +171,21 @@ def _projections(profile: ModelProfile) -> Iterator[tuple[str, int, int]]:
         yield "linear_attn.out_proj", values, hidden
 
 
-_RULES: Mapping[str, Callable[[ModelProfile, str | None], str | None]] = {
-    "machete": _machete,
-    "marlin": _marlin,
-}
+Rule = Callable[[KnobValue, ModelProfile, Gpu], str | None]
+"""What is to be said of a knob's value on a GPU, in a sentence; None where nothing is."""
 
-_REFUSED_BY: Mapping[str, Callable[[KnobValue, ModelProfile, str | None], str | None]] = {
+_REFUSED_BY: Mapping[str, Rule] = {
+    DTYPE: dtype_refused,
     LINEAR_BACKEND: kernel_refused,
+    WEIGHT_DTYPE: weights_refused,
+    CACHE_DTYPE: cache_refused,
     GDN_PREFILL: prefill_refused,
 }
+
+_DOUBTED_BY: Mapping[str, Rule] = {
+    CACHE_DTYPE: cache_doubted,
+    STATE_DTYPE: state_doubted,
+    GDN_PREFILL: prefill_doubted,
+}
+
+_SAME_BY: Mapping[str, Rule] = {GDN_PREFILL: prefill_same}

@@ -68,8 +68,9 @@ class ModelFacts:
     that is quantized, by its name; `most_draft_tokens` what each method drafts at most; `packaged_drafters`
     the methods for which this model has a packaged drafter; `drafter` the one that the user gave, which the
     space has as a value and takes where none is named. `not_served` holds, by knob and value, why the
-    engine can't serve it; `cores` how many the target has for us (None: not known). `stored_quantized` tells
-    that the checkpoint's weights are quantized as they are stored.
+    engine can't serve it, `same` why a value does what another one does; `cores` how many the target has for
+    us (None: not known). `stored_quantized` tells that the checkpoint's weights are quantized as they are
+    stored.
     """
 
     layer_types: tuple[str, ...]
@@ -78,6 +79,7 @@ class ModelFacts:
     most_draft_tokens: Mapping[str, int] = field(default_factory=lambda: MOST_DRAFT_TOKENS)
     packaged_drafters: frozenset[str] = frozenset()
     not_served: Mapping[tuple[str, KnobValue], str] = field(default_factory=dict)
+    same: Mapping[tuple[str, KnobValue], str] = field(default_factory=dict)
     cores: int | None = None
     drafter: OwnDrafter | None = None
     stored_quantized: bool = False
@@ -89,6 +91,7 @@ class ModelFacts:
         *,
         packaged_drafters: frozenset[str] = frozenset(),
         not_served: Mapping[tuple[str, KnobValue], str] | None = None,
+        same: Mapping[tuple[str, KnobValue], str] | None = None,
         cores: int | None = None,
         most_draft_tokens: Mapping[str, int] | None = None,
         drafter: OwnDrafter | None = None,
@@ -107,6 +110,7 @@ class ModelFacts:
             most_draft_tokens={**MOST_DRAFT_TOKENS, **(most_draft_tokens or {})},
             packaged_drafters=packaged_drafters,
             not_served=not_served or {},
+            same=same or {},
             cores=cores,
             drafter=drafter,
             stored_quantized=stored_quantized,
@@ -120,12 +124,13 @@ class ModelFacts:
 @dataclass(frozen=True)
 class Withheld:
     """A value that is not offered, and why, in a sentence. `when_given` tells that it is legal all the same
-    for a user who names what it lacks."""
+    for a user who names what it lacks, or the value itself; `same` that it does what another value does."""
 
     knob: str
     value: KnobValue
     why: str
     when_given: bool = False
+    same: bool = False
 
 
 def legal_levers(space: Space, facts: ModelFacts) -> tuple[Space, tuple[Withheld, ...]]:
@@ -150,8 +155,11 @@ def legal_levers(space: Space, facts: ModelFacts) -> tuple[Space, tuple[Withheld
         withheld += emptied
     gone: dict[str, list[KnobValue]] = {}
     held_back: dict[str, list[str]] = {}
+    same: dict[str, list[str]] = {}
     for each in withheld:
-        if each.when_given:
+        if each.same:
+            same.setdefault(each.knob, []).append(str(each.value))
+        elif each.when_given:
             held_back.setdefault(each.knob, []).append(str(each.value))
         else:
             gone.setdefault(each.knob, []).append(each.value)
@@ -162,7 +170,7 @@ def legal_levers(space: Space, facts: ModelFacts) -> tuple[Space, tuple[Withheld
     kept = {name: left for name, left in kept.items() if left or space.knob(name).also is not None}
     place = {knob.name: number for number, knob in enumerate(space.knobs)}
     told = tuple(sorted(withheld, key=lambda each: place[each.knob]))
-    return space.restrict(kept).only_when_given(held_back), told
+    return space.restrict(kept).only_when_given(held_back).passing_over(same), told
 
 
 def joint_refusal(configuration: Mapping[str, KnobValue], facts: ModelFacts) -> str | None:
@@ -189,6 +197,9 @@ def joint_refusal(configuration: Mapping[str, KnobValue], facts: ModelFacts) -> 
 def _withheld(facts: ModelFacts) -> Iterator[Withheld]:
     for (knob, value), why in facts.not_served.items():
         yield Withheld(knob, value, why)
+    for (knob, value), why in facts.same.items():
+        if (knob, value) not in facts.not_served:
+            yield Withheld(knob, value, why, when_given=True, same=True)
     seen = set(facts.not_served)
     if not facts.mtp_layers and (DRAFTING, "mtp") not in seen:
         yield Withheld(DRAFTING, "mtp", "This checkpoint has no MTP head.")

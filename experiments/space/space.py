@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
 
@@ -214,6 +214,13 @@ class Space:
         return Space(
             tuple(k.only_when_given(held_back[k.name]) if k.name in held_back else k for k in self.knobs)
         )
+
+    def passing_over(self, words: Mapping[str, Iterable[str]]) -> Space:
+        """The space as of `only_when_given`, and with these words known to do what another value does: a
+        sweep passes them over. Raises as it does."""
+        same = {self.knob(name).name: tuple(values) for name, values in words.items()}
+        held_back = self.only_when_given(same)
+        return Space(tuple(replace(k, same=same[k.name]) if k.name in same else k for k in held_back.knobs))
 
     def points(self) -> Iterator[Configuration]:
         """Every legal configuration of enumerated values once, lazily, in a fixed order.

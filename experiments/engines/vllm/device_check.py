@@ -13,13 +13,8 @@ from experiments.engines.vllm.needed_memory import GB, LEANER, doubt, parts_need
 from experiments.engines.vllm.order import chosen_knobs
 from experiments.engines.vllm.would_fit import Place, would_fit
 from experiments.space.configuration import Configuration
-from experiments.space.gpu_rules import (
-    GDN_PREFILL,
-    KERNEL_PACKAGES,
-    LINEAR_BACKEND,
-    kernel_refused,
-    prefill_refused,
-)
+from experiments.space.gpu import VLLM, Gpu
+from experiments.space.gpu_rules import KERNEL_PACKAGES, LINEAR_BACKEND, refused_on
 from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice, identify
 
 
@@ -32,15 +27,16 @@ def check_device(
     launches: int = LAUNCHES_AT_ONCE,
     has_package: Callable[[str], bool] = lambda _: True,
     concurrency: int = 1,
+    version: tuple[int, int] | None = None,
 ) -> str | None:
     """Look at `cuda:N` and its free memory; returns what to say where `launches` side by side fit by what is
     certain and not with what is guessed beside it.
 
     `has_package` tells whether vLLM's Python has a package; `concurrency` are the requests at once that what
-    would fit is to serve.
+    would fit is to serve; `version` is vLLM's, None where it is not known.
 
     Raises:
-        Infeasible: kind `unsupported` for a device that is not there or a kernel that never serves there,
+        Infeasible: kind `unsupported` for a device that is not there or what never serves there,
             `out_of_memory` with the figures, and what would fit, where not even what is certain fits.
     """
     try:
@@ -49,10 +45,10 @@ def check_device(
         raise Infeasible("unsupported", str(reason)) from None
     chosen, profile = chosen_knobs(configuration), read_profile(checkpoint)
     backend = chosen[LINEAR_BACKEND]
-    for knob, refuses in ((LINEAR_BACKEND, kernel_refused), (GDN_PREFILL, prefill_refused)):
-        why = refuses(chosen[knob], profile, gpu.compute_capability)
-        if why is not None:
-            raise Infeasible("unsupported", f"{knob}={chosen[knob]} can't serve this on {gpu.name}: {why}")
+    refused_there = refused_on(chosen, profile, Gpu(gpu.compute_capability, VLLM, version))
+    if refused_there is not None:
+        knob, value, why = refused_there
+        raise Infeasible("unsupported", f"{knob}={value} can't serve this on {gpu.name}: {why}")
     package = KERNEL_PACKAGES.get(str(backend))
     if package is not None and not has_package(package):
         raise Infeasible(

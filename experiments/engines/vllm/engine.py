@@ -136,6 +136,7 @@ class VllmEngine:
                 launches=self._launches_at_once,
                 has_package=lambda name: package_versions(found.python, (name,))[name] is not None,
                 concurrency=self._workload[0],
+                version=found.number,
             )
             told.append(doubt)
         return " ".join(filter(None, told)) or None
@@ -157,6 +158,13 @@ class VllmEngine:
         """The version of the vLLM that would serve on the device; None where there is none."""
         try:
             return needed_environment(device).version
+        except Infeasible:
+            return None
+
+    def version_number_on(self, device: str) -> tuple[int, int] | None:
+        """Major and minor number of the vLLM that would serve on the device; None where there is none."""
+        try:
+            return needed_environment(device).number
         except Infeasible:
             return None
 

@@ -17,10 +17,17 @@ from experiments.space.loading import load_space
 from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice
 
 
-def check(capability: str | None = "9.0", free_bytes: int | None = 2**40, **knobs: KnobValue) -> str | None:
+def check(
+    capability: str | None = "9.0",
+    free_bytes: int | None = 2**40,
+    version: tuple[int, int] | None = None,
+    **knobs: KnobValue,
+) -> str | None:
     gpu = DeviceIdentity("a GPU", 2**40, free_bytes, capability)
     configuration = Configuration.of({f"serving.{name}": value for name, value in knobs.items()})
-    return check_device(configuration, reference_model_path(), "cuda:0", identified=lambda device: gpu)
+    return check_device(
+        configuration, reference_model_path(), "cuda:0", identified=lambda device: gpu, version=version
+    )
 
 
 def on_a_4b(
@@ -48,6 +55,32 @@ def on_a_4b(
 )
 def test_what_is_not_known_to_fail_passes(backend: str, capability: str | None) -> None:
     check(capability, linear_backend=backend)
+
+
+@pytest.mark.parametrize(
+    ("capability", "knobs", "told"),
+    [
+        ("7.5", {}, "serving.dtype=bfloat16 can't serve this on a GPU: vLLM computes in bfloat16 from"),
+        (
+            "7.5",
+            {"dtype": "float16", "kv_cache_dtype": "fp8_e5m2"},
+            "keeps 8-bit keys and values of heads of",
+        ),
+        ("7.0", {"dtype": "float16", "weight_dtype": "fp8"}, "rounds weights to 8-bit floats from"),
+    ],
+)
+def test_a_format_that_the_gpu_lacks_is_refused_before_anything_loads(
+    capability: str, knobs: dict[str, KnobValue], told: str
+) -> None:
+    with pytest.raises(Infeasible, match=re.escape(told)) as refused:
+        check(capability, **knobs)
+    assert refused.value.kind == "unsupported"
+
+
+def test_kernels_for_prompts_are_checked_by_the_version_that_would_load() -> None:
+    check("12.0", version=None, gdn_prefill_backend="triton")
+    with pytest.raises(Infeasible, match=r"vLLM 0\.26 takes FlashInfer's kernels"):
+        check("12.0", version=(0, 26), gdn_prefill_backend="flashinfer")
 
 
 def test_a_kernel_that_the_gpu_lacks_is_refused_before_anything_loads() -> None:

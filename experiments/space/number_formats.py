@@ -1,0 +1,91 @@
+"""Which number formats vLLM serves on a GPU, by its compute capability. Pure.
+
+Read in vLLM's sources, 0.26 to 0.33, which say the same of all that stands here.
+"""
+
+from __future__ import annotations
+
+from configs.models import ModelProfile
+from experiments.space.configuration import KnobValue
+from experiments.space.gpu import Gpu
+
+DTYPE = "serving.dtype"
+WEIGHT_DTYPE = "serving.weight_dtype"
+CACHE_DTYPE = "serving.kv_cache_dtype"
+STATE_DTYPE = "serving.gdn_state_dtype"
+
+BFLOAT16_FROM = (8, 0)
+"""The first compute capability with bfloat16 (`check_if_supports_dtype` in vLLM's `platforms/cuda.py`)."""
+
+FP8_WEIGHTS_FROM = (7, 5)
+"""The first for which vLLM rounds weights to 8-bit floats (`get_min_capability` of its online quantization).
+Below 8.9 its Marlin kernel multiplies them with activations as they are; from there on these are rounded
+too."""
+
+FP8_ATTENTION_FROM = (8, 9)
+"""The first on which Triton's attention, which takes every width of a head, keeps 8-bit keys and values."""
+
+FLASHINFER_FROM = (8, 0)
+"""The first on which FlashInfer's attention serves (its own sources go further down; vLLM doesn't)."""
+
+FLASHINFER_HEADS = (64, 128, 256, 512)
+"""The widths of an attention head that FlashInfer serves."""
+
+ATTENTION = "full_attention"
+"""The kind of layer that keeps keys and values."""
+
+
+def dtype_refused(value: KnobValue, profile: ModelProfile, gpu: Gpu) -> str | None:
+    """Why such a GPU can't compute in a type; None where nothing is known against it."""
+    if value != "bfloat16" or not gpu.below(*BFLOAT16_FROM):
+        return None
+    return f"vLLM computes in bfloat16 from compute capability 8.0 on, and this GPU has {gpu.capability}."
+
+
+def weights_refused(value: KnobValue, profile: ModelProfile, gpu: Gpu) -> str | None:
+    """Why weights can't be rounded to a type on such a GPU; None where nothing is known against it."""
+    if value != "fp8" or not gpu.below(*FP8_WEIGHTS_FROM):
+        return None
+    return (
+        "vLLM rounds weights to 8-bit floats from compute capability 7.5 on, and this GPU has "
+        f"{gpu.capability}."
+    )
+
+
+def cache_refused(value: KnobValue, profile: ModelProfile, gpu: Gpu) -> str | None:
+    """Why keys and values can't be kept in a type on such a GPU; None where nothing is known against it."""
+    if not _is_fp8(value) or not gpu.below(*FP8_ATTENTION_FROM) or ATTENTION not in profile.layer_types:
+        return None
+    head = profile.attention_head_dim
+    if not gpu.below(*FLASHINFER_FROM) and head in FLASHINFER_HEADS:
+        return None
+    least = "8.0" if head in FLASHINFER_HEADS else "8.9"
+    return (
+        f"vLLM keeps 8-bit keys and values of heads of {head} from compute capability {least} on, and this "
+        f"GPU has {gpu.capability}."
+    )
+
+
+def cache_doubted(value: KnobValue, profile: ModelProfile, gpu: Gpu) -> str | None:
+    """Why it is not known whether keys and values can be kept in a type on such a GPU; None where it is."""
+    if not _is_fp8(value) or not gpu.below(*FP8_ATTENTION_FROM) or ATTENTION not in profile.layer_types:
+        return None
+    return (
+        f"On compute capability {gpu.capability} FlashInfer's attention alone takes 8-bit keys and values; "
+        "it is compiled when it first runs, and that was not tried there: its load tells."
+    )
+
+
+def state_doubted(value: KnobValue, profile: ModelProfile, gpu: Gpu) -> str | None:
+    """Why it is not known whether GatedDeltaNet states can be kept in a type on such a GPU; None where it
+    is."""
+    if value != "bfloat16" or not gpu.below(*BFLOAT16_FROM):
+        return None
+    return (
+        f"Whether vLLM's kernels read states in bfloat16 on compute capability {gpu.capability} was neither "
+        "read nor tried; its load tells."
+    )
+
+
+def _is_fp8(value: KnobValue) -> bool:
+    return str(value).startswith("fp8")
