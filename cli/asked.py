@@ -34,7 +34,7 @@ def campaign_asked(name: str, options: Mapping[str, object], baseline: Sequence[
     A packaged campaign is written for the CPU and the reference engine: on a GPU it is served by the GPU's
     engine, or, anywhere, by the one that the options name, in the space of that engine. A file's own word
     holds; what it takes from a packaged one that it is like goes by the options too. Raises `UsageError` as
-    `load_campaign`, and for what is no target.
+    `load_campaign`, for what is no target, and for a packaged campaign that is made for a GPU on a CPU.
     """
     from configs.campaign import load_campaign
     from configs.catalog import Kind, packaged_names, read_document
@@ -45,6 +45,7 @@ def campaign_asked(name: str, options: Mapping[str, object], baseline: Sequence[
     if packaged is not None:
         target = options.get("target") or packaged.target
         engine = options.get("engine")
+        _check_made_for(packaged, str(target), engine)
         becomes = serving_on(str(target), None if engine is None else str(engine))
     given = {field: value for field, value in options.items() if value is not None}
     replaced = {**becomes, **given}
@@ -54,6 +55,23 @@ def campaign_asked(name: str, options: Mapping[str, object], baseline: Sequence[
     elsewhere = packaged is not None and _written_for(spec) != _written_for(packaged)
     raises_budget = elsewhere and options.get("budget") is None and not spec.rented
     return Asked(spec, read_document(Kind.CAMPAIGNS, name).where, raises_budget)
+
+
+def _check_made_for(packaged: CampaignSpec, target: str, engine: object) -> None:
+    """Raise `UsageError` where a packaged campaign that is made for a GPU is asked for on a CPU, and nobody
+    names the engine that is to serve it there."""
+    from configs.errors import UsageError
+    from configs.targets import CPU, kind_of
+
+    if engine is not None or kind_of(target) != CPU or kind_of(packaged.target) == CPU:
+        return
+    of = "a model by its shape alone" if packaged.latency_only else "a model"
+    raise UsageError(
+        f"The packaged campaign {packaged.name} is made for a GPU, where it asks what is fastest for {of} "
+        f"with the engine {packaged.engine}; {target} is no GPU.",
+        f"Run here: autoinfer run --target {target}, with --model for a model of your own; or name a GPU: "
+        f"autoinfer run {packaged.name} --target {packaged.target}",
+    )
 
 
 def _written_for(spec: CampaignSpec) -> tuple[object, ...]:

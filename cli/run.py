@@ -247,9 +247,11 @@ def run(
         campaign_id = _start_or_continue(database, spec, ground, new=new)
         keep(database, campaign_id, there)
         keep_agreed(database, campaign_id, prices, there)
-        plan = None if json else _planned(database, spec, ground)
+        plan = _planned(database, spec, ground)
+        if json and plan.advice is not None:
+            typer.echo(f"budget: {plan.advice}", err=True)
         warning = " ".join(filter(None, (ground.warning, budget_told))) or None
-        begun = Begun(spec, campaign_id, plan, warning, prices=prices, there=there)
+        begun = Begun(spec, campaign_id, None if json else plan, warning, prices=prices, there=there)
         drive(ctx, database, settings, begun, beside, as_json=json)
 
 
@@ -268,16 +270,25 @@ def _reaching(
     database: Database, spec: CampaignSpec, ground: Ground, *, new: bool
 ) -> tuple[CampaignSpec, str | None]:
     """The campaign with a budget that reaches verdicts by its plan, and what to say of it; with the one that
-    it was begun with, and nothing to say, where it goes on."""
+    it was begun with, and nothing to say, where it goes on. Raises as `raised`."""
     from agent.campaign.create import budget_of_interrupted
-    from agent.plan.duration import reaching_s
 
     with database.write() as session:
         begun_with = None if new else budget_of_interrupted(session, spec, ground)
     if begun_with is not None:
         return spec.model_copy(update={"budget": begun_with}), None
-    plan = replace(_planned(database, spec, ground), raises_budget=True)
+    return raised(spec, replace(_planned(database, spec, ground), raises_budget=True))
+
+
+def raised(spec: CampaignSpec, plan: Plan) -> tuple[CampaignSpec, str | None]:
+    """The campaign with a budget that reaches verdicts by its plan, and what to say of it; raises `UsageError`
+    for one that is too long to be taken unasked."""
+    from agent.plan.duration import is_too_long_unasked, reaching_s
+    from configs.errors import UsageError
+
     wall_s = reaching_s(plan.first_verdict, spec.budget.wall_s)
+    if is_too_long_unasked(wall_s):
+        raise UsageError(str(plan.advice), "No campaign was begun.")
     budget = spec.budget.model_copy(update={"wall_s": wall_s})
     return spec.model_copy(update={"budget": budget}), plan.advice
 

@@ -107,7 +107,7 @@ def survey(
         fit = launches_at_once(spec, model, card, each.configuration, context)
         if target.place is not None:
             return fit  # the engine is there
-        sweep = swept_from(each, spec, legal.space, where)
+        sweep = swept_from(each, spec, legal, where)
         return _checked_sweep(spec, engine, sweep, place, fit, of_tasks)
 
     start = first_served(start, lambda each: _why_not(checked, each))

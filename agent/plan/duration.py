@@ -28,6 +28,10 @@ S_PER_H = 3600
 WORTH_TESTS = 6
 """Tests that a campaign should be able to carry to their end; the packaged ones stop no sooner."""
 
+UNASKED_MOST_S = 24 * 3600.0
+"""The longest budget, in seconds, that a campaign takes by its plan where nobody said how long it may take: a
+night and a day, which is what is lost at most by who starts it and walks away."""
+
 LOAD_S: Mapping[str, tuple[float, str]] = {
     "vllm": (
         80.0,
@@ -320,6 +324,11 @@ def further_seconds(further: Iterable[FurtherWorkload], workload: WorkloadSpec, 
     return seconds + warm_seconds(workload, request) if seconds else 0.0
 
 
+def is_too_long_unasked(wall_s: float) -> bool:
+    """Whether a budget is longer than a campaign takes where nobody said how long it may take."""
+    return wall_s > UNASKED_MOST_S
+
+
 def reaching_s(found: Duration, budget_s: float) -> float:
     """A budget that reaches the first verdict: this one where it does, else whole hours that pay for
     `WORTH_TESTS` tests to their end."""
@@ -330,12 +339,18 @@ def reaching_s(found: Duration, budget_s: float) -> float:
 
 def advice(found: Duration, budget_s: float, *, raised: bool = False) -> str | None:
     """What to say of a budget that may not reach the first verdict; None of one that does. `raised`: a
-    campaign that begins without another takes one that does."""
+    campaign that begins without another takes one that does, as long as it is not too long unasked."""
     wanted_s = reaching_s(found, budget_s)
     if wanted_s == budget_s:
         return None
     wanted = f"{wanted_s / S_PER_H:.0f}h"
     short = "may not reach" if budget_s >= found.least_s else "does not reach"
+    if raised and is_too_long_unasked(wanted_s):
+        return (
+            f"{format_duration(budget_s)} {short} a first verdict here, and the {wanted} that pay for "
+            f"{WORTH_TESTS} tests to their end are more than the {UNASKED_MOST_S / S_PER_H:.0f}h that a "
+            f"campaign takes unasked: --budget {wanted} asks for them."
+        )
     if raised:
         return (
             f"{format_duration(budget_s)} {short} a first verdict here, so a campaign takes {wanted}, which "

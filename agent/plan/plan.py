@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from agent.ground.drafter import space_of
 from agent.ground.legal import Legal
-from agent.ground.sweep import passed_over, swept
+from agent.ground.sweep import passed_over
 from agent.plan.at_once import IN_TURN, at_once_told, launches_at_once, parts_on, usable_on
 from agent.plan.card import Card, limited, listed_cards
 from agent.plan.duration import (
@@ -27,7 +27,7 @@ from agent.plan.legal_planned import planned_legal
 from agent.plan.levers import Check, LeverRow, lever_rows, refusal_of, refused_at_all
 from agent.plan.memory import Room
 from agent.plan.model import ModelFound
-from agent.plan.start import Start, figures, first_served
+from agent.plan.start import Start, figures, first_served, swept_from
 from agent.plan.starting import start_on
 from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.campaign import CampaignSpec
@@ -36,7 +36,6 @@ from experiments.engines.port import Infeasible
 from experiments.job.named import serves_packed
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration, KnobValue
-from experiments.space.space import Space
 
 WH_PER_S = 1 / 3600
 
@@ -159,7 +158,7 @@ def make_plan(
         start,
         memory,
         lever_rows(whole, legal, _with_memory(of_values, spec, model, card, begun, context), begun),
-        _duration(spec, model, card, legal.space, start, configuration, stored or Stored(), in_turn=turns),
+        _duration(spec, model, card, legal, start, configuration, stored or Stored(), in_turn=turns),
         tuple(told),
         served_by=served_by,
     )
@@ -262,7 +261,7 @@ def _duration(
     spec: CampaignSpec,
     model: ModelFound,
     card: Card,
-    space: Space,
+    legal: Legal,
     start: Start,
     configuration: Configuration,
     stored: Stored,
@@ -285,7 +284,7 @@ def _duration(
     size = model.stored_bytes or (model.file_bytes if as_files else None) or held
     found = duration(
         spec.plan,
-        len(swept(space, begun, baseline.sweep)),
+        len(swept_from(start, spec, legal)),
         baseline.sweep_blocks,
         (baseline.noise_launches, baseline.noise_blocks),
         spec.budget.wall_s,

@@ -32,7 +32,6 @@ from configs.quantities import format_bytes
 from experiments.engines.launch_memory import format_words
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import same_value
-from experiments.space.space import Space
 
 DEFAULT = "default"
 """In place of knobs: the engine's own default, whatever is counted of it."""
@@ -138,13 +137,21 @@ def first_served(start: Start, refused: Callable[[Start], str | None]) -> Start:
     return start
 
 
-def swept_from(start: Start, spec: CampaignSpec, space: Space, where: str) -> tuple[Configuration, ...]:
+def swept_from(
+    start: Start, spec: CampaignSpec, legal: Legal, where: str = "The campaign"
+) -> tuple[Configuration, ...]:
     """What the sweep before trial 0 crosses; raises `UsageError` that names `where` for a knob that means
-    nothing in what the campaign begins from."""
+    nothing in what the campaign begins from, and for a value that is not legal here, with the reason."""
+    sweep = spec.baseline.sweep
     try:
-        return swept(space, start.configuration, spec.baseline.sweep)
+        return swept(legal.space, start.configuration, sweep)
     except UsageError as error:
-        raise UsageError(f"{where}: baseline.sweep: {error.message}", error.hint) from None
+        named = (
+            [(knob, value) for knob in sweep for value in sweep[knob]] if isinstance(sweep, Mapping) else ()
+        )
+        why = next((why for knob, value in named if (why := legal.why_not({knob: value})) is not None), None)
+        told = error.message if why is None else f"{error.message} {why}"
+        raise UsageError(f"{where}: baseline.sweep: {told}", error.hint) from None
 
 
 def figures(needed: int, usable: int, of: str = "") -> str:

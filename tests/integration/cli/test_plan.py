@@ -141,6 +141,12 @@ def test_a_model_of_the_hub_is_planned_without_its_weights(autoinfer: Autoinfer,
             2,
             ["without weights", "autoinfer plan --model"],
         ),
+        (
+            "run shape --target cpu --no-worker --no-dashboard",
+            2,
+            ["shape is made for a GPU", "cpu is no GPU", "autoinfer run --target cpu"],
+        ),
+        ("plan shape --target cpu", 2, ["shape is made for a GPU", "autoinfer run shape --target cuda:0"]),
         ("run --target cuda:0 --no-worker --no-dashboard", 1, ["no cuda:0 to measure on"]),
         ("run --target cuda:x --no-worker --no-dashboard", 2, ["no target 'cuda:x'"]),
     ],
@@ -154,6 +160,17 @@ def test_what_means_nothing_is_refused_in_a_sentence(
     assert "Traceback" not in done.err
     for word in words:
         assert word in done.err
+
+
+def test_a_budget_that_reaches_no_verdict_is_said_before_a_run_begins(autoinfer: Autoinfer) -> None:
+    done = autoinfer("run --no-worker --no-dashboard --json --budget 1s")
+    assert done.json()["campaign_id"] == "C-1"
+    assert (
+        done.err == "budget: It does not reach a first verdict; --budget 1h pays for 6 tests to their end.\n"
+    )
+    told = autoinfer("run --new --no-worker --no-dashboard --budget 1s")
+    assert told.err == ""
+    assert told.out.index("budget: It does not reach a first verdict") < told.out.index("is spent")
 
 
 def test_a_broken_config_is_told(autoinfer: Autoinfer, tmp_path: Path) -> None:

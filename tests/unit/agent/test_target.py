@@ -281,6 +281,35 @@ def test_a_packaged_budget_holds_where_the_campaign_was_written_for(
     assert campaign_asked(name, options).raises_budget is raised
 
 
+@pytest.mark.parametrize(("name", "target"), [("shape", "cpu"), ("shape", "modal:cpu")])
+def test_a_packaged_campaign_for_a_gpu_says_on_a_cpu_what_it_is_for_and_what_to_run_instead(
+    name: str, target: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        campaign_asked(name, {"target": target})
+    assert refused.value.message == (
+        "The packaged campaign shape is made for a GPU, where it asks what is fastest for a model by its "
+        f"shape alone with the engine vllm; {target} is no GPU."
+    )
+    assert f"autoinfer run --target {target}" in str(refused.value.hint)
+    assert "autoinfer run shape --target cuda:0" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("shape", {"target": "cpu", "engine": "vllm"}),  # who names the engine means it
+        ("shape", {"target": "cuda:1"}),
+        ("default", {"target": "cpu"}),
+        ("levers", {"target": "cuda:0"}),
+    ],
+)
+def test_a_packaged_campaign_goes_where_it_is_made_for_and_where_its_engine_is_named(
+    name: str, options: dict[str, object]
+) -> None:
+    assert campaign_asked(name, options).spec.target == options["target"]
+
+
 def test_the_budget_of_a_file_holds_wherever_it_runs(tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
     file.write_text("like: default\nname: own\n")

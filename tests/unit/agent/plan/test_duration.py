@@ -18,6 +18,7 @@ from agent.plan.duration import (
     expected_load,
     expected_request,
     first_load_takes_more_s,
+    is_too_long_unasked,
     kernels_seconds,
     pair_seconds_of,
     reaching_s,
@@ -118,6 +119,21 @@ def test_a_campaign_that_nobody_gave_a_budget_takes_one_that_reaches_verdicts() 
     assert told is not None
     assert told.startswith("10m does not reach a first verdict here, so a campaign takes 2h")
     assert advice(found, 3700.0, raised=True) is None
+
+
+def test_a_campaign_takes_no_more_than_a_day_unasked() -> None:
+    day_s = 24 * 3600.0
+    found = Duration(0.0, 50.0, day_s / 6, ())
+    assert reaching_s(found, 600.0) == day_s
+    assert not is_too_long_unasked(day_s)
+    assert "so a campaign takes 24h" in str(advice(found, 600.0, raised=True))
+    more = replace(found, baseline_s=1.0)
+    assert is_too_long_unasked(reaching_s(more, 600.0))
+    assert advice(more, 600.0, raised=True) == (
+        "10m may not reach a first verdict here, and the 25h that pay for 6 tests to their end are more "
+        "than the 24h that a campaign takes unasked: --budget 25h asks for them."
+    )
+    assert "unasked" not in str(advice(more, 600.0))
 
 
 def test_launches_that_load_at_once_take_the_time_of_one_load_and_in_turn_a_pair_takes_two() -> None:

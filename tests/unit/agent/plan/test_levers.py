@@ -19,12 +19,14 @@ from agent.plan.levers import (
     witnesses,
 )
 from agent.plan.model import find_model
-from agent.plan.plan import make_plan
+from agent.plan.plan import Plan, make_plan
 from configs.campaign import load_campaign
+from configs.errors import UsageError
 from configs.models import load_model_profile
 from experiments.engines.port import Infeasible
 from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.gdn_prefill_rules import GDN_PREFILL
 from experiments.space.gpu import Gpu
 from experiments.space.gpu_rules import not_served_by
 from experiments.space.knob import Knob
@@ -228,3 +230,38 @@ def test_a_processor_has_no_kernel_that_only_a_gpu_has_and_it_is_said_what_is_no
         Standing.YES
     }
     assert all(row.standing is not Standing.NOT_KNOWN for row in on_gpu.levers)
+
+
+def on_a_card(capability: str, **changes: object) -> Plan:
+    spec = load_campaign("default", {**ON_VLLM, "target": "cuda:0", **changes})
+    card = Card("a card", 80 * 10**9, is_gpu=True, compute_capability=capability)
+    return make_plan(spec, find_model("qwen3.5-4b"), card)
+
+
+def test_a_plan_says_which_kernels_are_the_same_on_a_card_and_counts_one_of_them() -> None:
+    sweep = {"baseline.sweep": {GDN_PREFILL: ["auto", "triton"]}}
+    found, both = on_a_card("8.6", **sweep), on_a_card("9.0", **sweep)
+    row = next(row for row in found.levers if (row.knob, row.value) == (GDN_PREFILL, "triton"))
+    assert row.standing is Standing.WHEN_GIVEN
+    assert [each for each in found.notes if "passes over serving.gdn_prefill_backend=triton" in each]
+    assert not [each for each in both.notes if "passes over" in each]
+    assert found.first_verdict.baseline_s < both.first_verdict.baseline_s
+
+
+def test_a_plan_tells_formats_that_a_card_lacks_and_those_that_are_not_known() -> None:
+    def standing(capability: str) -> dict[tuple[str, KnobValue], Standing]:
+        return {(row.knob, row.value): row.standing for row in on_a_card(capability).levers}
+
+    old, ampere, ada = standing("7.5"), standing("8.6"), standing("8.9")
+    assert old["serving.dtype", "bfloat16"] is Standing.NO
+    assert ampere["serving.dtype", "bfloat16"] is Standing.YES
+    assert old["serving.gdn_state_dtype", "bfloat16"] is Standing.NOT_KNOWN
+    for cache in ("fp8_e4m3", "fp8_e5m2"):
+        found = [each["serving.kv_cache_dtype", cache] for each in (old, ampere, ada)]
+        assert found == [Standing.NO, Standing.NOT_KNOWN, Standing.YES]
+    assert on_a_card("7.5").configuration["serving.dtype"] == "float16"
+
+
+def test_a_value_of_a_sweep_that_a_card_lacks_is_told_with_the_reason() -> None:
+    with pytest.raises(UsageError, match=r"baseline\.sweep: .*cannot be flashinfer.*this GPU has 8\.6"):
+        on_a_card("8.6", **{"baseline.sweep": {GDN_PREFILL: ["auto", "flashinfer"]}})
