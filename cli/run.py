@@ -281,8 +281,10 @@ def _reaching(
 
 
 def raised(spec: CampaignSpec, plan: Plan) -> tuple[CampaignSpec, str | None]:
-    """The campaign with a budget that reaches verdicts by its plan, and what to say of it; raises `UsageError`
-    for one that is too long to be taken unasked."""
+    """The campaign with a budget that reaches verdicts by its plan, and what to say of it.
+
+    Raises `UsageError` for one that is too long to be taken unasked.
+    """
     from agent.plan.duration import is_too_long_unasked, reaching_s
     from configs.errors import UsageError
 

@@ -13,6 +13,7 @@ from typing import Any
 from experiments.engines.garbage import unsearched
 from experiments.engines.one_answer import give
 from experiments.engines.port import Infeasible
+from experiments.engines.torch_memory import told_of_memory
 
 
 def answer(request: dict[str, Any]) -> dict[str, object]:
@@ -36,12 +37,13 @@ def answer(request: dict[str, Any]) -> dict[str, object]:
         temperature=request["temperature"],
         seed=request["seed"],
     )
-    try:
+    ways = (
+        "take fewer quantization.sample_tokens or another quantization.corpus, which no model has to write; "
+        f"or free memory on {device}"
+    )
+    with told_of_memory(f"Writing calibration text on {device} ran out of memory", ways):
         model = load_model(inspect_checkpoint(Path(request["checkpoint"])), dtype, device)
         documents, written = write(model, request["beginnings"], sampling)
-    except torch.OutOfMemoryError as cause:
-        sentence = " ".join(str(cause).split())
-        raise Infeasible("out_of_memory", f"Writing calibration text on {device}: {sentence}") from None
     return {"documents": documents, "written": written}
 
 

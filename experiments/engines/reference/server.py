@@ -25,9 +25,11 @@ from experiments.engines.port import (
     ScoringTask,
 )
 from experiments.engines.reference.protocol import LaunchOrder
+from experiments.engines.torch_memory import memory_told, missing_bytes
 from experiments.measurement.evidence import Json
 
-_OUT_OF_MEMORY_SIGNS = ("can't allocate memory", "out of memory", "DefaultCPUAllocator")
+_DOES_NOT_FIT = "The model does not fit into memory"
+_WAYS = "free some of it, or take a shorter workload, a smaller model or a target with more memory"
 
 
 class Server:
@@ -125,8 +127,11 @@ def reply_to_failure(failure: Exception) -> dict[str, Json]:
         return infeasible_data(failure)
     traceback.print_exception(failure)
     text = " ".join(str(failure).split())
-    if isinstance(failure, MemoryError) or any(sign in text for sign in _OUT_OF_MEMORY_SIGNS):
-        return infeasible_data(Infeasible("out_of_memory", f"The model does not fit into memory: {text}"))
+    full = memory_told(_DOES_NOT_FIT, str(failure), _WAYS)
+    if full is None and isinstance(failure, MemoryError):
+        full = f"{_DOES_NOT_FIT}; {_WAYS}."
+    if full is not None:
+        return infeasible_data(Infeasible("out_of_memory", full, missing_bytes(str(failure))))
     return infeasible_data(Infeasible("crashed", f"{type(failure).__name__}: {text}"))
 
 

@@ -10,8 +10,15 @@ from __future__ import annotations
 import re
 import signal
 
+from experiments.engines import torch_memory
 from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST, Infeasible
 from experiments.engines.vllm.blame import blamed_by
+
+LEANER = (
+    "take fewer serving.max_sequences, a smaller serving.max_model_len or quantized weights, or free the GPU "
+    "of other processes"
+)
+"""What to do where a GPU's memory is full."""
 
 ENGINE_DIED = "vLLM's engine process ended"
 """How the driver begins the sentence that the engine's own process is no more."""
@@ -23,12 +30,6 @@ _CACHE_TOO_SMALL = re.compile(
     r"(?:.*?maximum model length is (\d+))?",
     re.DOTALL,
 )
-_CUDA_FULL = re.compile(
-    r"CUDA out of memory\. Tried to allocate ([\d.]+) (bytes|KiB|MiB|GiB)\..*?"
-    r"of which ([\d.]+) (bytes|KiB|MiB|GiB) is free",
-    re.DOTALL,
-)
-"""PyTorch's words; of a full card it often says that 0 bytes are free."""
 _CPU_CACHE_TOO_LARGE = re.compile(
     rf"Available memory on node \d+ \(([\d.]+)/{_GIB}\) on kv cache allocation is less than requested "
     rf"memory for kv \({_GIB}\)"
@@ -77,11 +78,6 @@ _DEVICE_LOST = re.compile(
     r"[^\n]*)"
 )
 _DEVICE_TAKEN = re.compile(r"([^\n]*devices?(?:\(s\))? (?:is/are|are|is) busy or unavailable[^\n]*)")
-
-BYTES_IN_GIB = 2**30
-
-UNITS_IN_GIB = {"bytes": 1 / BYTES_IN_GIB, "KiB": 1 / 2**20, "MiB": 1 / 2**10, "GiB": 1.0}
-"""What PyTorch tells sizes in."""
 
 
 def engine_died(failure: object, exit_code: int | None) -> str:
@@ -158,10 +154,7 @@ def missing_bytes(text: str) -> int | None:
     text does not tell, or tells of something else that comes first."""
     if any(each.search(text) for each in (_CACHE_TOO_SMALL, _CPU_CACHE_TOO_LARGE)):
         return None
-    full = _CUDA_FULL.search(text)
-    if full is None:
-        return None
-    return round(BYTES_IN_GIB * max(0.0, _gib(full[1], full[2]) - _gib(full[3], full[4])))
+    return torch_memory.missing_bytes(text)
 
 
 def _no_kernel(told: str, text: str) -> Infeasible:
@@ -213,14 +206,9 @@ def _memory_cause(text: str) -> str | None:
             f"{needed - available:.2f} GiB too few; take fewer serving.max_sequences or a smaller "
             "serving.max_model_len."
         )
-    full = _CUDA_FULL.search(text)
+    full = torch_memory.full_told("The GPU's memory is full", text, LEANER)
     if full is not None:
-        wanted, free = _gib(full[1], full[2]), _gib(full[3], full[4])
-        return (
-            f"The GPU's memory is full: {wanted:.2f} GiB more were asked for and {free:.2f} are free, "
-            f"{max(0.0, wanted - free):.2f} GiB too few; take fewer serving.max_sequences, a smaller "
-            "serving.max_model_len or quantized weights, or free the GPU of other processes."
-        )
+        return full
     start = _TOO_FULL_TO_START.search(text)
     if start is not None:
         free, whole, needed = (float(start[number]) for number in (1, 2, 3))
@@ -232,11 +220,7 @@ def _memory_cause(text: str) -> str | None:
     untold = _DEVICE_FULL.search(text)
     if untold is not None:
         told = _sentence(untold[1]).rstrip(".")
-        return (
-            f"The GPU's memory is full, and by how much is not told ({told}); take fewer "
-            "serving.max_sequences, a smaller serving.max_model_len or quantized weights, or free the GPU of "
-            "other processes."
-        )
+        return f"The GPU's memory is full, and by how much is not told ({told}); {LEANER}."
     if _NO_CACHE.search(text):
         return (
             "The device has no memory left for the KV cache beside the weights; take a smaller "
@@ -244,10 +228,6 @@ def _memory_cause(text: str) -> str | None:
         )
     torch = _TORCH_FULL.search(text)
     return None if torch is None else f"The model does not fit into memory: {_sentence(torch[1])}"
-
-
-def _gib(number: str, unit: str) -> float:
-    return float(number) * UNITS_IN_GIB[unit]
 
 
 def _sentence(text: str) -> str:

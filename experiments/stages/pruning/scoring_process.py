@@ -18,6 +18,7 @@ from experiments.engines.garbage import unsearched
 from experiments.engines.one_answer import give
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
+from experiments.engines.torch_memory import told_of_memory
 from experiments.measurement.evidence import Json
 from experiments.stages.pruning.choosing import Choice
 from experiments.stages.pruning.criteria import criterion_named
@@ -54,14 +55,12 @@ def answer(request: dict[str, Any]) -> dict[str, Json]:
     if not whole:  # a layer is called by one document at a time
         workers = 1
         torch.set_num_threads(request["threads"])
-    try:
+    ways = f"free memory on {device}, or take a target with more memory or a smaller model"
+    with told_of_memory(f"Ranking layers on {device} ran out of memory", ways):
         return {
             name: _ranking(each, request, device, workers, whole, _rows(request, name, device))
             for name, each in files.items()
         }
-    except torch.OutOfMemoryError as cause:
-        sentence = " ".join(str(cause).split())
-        raise Infeasible("out_of_memory", f"Ranking layers on {device}: {sentence}") from None
 
 
 def available_bytes(device: torch.device) -> int:

@@ -19,6 +19,7 @@ from typing import Any
 from experiments.engines.garbage import unsearched
 from experiments.engines.one_answer import give, progress
 from experiments.engines.port import Infeasible
+from experiments.engines.torch_memory import told_of_memory
 
 ERROR_DIGITS = 6
 """Digits after the point of a relative error in the report."""
@@ -31,18 +32,24 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Quantize as asked; raises `Infeasible` for a checkpoint that can't be loaded or quantized, and for a
     device that is not there or too small."""
     started_s = time.monotonic()
-    with unsearched():
-        import torch
-
-    try:
+    with told_of_memory(f"Quantizing on {request['device']} ran out of memory", _ways(request)):
         return _quantized(request, started_s)
-    except torch.OutOfMemoryError as cause:
-        sentence = " ".join(str(cause).split())
-        raise Infeasible("out_of_memory", f"Quantizing on {request['device']}: {sentence}") from None
+
+
+def _ways(request: dict[str, Any]) -> str:
+    """What to do where memory runs out: the text's hidden states and one layer take it."""
+    free = f"free memory on {request['device']}, or take a target with more memory"
+    if not request["documents"]:
+        return free
+    return (
+        "take fewer quantization.samples or quantization.sample_tokens, or quantization.method=rtn, which "
+        f"reads no text; or {free}"
+    )
 
 
 def _quantized(request: dict[str, Any], started_s: float) -> dict[str, Any]:
-    import torch
+    with unsearched():
+        import torch
 
     device = torch.device(request["device"])
     on_gpu = device.type == "cuda"
