@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import Json
+from cli.options import CampaignToo, Json, named_once
 
 
 def answers(
@@ -16,6 +16,7 @@ def answers(
         str | None,
         typer.Argument(metavar="[C-ID]", help="Which campaign; the newest one that asks, if not given."),
     ] = None,
+    campaign_too: CampaignToo = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write the page to this file instead.")
     ] = None,
@@ -32,7 +33,7 @@ def answers(
     from knowledge.queries.lookup import asking_campaign
 
     with reading(ctx) as session:
-        view = campaign_answers(session, asking_campaign(session, campaign))
+        view = campaign_answers(session, asking_campaign(session, named_once(campaign, campaign_too)))
     if not view.answers:
         raise UsageError(
             f"{view.campaign} asks no questions.",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import Json
+from cli.options import CampaignToo, Json, named_once
 
 
 def export(
@@ -16,6 +16,7 @@ def export(
         str | None,
         typer.Argument(metavar="[C-ID]", help="Which campaign; the newest if not given.", show_default=False),
     ] = None,
+    campaign_too: CampaignToo = None,
     recipe: Annotated[
         bool, typer.Option("--recipe", help="What to deploy: command, checkpoint, check.")
     ] = False,
@@ -43,7 +44,9 @@ def export(
         )
     settings = settings_of(ctx)
     with reading(ctx) as session:
-        found = recipe_of(session, campaign_of(session, campaign), settings.cache_dir)
+        found = recipe_of(
+            session, campaign_of(session, named_once(campaign, campaign_too)), settings.cache_dir
+        )
     folder = to or Path(f"recipe-{found.campaign}")
     files = files_of(found)
     try:

@@ -17,6 +17,8 @@ CampaignLabel = Annotated[
     str | None,
     typer.Option("--campaign", metavar="C-ID", help="Which campaign; the newest one if not given."),
 ]
+CampaignToo = Annotated[str | None, typer.Option("--campaign", metavar="C-ID", help="The same as an option.")]
+"""Of a command that takes the campaign as its argument, for whoever names it as its neighbours take it."""
 CampaignFilter = Annotated[
     str | None,
     typer.Option("--campaign", metavar="C-ID", help="Only this campaign; all of them if not given."),
@@ -48,6 +50,20 @@ VALUED_GLOBALS = ("--data-dir", "--db", "--config")
 """Global options that take a value."""
 FLAG_GLOBALS = ("--debug",)
 """Global options that take none, and may stand anywhere."""
+
+
+def named_once(argument: str | None, option: str | None) -> str | None:
+    """The campaign that an argument or `--campaign` names; None where neither does.
+
+    Raises `UsageError` where they name two.
+    """
+    from configs.errors import UsageError
+
+    if argument is not None and option is not None and argument != option:
+        raise UsageError(
+            f"Two campaigns are named: {argument} and --campaign {option}.", "Name one of them alone."
+        )
+    return argument if option is None else option
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import Json
+from cli.options import CampaignToo, Json, named_once
 
 
 class ReportFormat(StrEnum):
@@ -25,6 +25,7 @@ def report(
         str | None,
         typer.Argument(metavar="[C-ID]", help="Which campaign; the newest if not given.", show_default=False),
     ] = None,
+    campaign_too: CampaignToo = None,
     format_: Annotated[
         ReportFormat | None,
         typer.Option(
@@ -55,7 +56,7 @@ def report(
         asked = ReportFormat.JSON
     else:
         asked = format_ or _by_name(to, ReportFormat.JSON if as_json else ReportFormat.HTML)
-        text = _written(ctx, campaign, asked)
+        text = _written(ctx, named_once(campaign, campaign_too), asked)
     if to is None:
         print(text, end="")
         return

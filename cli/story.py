@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Json
+from cli.options import CampaignToo, Json, named_once
 
 if TYPE_CHECKING:
     from knowledge.story import StoryView
@@ -17,6 +17,7 @@ def story(
     campaign: Annotated[
         str | None, typer.Argument(metavar="[C-ID]", help="The campaign; the newest one if not given.")
     ] = None,
+    campaign_too: CampaignToo = None,
     whole: Annotated[bool, typer.Option("--all", help="All of it, not what fits on a screen.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -31,7 +32,7 @@ def story(
     from knowledge.queries.story import campaign_story
 
     with reading(ctx) as session:
-        campaign_id = campaign_of(session, campaign)
+        campaign_id = campaign_of(session, named_once(campaign, campaign_too))
         if session.get_one(Campaign, campaign_id).name == SERIES_NAME:
             label = format_label(Noun.CAMPAIGN, campaign_id)
             raise UsageError(f"{label} is an A/A series.", f"See what it says: autoinfer aa {label}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Json
+from cli.options import CampaignToo, Json, named_once
 
 if TYPE_CHECKING:
     from agent.campaign.worker_process import WorkerProcess
@@ -18,6 +18,7 @@ def verify(
     campaign: Annotated[
         str | None, typer.Argument(metavar="[C-ID]", help="The campaign; the newest one if not given.")
     ] = None,
+    campaign_too: CampaignToo = None,
     target: Annotated[
         str | None,
         typer.Option("--target", metavar="DEVICE", help="Run on this device: the same hardware, or none."),
@@ -70,7 +71,7 @@ def verify(
     processes: dict[str, WorkerProcess] = {}
     with database_of(ctx) as database:
         with database.read() as session:
-            campaign_id = campaign_of(session, campaign)
+            campaign_id = campaign_of(session, named_once(campaign, campaign_too))
             row = session.get_one(Campaign, campaign_id)
             session.expunge(row)
         interrupt = Interrupt()

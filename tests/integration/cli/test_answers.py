@@ -25,6 +25,13 @@ def test_the_page_is_printed_or_written_and_always_the_same(asking: Autoinfer, t
     assert "4 contrasts of C-1 written to" in written.out
 
 
+@pytest.mark.parametrize("line", ["answers C-1", "answers --campaign C-1", "answers C-1 --campaign C-1"])
+def test_a_campaign_is_named_as_an_argument_or_as_an_option(asking: Autoinfer, line: str) -> None:
+    named = asking(line)
+    assert (named.code, named.err) == (0, "")
+    assert named.out == asking("answers").out
+
+
 def test_with_json_it_is_one_document(asking: Autoinfer) -> None:
     document = asking("answers --json").json()
     assert {"campaign", "scope", "answers", "stopped_because"} <= set(document)
@@ -42,6 +49,16 @@ def test_the_page_can_be_written_while_json_is_printed(asking: Autoinfer, tmp_pa
     ("line", "code", "words"),
     [
         ("answers C-9", 2, ["C-9 does not exist; the last is C-1."]),
+        ("answers --campaign C-9", 2, ["C-9 does not exist; the last is C-1."]),
+        (
+            "answers C-1 --campaign C-2",
+            2,
+            ["Two campaigns are named: C-1 and --campaign C-2.", "one of them"],
+        ),
+        ("story --campaign C-9", 2, ["C-9 does not exist; the last is C-1."]),
+        ("report --campaign C-9", 2, ["C-9 does not exist; the last is C-1."]),
+        ("verify --campaign C-9", 2, ["C-9 does not exist; the last is C-1."]),
+        ("export --recipe --campaign C-9", 2, ["C-9 does not exist; the last is C-1."]),
         ("answers H-1", 2, ["'H-1' names a hypothesis"]),
         ("answers --out /proc/nothing/page.md", 2, ["/proc/nothing"]),
         ("answers --out .", 2, ["can't be written"]),

@@ -20,8 +20,8 @@ from experiments.stages.quantize import quantizing_process
 GPU_FULL = (
     "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.64 GiB of which 512.00 "
     "MiB is free. Process 7 has 1.20 GiB memory in use. Of the allocated memory 21.00 GiB is allocated by "
-    "PyTorch, and 80.00 MiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large "
-    "try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation."
+    "PyTorch, and 80.00 MiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is "
+    "large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation."
 )
 """As PyTorch's allocator words it; made up, for no GPU was at hand."""
 
