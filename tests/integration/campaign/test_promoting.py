@@ -35,6 +35,7 @@ from experiments.job.spec import TestJob
 from experiments.measurement.evidence import Arm, LaunchRecord
 from experiments.recording import load_test_spec
 from experiments.space.configuration import Configuration
+from experiments.space.gpu import Gpu
 from experiments.telemetry.identity import DeviceIdentity
 from experiments.worker.settings import WorkerTimes
 from experiments.worker.worker import run_worker
@@ -341,8 +342,8 @@ def test_a_device_without_memory_for_an_arm_is_refused_before_anything_is_queued
 
 
 def test_a_kernel_that_the_device_lacks_is_refused_before_anything_is_queued(judged: Judged) -> None:
-    def without(space: object, profile: object, capability: str | None) -> dict[tuple[str, float], str]:
-        assert capability == "8.9"
+    def without(space: object, profile: object, gpu: Gpu) -> dict[tuple[str, float], str]:
+        assert gpu.capability == "8.9"
         return {("simulated.tpot_ms", 7.0): "It is built for compute capability 9.0."}
 
     def other(target: str) -> Target:
@@ -353,7 +354,7 @@ def test_a_kernel_that_the_device_lacks_is_refused_before_anything_is_queued(jud
         judged.database.read() as session,
         registered_here(judged.folder),
         patch("agent.campaign.elsewhere.find_target", other),
-        patch("agent.campaign.elsewhere.not_served_by", without),
+        patch("agent.ground.legal.not_served_by", without),
         pytest.raises(UsageError, match=r"The candidate can't run on cuda:3: .*capability 9\.0"),
     ):
         ask(session, ORIGINAL, THERE)

