@@ -8,9 +8,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 
-from experiments.engines.port import GenerationRequest, Infeasible, Launch
+from experiments.engines.port import NO_NUMBERS, GenerationRequest, Infeasible, Launch
 from experiments.engines.reference.engine import ReferenceEngine
+from experiments.job.evaluation import quality_values
 from experiments.own_processes import children
 from experiments.scratch import HELD
 from experiments.space.configuration import Configuration, KnobValue
@@ -97,6 +99,26 @@ class TestReferenceEngine(EngineConformance):
             launch.generate(GenerationRequest("bad", (VOCABULARY + 5,), 2))
         assert told.value.kind == "crashed"
         assert len(launch.generate(setting.request(new_tokens=2)).token_ids) == 2
+
+    def test_a_checkpoint_that_computes_no_numbers_is_refused_as_that(
+        self, setting: EngineSetting, tmp_path: Path
+    ) -> None:
+        model = tiny_model(layers=LAYERS[:2])
+        torch.nn.init.constant_(model.model.norm.weight, float("nan"))
+        launch = setting.engine.launch(
+            Configuration.of(KNOBS),
+            write_checkpoint(tmp_path / "broken", model),
+            "cpu",
+            tmp_path / "broken.log",
+            setting.folder / "cache",
+        )
+        try:
+            scores = launch.score([setting.document("a", 40)], [])
+        finally:
+            launch.close()
+        with pytest.raises(Infeasible, match="computes no numbers: nll_bits of a came out as nan") as told:
+            quality_values(*scores)
+        assert told.value.kind == NO_NUMBERS
 
     @pytest.mark.slow
     @pytest.mark.timeout(900)
