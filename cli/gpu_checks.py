@@ -68,7 +68,9 @@ def check_gpus(identified: Callable[[str], DeviceIdentity] = identify) -> Check:
             "gpu",
             Verdict.WARN,
             f"{told}; {' and '.join(busy)} are in use",
-            "End what uses it before a campaign: times on a shared GPU mean nothing (autoinfer devices).",
+            "End what uses it before a campaign: times on a shared GPU mean nothing (autoinfer devices)."
+            " What a desktop, Windows or WSL holds without a name may stay where the setting "
+            "unnamed_gpu_memory allows it.",
         )
     return Check("gpu", Verdict.OK, told)
 

@@ -25,6 +25,9 @@ TASKS_DATA_VARIABLE = "AUTOINFER_TASKS_DATA"
 GENERATED_CODE_VARIABLE = "AUTOINFER_RUN_GENERATED_CODE"
 """The variables of settings that quality tasks go by; see `experiments/quality_tasks/environment.py`."""
 
+UNNAMED_GPU_VARIABLE = "AUTOINFER_UNNAMED_GPU_MEMORY"
+"""The variable of the setting `unnamed_gpu_memory`; see `experiments/job/unnamed_memory.py`."""
+
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
@@ -61,6 +64,8 @@ def settings_of(ctx: typer.Context) -> Settings:
         os.environ[TASKS_DATA_VARIABLE] = str(settings.tasks_data)
     if settings.run_generated_code:
         os.environ[GENERATED_CODE_VARIABLE] = "true"
+    if settings.unnamed_gpu_memory is not None:
+        os.environ[UNNAMED_GPU_VARIABLE] = settings.unnamed_gpu_memory
     return settings
 
 

@@ -15,10 +15,12 @@ from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from configs.errors import UsageError
 from configs.limits import LOAD_LIMIT_S
+from configs.quantities import parse_bytes
 
 ENVIRONMENT_PREFIX = "AUTOINFER_"
 """What the name of every environment variable of autoinfer begins with."""
@@ -131,6 +133,11 @@ class Settings(BaseSettings):
         default=False,
         description="Whether quality tasks may run programs that a model wrote, on this machine, as you.",
     )
+    unnamed_gpu_memory: str | None = Field(
+        default=None,
+        description="Memory of a GPU that may be held though the driver names no process, such as 3GB for a "
+        "desktop; about 1 GB if not given.",
+    )
     lease_s: float = Field(
         default=30.0,
         gt=0,
@@ -190,6 +197,17 @@ class Settings(BaseSettings):
             filled["artifacts"] = str(_absolute(filled["artifacts"]))
         filled["database_url"] = data.get("database_url") or f"sqlite:///{root / DATABASE_FILE}"
         return filled
+
+    @field_validator("unnamed_gpu_memory")
+    @classmethod
+    def _is_a_size(cls, text: str | None) -> str | None:
+        """Kept as it is written, for other processes are given it so."""
+        if text is not None:
+            try:
+                parse_bytes(text)
+            except UsageError as error:
+                raise ValueError(f"{error.message} {error.hint}") from None
+        return text
 
     @model_validator(mode="after")
     def _looks_fit_the_lease(self) -> Settings:

@@ -33,6 +33,7 @@ from db.labels import Noun, format_label
 from db.models import Job
 from db.session import Database
 from experiments.job.device_guard import others_of
+from experiments.job.unnamed_memory import allowed_bytes
 from experiments.telemetry.free_memory import MemoryUnknown
 from experiments.telemetry.occupants import DeviceGone, device_use
 from knowledge.queries.devices import AtRest, devices_at_rest
@@ -64,7 +65,7 @@ def who_is_on(device: str, key: str | None) -> Look:
     if host not in ("", socket.gethostname()):
         return Look(not_known=f"it is on {host}")
     try:
-        return Look(others=others_of(device_use(device), frozenset(), 0))
+        return Look(others=others_of(device_use(device), frozenset(), 0, allowed_bytes()))
     except DeviceGone as gone:  # the next test finds it lost, and tells what to do
         return Look(not_known=f"the driver says: {gone}")
     except MemoryUnknown as reason:

@@ -26,9 +26,10 @@ import psutil
 from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST, Infeasible
 from experiments.job.memory_return import IDLE_BYTES, SeenMemory
 from experiments.job.result import HeldMemory
+from experiments.job.unnamed_memory import allowed_bytes, told_of_unnamed
 from experiments.telemetry.free_memory import MemoryUnknown
 from experiments.telemetry.kernel_log import xids_of
-from experiments.telemetry.occupants import GB, DeviceGone, DeviceUse, Occupant, device_use
+from experiments.telemetry.occupants import DeviceGone, DeviceUse, Occupant, device_use
 
 MEMORY_RETURN_LIMIT_S = 60.0
 """How long memory of a process that ended may take to come back, seconds: the driver frees it within a few,
@@ -62,7 +63,8 @@ class DeviceGuard:
     `up` counts the job's launches that hold memory, kept by who opens and closes them. `look` and `xids`
     ask the driver and the kernel's log, `own` tells the job's processes, `end` kills one of them,
     `exists` tells whether a process is there, `wait` and `clock` take and give seconds; all are passed in
-    for tests. Not for several threads.
+    for tests. `unnamed_bytes` may be held by nobody who is named (None: as the user allows). Not for several
+    threads.
     """
 
     def __init__(
@@ -76,12 +78,14 @@ class DeviceGuard:
         exists: Callable[[int], bool] = psutil.pid_exists,
         wait: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
+        unnamed_bytes: int | None = None,
     ) -> None:
         self.up = 0
         self.device = device
         self._watched = device.partition(":")[0] == "cuda"
         self._look, self._xids, self._own, self._wait, self._clock = look, xids, own, wait, clock
         self._end, self._exists, self._seen = end, exists, SeenMemory()
+        self._unnamed_bytes = allowed_bytes() if unnamed_bytes is None else unnamed_bytes
         self._strangers: frozenset[int] = frozenset()
         self._xids_before = xids(device) if self._watched else ()
 
@@ -189,7 +193,7 @@ class DeviceGuard:
             return None  # told once by `unwatched`
         own = before | self._own()
         self._strangers = frozenset(each.pid for each in use.computing or () if each.pid not in own)
-        others = others_of(use, own, self.up)
+        others = others_of(use, own, self.up, self._unnamed_bytes)
         if others is None:
             self._seen.add(use, own, self.up)
         return others
@@ -212,8 +216,9 @@ class DeviceGuard:
         )
 
 
-def others_of(use: DeviceUse, own: frozenset[int], up: int) -> str | None:
+def others_of(use: DeviceUse, own: frozenset[int], up: int, unnamed_bytes: int = IDLE_BYTES) -> str | None:
     """Who else is on a device, in words, when `up` launches of the processes `own` are; None for nobody.
+    `unnamed_bytes` may be held by nobody who is named.
 
     Where launches are up and the driver names none of their processes, it counts processes otherwise than
     this machine does (a container), and nobody can be told from them.
@@ -226,8 +231,8 @@ def others_of(use: DeviceUse, own: frozenset[int], up: int) -> str | None:
         return "; ".join(map(str, others))
     if not up:
         unlisted = use.used_bytes - use.drawn_bytes - _held(listed)
-        if unlisted > IDLE_BYTES:
-            return f"{unlisted / GB:.1f} GB are held, and the driver names no process that computes"
+        if unlisted > unnamed_bytes:
+            return told_of_unnamed(unlisted, unnamed_bytes)
     return None
 
 

@@ -25,6 +25,7 @@ from db.states import CampaignState, HypothesisState
 from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST
 from experiments.job.result import Failure, JobResult
 from experiments.job.spec import parse_job
+from experiments.job.unnamed_memory import VARIABLE
 from experiments.telemetry.free_memory import MemoryUnknown
 from experiments.telemetry.occupants import DeviceGone, DeviceUse, Occupant
 from experiments.worker.claiming import Taken
@@ -542,6 +543,19 @@ def test_what_is_made_of_the_driver_s_answer(
     monkeypatch.setattr("agent.campaign.device_rests.socket.gethostname", lambda: "desk")
     assert who_is_on("cuda:0", "desk/cuda:0") == look
     assert who_is_on("cuda:0", None) == look
+
+
+@pytest.mark.parametrize(("allowed", "free"), [(None, False), ("3GB", True)])
+def test_a_device_whose_memory_nobody_is_named_for_rests_until_the_user_allows_it(
+    allowed: str | None, free: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "agent.campaign.device_rests.device_use", lambda device: DeviceUse(2 * 10**9, 10**11, None)
+    )
+    monkeypatch.delenv(VARIABLE, raising=False)
+    if allowed is not None:
+        monkeypatch.setenv(VARIABLE, allowed)
+    assert (who_is_on("cuda:0", None) == FREE) is free
 
 
 def test_a_device_of_another_machine_is_not_asked_for_here(monkeypatch: pytest.MonkeyPatch) -> None:

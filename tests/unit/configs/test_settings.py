@@ -65,7 +65,12 @@ def test_each_source_yields_to_the_one_above(home: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(Settings.model_fields))
 def test_every_setting_can_come_from_the_environment(home: Path, name: str) -> None:
-    value = {"lease_s": "40", "database_url": "sqlite:////tmp/x.db", "run_generated_code": "True"}.get(name)
+    value = {
+        "lease_s": "40",
+        "database_url": "sqlite:////tmp/x.db",
+        "run_generated_code": "True",
+        "unnamed_gpu_memory": "3GB",
+    }.get(name)
     value = value or ("3" if name.endswith("_s") else str(home / "elsewhere"))
     settings = load(home, **{f"AUTOINFER_{name.upper()}": value})
     assert str(settings.model_dump(mode="json")[name]).removesuffix(".0") == value
@@ -120,6 +125,11 @@ def test_the_default_data_dir_follows_the_platform() -> None:
         ({"AUTOINFER_LEASE_S": "soon"}, "lease_s is 'soon'", "environment (AUTOINFER_LEASE_S)"),
         ({"AUTOINFER_LEASE_S": "inf"}, "lease_s is 'inf'", "environment (AUTOINFER_LEASE_S)"),
         ({"AUTOINFER_STAGE_LIMIT_S": "-1"}, "stage_limit_s is '-1'", "(AUTOINFER_STAGE_LIMIT_S)"),
+        (
+            {"AUTOINFER_UNNAMED_GPU_MEMORY": "3"},
+            "unnamed_gpu_memory is '3': '3' is no size of memory. Write a number and MB or GB, such as 8GB.",
+            "environment (AUTOINFER_UNNAMED_GPU_MEMORY)",
+        ),
         ({"AUTOINFER_JOB_POLL_S": "11"}, "at least three looks", "job_poll_s comes from the env"),
         ({"command_line": {"leas_s": 1}}, "no setting 'leas_s', which the command line gives", "lease_s"),
         ({"command_line": {"lease_s": "x"}}, "lease_s is 'x'", "command line (--lease-s)"),

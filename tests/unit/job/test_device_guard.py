@@ -13,6 +13,8 @@ from experiments.job.device_guard import (
     DeviceGuard,
     others_of,
 )
+from experiments.job.memory_return import IDLE_BYTES
+from experiments.job.unnamed_memory import VARIABLE, allowed_bytes
 from experiments.telemetry.driver import open_driver
 from experiments.telemetry.free_memory import MemoryUnknown
 from experiments.telemetry.occupants import DeviceGone, DeviceUse, Occupant, device_use
@@ -81,6 +83,38 @@ MINE, OTHER = Occupant(101, "VLLM::EngineCore", 20 * GB), Occupant(7, "train.py"
 def test_who_else_is_there(found: DeviceUse, up: int, words: str | None) -> None:
     told = others_of(found, OWN, up)
     assert told is None if words is None else words in str(told)
+
+
+def test_what_nobody_is_named_for_is_told_with_what_allows_it() -> None:
+    """A driver under WSL, or of a desktop, made up: it names no process."""
+    wsl = DeviceUse(3 * GB, 24 * GB, None)
+    assert others_of(wsl, OWN, 0) == (
+        "3.0 GB are held, and the driver names no process that computes; where it is a desktop, Windows or "
+        "WSL that holds them, AUTOINFER_UNNAMED_GPU_MEMORY=4GB (the setting unnamed_gpu_memory) allows it, "
+        "in place of 1.1 GB"
+    )
+    assert others_of(wsl, OWN, 0, 4 * GB) is None
+    assert others_of(use(used=5 * GB), OWN, 0, 4 * GB) is not None
+    assert "train.py" in str(others_of(use(OTHER), OWN, 0, 40 * GB)), "who is named is there all the same"
+
+
+@pytest.mark.parametrize(
+    ("variable", "bytes_"),
+    [({}, IDLE_BYTES), ({VARIABLE: "3GB"}, 3 * 10**9), ({VARIABLE: "much"}, IDLE_BYTES)],
+)
+def test_how_much_may_be_held_unnamed_is_the_user_s_word(variable: dict[str, str], bytes_: int) -> None:
+    assert allowed_bytes(variable) == bytes_
+
+
+def test_a_guard_goes_by_the_user_s_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "4GB")
+    answers = Answers(DeviceUse(3 * GB, 24 * GB, None))
+    answers.guard.before_launches()
+    assert answers.seconds == 0
+    monkeypatch.delenv(VARIABLE)
+    with pytest.raises(Infeasible, match=rf"holds them, {VARIABLE}=4GB .* allows it") as told:
+        Answers(DeviceUse(3 * GB, 24 * GB, None)).guard.before_launches()
+    assert told.value.kind == "device_busy"
 
 
 def test_a_launch_waits_until_its_predecessor_s_memory_is_back() -> None:
