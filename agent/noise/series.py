@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign import store
 from agent.campaign.create import stored_spec
-from agent.ground.legal import legal_here
+from agent.ground.legal import gpu_known, legal_here
 from agent.ground.stored_spec import AT_ONCE, FOUND
 from agent.plan.ground import Ground, found_on, spec_on
 from configs.campaign import CampaignSpec
@@ -92,7 +92,9 @@ class PairRow:
 
 def configuration_of(spec: CampaignSpec, ground: Ground, assignments: Sequence[str]) -> Configuration:
     """What a campaign begins from, with `KNOB=VALUE` set; raises `UsageError` for what can't be here."""
-    legal = legal_here(spec, ground.checkpoint, ground.cores)
+    capability = (ground.gpu or {}).get("compute_capability")
+    gpu = gpu_known(spec, None if capability is None else str(capability))
+    legal = legal_here(spec, ground.checkpoint, ground.cores, gpu)
     default = ground.begins_from(legal.space)
     given = parse_assignments_in(spec.space, assignments)
     never = legal.why_never(given)

@@ -39,7 +39,10 @@ def dtype_refused(value: KnobValue, profile: ModelProfile, gpu: Gpu) -> str | No
     """Why such a GPU can't compute in a type; None where nothing is known against it."""
     if value != "bfloat16" or not gpu.below(*BFLOAT16_FROM):
         return None
-    return f"vLLM computes in bfloat16 from compute capability 8.0 on, and this GPU has {gpu.capability}."
+    return (
+        f"vLLM computes in bfloat16 from compute capability 8.0 on, and this GPU has {gpu.capability}: take "
+        f"{DTYPE}=float16."
+    )
 
 
 def weights_refused(value: KnobValue, profile: ModelProfile, gpu: Gpu) -> str | None:

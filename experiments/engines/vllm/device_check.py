@@ -45,7 +45,8 @@ def check_device(
         raise Infeasible("unsupported", str(reason)) from None
     chosen, profile = chosen_knobs(configuration), read_profile(checkpoint)
     backend = chosen[LINEAR_BACKEND]
-    refused_there = refused_on(chosen, profile, Gpu(gpu.compute_capability, VLLM, version))
+    served = Gpu(gpu.compute_capability, VLLM, version)
+    refused_there = refused_on(chosen, profile, served)
     if refused_there is not None:
         knob, value, why = refused_there
         raise Infeasible("unsupported", f"{knob}={value} can't serve this on {gpu.name}: {why}")
@@ -61,7 +62,7 @@ def check_device(
     parts = parts_needed(configuration, checkpoint, context_tokens, gpu.memory_bytes)
     refused = refusal(parts, launches, gpu.free_bytes, device)
     if refused is not None:
-        place = Place(checkpoint, gpu.memory_bytes, context_tokens, concurrency)
+        place = Place(checkpoint, gpu.memory_bytes, context_tokens, concurrency, served)
         told = [refused, would_fit(configuration, place, gpu.free_bytes, launches) or LEANER]
         if refusal(parts, launches, gpu.memory_bytes, device) is None:
             held = (gpu.memory_bytes - gpu.free_bytes) / GB

@@ -50,6 +50,7 @@ from experiments.other_python import package_versions
 from experiments.shapes.folder import Shape, shape_files, shape_in
 from experiments.shapes.stored_as import StoredAs, quantization_of
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.gpu import Gpu
 from experiments.space.space import Space
 from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice, identify
 
@@ -222,7 +223,8 @@ class VllmEngine:
             if gpu is None:
                 raise
             concurrency, context_tokens = self._workload
-            place = Place(checkpoint, gpu.memory_bytes, context_tokens, concurrency)
+            served = Gpu(gpu.compute_capability, self.name, found.number)
+            place = Place(checkpoint, gpu.memory_bytes, context_tokens, concurrency, served)
             raise with_what_would_fit(failure, configuration, place, gpu.free_bytes) from None
 
     def time_kernels(

@@ -11,15 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configs.errors import AutoinferError, UsageError
+from configs.models import ModelProfile
 from experiments.engines.hybrid_cache import draft_tokens
 from experiments.engines.launch_memory import Part, needed_bytes
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.single_changes import sentence, single_changes
 from experiments.engines.vllm.needed_memory import part_counter, stored_bytes
-from experiments.space.configuration import Configuration
+from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.gpu import Gpu
+from experiments.space.gpu_rules import not_known_on, not_served_by
 from experiments.space.legality import QUANTIZATION, UNQUANTIZED, ModelFacts, joint_refusal, legal_levers
 from experiments.space.loading import load_space
+from experiments.space.space import Space
 from experiments.space.workload_rules import not_served_at
 
 SPACE = "vllm"
@@ -29,12 +33,13 @@ SPACE = "vllm"
 @dataclass(frozen=True)
 class Place:
     """Where it is to fit: a checkpoint on a card of so many bytes (None: not known), with requests of
-    `context_tokens`, `concurrency` at once."""
+    `context_tokens`, `concurrency` at once; `gpu` decides what is served there at all (None: not known)."""
 
     checkpoint: Path
     memory_bytes: int | None
     context_tokens: int = 1
     concurrency: int = 1
+    gpu: Gpu | None = None
 
 
 def would_fit(configuration: Configuration, place: Place, usable_bytes: int, launches: int = 1) -> str | None:
@@ -69,6 +74,11 @@ def with_what_would_fit(
     return Infeasible(failure.kind, cause, failure.missing_bytes)
 
 
+def _not_sure_on(gpu: Gpu, space: Space, profile: ModelProfile) -> dict[tuple[str, KnobValue], str]:
+    """What is not served on a GPU, and of what that is not known: neither is named as a way out."""
+    return {**not_served_by(space, profile, gpu), **not_known_on(space, profile, gpu)}
+
+
 def _bytes_of(
     parts: Callable[[Configuration], tuple[Part, ...]], launches: int
 ) -> Callable[[Configuration], int]:
@@ -85,11 +95,14 @@ def _told(
 ) -> str | None:
     space = load_space(SPACE)
     plain = configuration.get(QUANTIZATION, UNQUANTIZED) == UNQUANTIZED
+    profile = read_profile(place.checkpoint)
+    tokens = place.context_tokens + draft_tokens(configuration)
     facts = ModelFacts.of(
-        read_profile(place.checkpoint),
-        not_served=not_served_at(
-            space, place.concurrency, place.context_tokens + draft_tokens(configuration)
-        ),
+        profile,
+        not_served={
+            **not_served_at(space, place.concurrency, tokens),
+            **({} if place.gpu is None else _not_sure_on(place.gpu, space, profile)),
+        },
         stored_quantized=plain and stored_bytes(place.checkpoint) is not None,
     )
     before = joint_refusal(configuration, facts)

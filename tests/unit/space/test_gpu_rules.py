@@ -42,7 +42,7 @@ def test_formats_are_served_from_the_compute_capability_on_that_vllm_s_sources_n
     found = not_served_by(SPACE, MODEL, Gpu(capability))
     formats = (DTYPE, WEIGHT_DTYPE, CACHE_DTYPE, STATE_DTYPE)
     assert {each for each in found if each[0] in formats} == refused
-    assert all(f"this GPU has {capability}." in found[each] for each in refused)
+    assert all(f"this GPU has {capability}" in found[each] for each in refused)
 
 
 @pytest.mark.parametrize(

@@ -31,11 +31,16 @@ def check(
 
 
 def on_a_4b(
-    folder: Path, card_gb: float, launches: int, concurrency: int = 1, **knobs: KnobValue
+    folder: Path,
+    card_gb: float,
+    launches: int,
+    concurrency: int = 1,
+    capability: str = "8.9",
+    **knobs: KnobValue,
 ) -> str | None:
     """The check of the 4B's shape, whose folder has 16 bits whatever the configuration asks for."""
     write_shape(load_model_profile("qwen3.5-4b"), Configuration.of({}), folder)
-    gpu = DeviceIdentity("a GPU", round(card_gb * 1e9), round(card_gb * 1e9), "8.9")
+    gpu = DeviceIdentity("a GPU", round(card_gb * 1e9), round(card_gb * 1e9), capability)
     configuration = load_space("vllm").configuration(
         {name.replace("__", "."): value for name, value in knobs.items()}
     )
@@ -178,6 +183,15 @@ def test_what_would_fit_is_named_with_its_figures(
 def test_where_no_change_is_enough_that_is_said(tmp_path: Path) -> None:
     with pytest.raises(Infeasible, match=r"By the plan no single change \(of serving\.max_sequences, "):
         on_a_4b(tmp_path, 8, launches=1, **DRAFTING)
+
+
+@pytest.mark.parametrize(("capability", "tried"), [("8.9", True), ("8.6", False), ("7.5", False)])
+def test_no_way_out_is_named_that_the_gpu_lacks_or_that_is_not_known_there(
+    tmp_path: Path, capability: str, tried: bool
+) -> None:
+    with pytest.raises(Infeasible, match="no single change") as refused:
+        on_a_4b(tmp_path, 8, 1, capability=capability, serving__dtype="float16", **DRAFTING)
+    assert ("serving.kv_cache_dtype" in refused.value.cause) is tried
 
 
 @pytest.mark.parametrize(("concurrency", "named"), [(1, True), (16, True), (17, False), (64, False)])
