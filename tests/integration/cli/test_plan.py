@@ -234,6 +234,10 @@ def test_the_vllm_that_engines_install_made_in_the_data_folder_is_asked_what_it_
     plan = autoinfer(f"plan --model qwen3.5-4b {where} --json").json()
     row = next(row for row in plan["levers"] if row["value"] == "fp8_e5m2")
     assert row["standing"] == "no"
+    if package == "vllm":
+        newer = autoinfer("plan --model qwen3.5-4b --hardware rtx-5090 --json").json()["levers"]
+        kernels = next(row for row in newer if row["value"] == "flashinfer")
+        assert kernels["why"].startswith("vLLM 0.27 takes FlashInfer's kernels for prompts on compute")
     assert row["why"] == ("vLLM 0.27.1 does not know serving.kv_cache_dtype=fp8_e5m2; it has auto, fp8_e4m3.")
 
 

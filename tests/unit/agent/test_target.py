@@ -27,6 +27,7 @@ from configs.targets import check_one_device, devices_of, kind_of
 from db import workers
 from db.session import Database
 from experiments.engines.reference.engine import ReferenceEngine
+from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.order import order_for
 from experiments.space.loading import load_space
 from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice
@@ -119,6 +120,21 @@ def test_a_campaign_on_a_gpu_is_stored_with_its_device_and_its_jobs_wait_for_tha
     assert told is not None
     assert told.startswith("Before this campaign's first job come those of C-1 that wait or run")
     assert told.endswith("autoinfer campaign stop C-1")
+
+
+@pytest.mark.parametrize(("capability", "said"), [("8.6", True), ("9.0", False)])
+def test_a_campaign_says_before_it_begins_which_kernels_its_sweep_passes_over(
+    capability: str, said: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The GPU is made up; the engine's own check is left out, for it has no driver to find it by."""
+    gpu = replace(INVENTED, compute_capability=capability)
+    monkeypatch.setattr(
+        "agent.campaign.survey.find_target", lambda device, **_: Target(device, probe_cpu(), gpu)
+    )
+    monkeypatch.setattr(VllmEngine, "check", lambda *_, **__: None)
+    asked = campaign_asked("default", {"target": "cuda:0"})
+    note = survey(asked.spec, asked.where).note or ""
+    assert ("passes over serving.gdn_prefill_backend=triton: On compute capability 8.6" in note) is said
 
 
 def test_on_a_gpu_a_packaged_campaign_is_served_by_the_gpus_engine_unless_one_is_named() -> None:
