@@ -155,14 +155,16 @@ def _plans(
     dummy: bool,
 ) -> list[Plan]:
     from agent.campaign.survey import ENGINE_IS_THERE
+    from agent.ground.shape import check_serves_shapes
     from agent.ground.target import find_target
     from agent.plan.begin import devices_told, engine_check, space_that_is_here
     from agent.plan.card import card_asked, card_of, listed_cards
     from agent.plan.model import ModelFound, find_model
     from agent.plan.plan import make_plan
     from cli.opening import settings_of
+    from configs.registry import Port, names
     from configs.targets import devices_of
-    from experiments.job.named import version_told
+    from experiments.job.named import load_engine, version_told
     from experiments.shapes.folder import LATENCY_ONLY
     from experiments.space.loading import parse_assignments_in
 
@@ -173,6 +175,8 @@ def _plans(
     rented = target is not None and target.place is not None  # which version is there is not known
     served_by = spec.engine if rented else version_told(spec.engine, devices_of(spec.target)[0])
     if dummy:
+        if spec.engine in names(Port.ENGINE):
+            check_serves_shapes(load_engine(spec.engine))
         found = ModelFound(found.asked, found.profile)
         notes = (
             *notes,
@@ -180,7 +184,7 @@ def _plans(
         )
     knobs = parse_assignments_in(spec.space, assignments)
     if target is None:
-        names = [each.name for each in listed_cards()] if hardware == ALL else [str(hardware)]
+        cards = [each.name for each in listed_cards()] if hardware == ALL else [str(hardware)]
         return [
             make_plan(
                 spec,
@@ -191,7 +195,7 @@ def _plans(
                 notes=notes,
                 served_by=served_by,
             )
-            for each in names
+            for each in cards
         ]
     check, note = (
         engine_check(spec, found.folder, target.device) if target.place is None else (None, ENGINE_IS_THERE)
