@@ -10,21 +10,16 @@ from contextlib import contextmanager
 
 @contextmanager
 def briefly() -> Iterator[None]:
-    """Run what is within without looking for garbage, of which an answer leaves little, and without the
-    threads that numpy's library starts, which wait for each other by turning on the cores.
+    """Run what is within without looking for garbage, of which an answer leaves little.
 
     At the end of the process memory is given back as a whole, not looked through. Together this is a quarter
-    of the processor time of a short command; of what is learnt from a campaign of thousands of verdicts the
-    threads alone were four fifths. Of them it holds where numpy is first imported within.
+    of the processor time of a short command.
     """
-    from experiments.executors.forking import without_threads
-
     atexit.register(gc.freeze)
     was_on = gc.isenabled()
     gc.disable()
     try:
-        with without_threads():
-            yield
+        yield
     finally:
         if was_on:
             gc.enable()

@@ -65,13 +65,7 @@ def dashboard(
     from cli.executor import remote_executors
     from cli.opening import database_of, settings_of
     from cli.output import print_json, say
-    from experiments.executors.forking import without_threads
-
-    # Threads of numpy's would wait for each other by turning on the cores that are measured, and where those
-    # are busy what is worked out here takes two to three times as long with them.
-    with without_threads():
-        from dashboard.app import create_app
-
+    from dashboard.app import create_app
     from dashboard.devices import Devices
     from dashboard.listening import DEFAULT_HOST, listen, taken_over
     from dashboard.server import serve

@@ -54,15 +54,13 @@ def mcp(
     """
     from cli.opening import settings_of
     from configs.errors import UsageError
-    from experiments.executors.forking import without_threads
 
     if not http and (host is not None or port is not None or as_json):
         raise UsageError(
             "--host, --port and --json are for --http.", "Write: autoinfer mcp --http, or leave them out."
         )
     try:
-        with without_threads():  # numpy's would turn on the cores that are measured
-            from dashboard.mcp.server import make_server
+        from dashboard.mcp.server import make_server
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
             raise

@@ -8,6 +8,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
+from configs.library_threads import compute_in_one_thread
 from experiments.engines.garbage import unsearched
 
 pytest_plugins = ["tests.hanging"]
@@ -34,6 +35,9 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 # each of them would compile every module of the product anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# What is planned and answered in this process takes the time that it takes in a command.
+compute_in_one_thread()
 
 
 @pytest.hookimpl(wrapper=True)

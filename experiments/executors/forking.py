@@ -18,8 +18,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from experiments.executors import guard
@@ -32,27 +31,8 @@ FILES = 3
 MESSAGE_BYTES = 16 * 1024
 """More than the longest path of a system."""
 
-_THREADS_OF_LIBRARIES = "OPENBLAS_NUM_THREADS"
-
 Run = Callable[[Path], int]
 """Runs the job of a folder and returns its exit code."""
-
-
-@contextmanager
-def without_threads() -> Iterator[None]:
-    """Import what is imported within without the threads that numpy's library starts: they can't be forked,
-    and take from what else runs.
-
-    What is imported later, and what processes that are started later see, is as it was.
-    """
-    given = os.environ.get(_THREADS_OF_LIBRARIES)
-    os.environ[_THREADS_OF_LIBRARIES] = "1"
-    try:
-        yield
-    finally:
-        del os.environ[_THREADS_OF_LIBRARIES]
-        if given is not None:
-            os.environ[_THREADS_OF_LIBRARIES] = given
 
 
 def serve(run: Run) -> None:

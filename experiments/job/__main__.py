@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from experiments.executors.forking import serve, without_threads
+from configs.library_threads import without_threads
+from experiments.executors.forking import serve
 
 
 def main() -> int:

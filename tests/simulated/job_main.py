@@ -6,7 +6,8 @@ A spec whose engine is `checked` gets that one, and the real stage that quantize
 import sys
 from pathlib import Path
 
-from experiments.executors.forking import serve, without_threads
+from configs.library_threads import without_threads
+from experiments.executors.forking import serve
 
 
 def main() -> int:

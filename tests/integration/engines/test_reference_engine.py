@@ -10,6 +10,7 @@ import psutil
 import pytest
 import torch
 
+from configs.library_threads import THREADS_VARIABLE, compute_in_one_thread
 from experiments.engines.port import NO_NUMBERS, GenerationRequest, Infeasible, Launch
 from experiments.engines.reference.engine import ReferenceEngine
 from experiments.job.evaluation import quality_values
@@ -77,6 +78,19 @@ class TestReferenceEngine(EngineConformance):
         assert (resolved["gdn"], resolved["conv1d"]) == ("torch", "torch")
         assert resolved["layers"] == ["linear_attention", "full_attention"]
         assert set(cache.glob("launch-*")) <= before - {orphan}
+
+    def test_a_launch_has_the_threads_of_its_configuration_though_we_compute_in_one(
+        self, setting: EngineSetting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv(THREADS_VARIABLE, raising=False)
+        compute_in_one_thread()
+        launch = setting.launch(**{"serving.threads": 2})
+        try:
+            assert launch.resolved()["threads"] == 2
+            environment = psutil.Process(launch.pid).environ()
+        finally:
+            launch.close()
+        assert (environment["OMP_NUM_THREADS"], environment.get(THREADS_VARIABLE)) == ("2", None)
 
     def test_a_request_without_an_answer_in_time_ends_the_process(self, setting: EngineSetting) -> None:
         before = children()

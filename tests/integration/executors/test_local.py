@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from configs.errors import AutoinferError, PermissionRefused
+from configs.library_threads import THREADS_VARIABLE, compute_in_one_thread
 from experiments.executors.local import LocalExecutor
 from experiments.executors.port import RunState
 from experiments.executors.process_group import ProcessGroup, members
@@ -205,6 +206,20 @@ def test_runs_are_forked_from_one_process_that_loads_once(place: LocalPlace):
     executor.close()
     assert not any(parent.is_running() for parent in parents)
     assert place.living("second") == place.living("third") == 0
+
+
+@pytest.mark.parametrize("given", [{}, {THREADS_VARIABLE: "3"}], ids=["nothing given", "three given"])
+def test_a_job_and_its_launches_may_use_the_threads_that_were_given_though_its_worker_uses_one(
+    place: LocalPlace, monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
+):
+    monkeypatch.delenv(THREADS_VARIABLE, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    compute_in_one_thread()
+    executor, ref = measuring(place)
+    wait_for(lambda: in_measurement(executor, ref) and place.living(ref) == 4)
+    found = [each.environ() for each in [loaded(executor, ref), *place.processes(ref)]]
+    assert [each.get(THREADS_VARIABLE) for each in found] == [given.get(THREADS_VARIABLE)] * 5
 
 
 def test_a_run_that_is_cancelled_as_soon_as_it_was_submitted_leaves_nothing(place: LocalPlace):
