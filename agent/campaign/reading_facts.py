@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Row, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
@@ -35,7 +35,7 @@ from configs.targets import is_rented
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, StageRun, Verdict
 from db.models.base import JsonObject
-from db.states import ExperimentKind, ExperimentState, HypothesisState
+from db.states import ExperimentKind, ExperimentState, HypothesisState, VerdictOutcome
 from experiments.engines.port import PartTime
 from experiments.job.blame import blames_of
 from experiments.measurement.evidence import Metric, Stage
@@ -50,7 +50,41 @@ STEP_LENGTH = "acceptance_length"
 """Where a verdict's `judge` keeps the candidate's mean number of tokens a verification step."""
 
 
-# What is read of every row, which of a long campaign is quicker than whole objects, structures above all.
+# What is read of every row, which of a long campaign is quicker than whole objects, structures above all, and
+# than rows of the database, which look up each name.
+
+
+class _Hypothesis(NamedTuple):
+    id: int
+    control_configuration_id: int
+    candidate_configuration_id: int
+    lever: str
+    metric: str
+    proposer: str
+    question: str | None
+    state: HypothesisState
+    target: str
+    stands_for: int | None
+    answered_by: int | None
+
+
+class _Experiment(NamedTuple):
+    id: int
+    kind: ExperimentKind
+    state: ExperimentState
+    hypothesis_id: int | None
+    judged_s: float | None
+    failure_kind: str | None
+
+
+class _Verdict(NamedTuple):
+    experiment_id: int
+    outcome: VerdictOutcome
+    effect_log: float | None
+    quality: JsonObject | None
+    judge: JsonObject
+
+
 _OF_HYPOTHESIS = (
     Hypothesis.id,
     Hypothesis.control_configuration_id,
@@ -61,8 +95,8 @@ _OF_HYPOTHESIS = (
     Hypothesis.question,
     Hypothesis.state,
     Hypothesis.target,
-    Hypothesis.change[SEPARATES][STANDS_FOR].as_integer().label(STANDS_FOR),
-    Hypothesis.change[ANSWERED_BY].as_integer().label(ANSWERED_BY),
+    Hypothesis.change[SEPARATES][STANDS_FOR].as_integer(),
+    Hypothesis.change[ANSWERED_BY].as_integer(),
 )
 _OF_EXPERIMENT = (
     Experiment.id,
@@ -90,25 +124,22 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
     if campaign is None:
         label = format_label(Noun.CAMPAIGN, campaign_id)
         raise UsageError(f"{label} does not exist.", "See which do with: autoinfer campaign list")
-    hypotheses = session.execute(
-        select(*_OF_HYPOTHESIS).where(Hypothesis.campaign_id == campaign_id).order_by(Hypothesis.id)
-    ).all()
+    of_it = select(*_OF_HYPOTHESIS).where(Hypothesis.campaign_id == campaign_id).order_by(Hypothesis.id)
+    hypotheses = [_Hypothesis._make(row) for row in session.execute(of_it)]
     waiting = session.scalars(
         select(Hypothesis)
         .where(Hypothesis.campaign_id == campaign_id, Hypothesis.state.in_(sorted(WAITING)))
         .order_by(Hypothesis.id)
     ).all()
-    experiments = session.execute(
-        select(*_OF_EXPERIMENT).where(Experiment.campaign_id == campaign_id).order_by(Experiment.id)
-    ).all()
-    verdicts = {
-        verdict.experiment_id: verdict
-        for verdict in session.execute(
-            select(*_OF_VERDICT)
-            .join(Experiment, Verdict.experiment_id == Experiment.id)
-            .where(Experiment.campaign_id == campaign_id)
-        )
-    }
+    run = select(*_OF_EXPERIMENT).where(Experiment.campaign_id == campaign_id).order_by(Experiment.id)
+    experiments = [_Experiment._make(row) for row in session.execute(run)]
+    judged = (
+        select(*_OF_VERDICT)
+        .join(Experiment, Verdict.experiment_id == Experiment.id)
+        .where(Experiment.campaign_id == campaign_id)
+    )
+    given = (_Verdict._make(row) for row in session.execute(judged))
+    verdicts = {verdict.experiment_id: verdict for verdict in given}
     ground, found = stored_ground(campaign), campaign.spec[FOUND]
     spec = ground.spec
     stored = store.configurations(
@@ -224,7 +255,7 @@ def _known(known: Mapping[int, Configuration], configuration_id: int | None) -> 
     return None if configuration_id is None else known[configuration_id]
 
 
-def _asked(hypotheses: Sequence[Row[*tuple[Any, ...]]]) -> tuple[tuple[str, HypothesisState], ...]:
+def _asked(hypotheses: Sequence[_Hypothesis]) -> tuple[tuple[str, HypothesisState], ...]:
     """Each question with the state of its hypothesis, or of the newest that stands for that."""
     instead = {each.stands_for: each.state for each in hypotheses}
     return tuple(
@@ -255,9 +286,9 @@ def _queued(row: Hypothesis, known: Mapping[int, Configuration]) -> Queued:
 
 
 def _trial(
-    experiment: Row[*tuple[Any, ...]],
-    hypothesis: Row[*tuple[Any, ...]],
-    verdict: Row[*tuple[Any, ...]],
+    experiment: _Experiment,
+    hypothesis: _Hypothesis,
+    verdict: _Verdict,
     known: Mapping[int, Configuration],
     baseline: Configuration | None,
     removed: tuple[int, ...] | None,
