@@ -2,9 +2,9 @@
 
 Promised: each question within 200 ms and the page of a neighbourhood within 100 ms, by the time that this
 process computes, the middle of `TIMES`, once the graph and the campaign's ground are read; how long those
-take is printed. A question as a command, a process that does all of that anew, is promised within 2 s where
-it needs the graph alone. `test_a_small_graph_answers_every_question` does the same, untimed, in the usual
-suite.
+take is printed. A question as a command is a process that does all of that anew: it is promised within 2 s
+where it needs the graph alone, and within 3.5 s where it learns what the campaign believes.
+`test_a_small_graph_answers_every_question` does the same, untimed, in the usual suite.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from __future__ import annotations
 import resource
 import statistics
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -60,9 +61,21 @@ SMALL = Size(experiments=60, events=300)
 QUESTION = Promise("a question of the graph", 0.2)
 NEIGHBOURHOOD = Promise("the page of a neighbourhood", 0.1)
 COMMAND = Promise("a question of the graph as a command", 2.0)
-COMMANDS = 3
+LEARNING = Promise("one that learns what the campaign believes", 3.5)
+COMMANDS = 5
 TIMES = 5
 KNOB = "serving.threads"
+
+OF_THE_GRAPH = (f"known {KNOB}", "led-to F-400", "why-not H-002", f"why-not {KNOB}=2", "show F-400")
+OF_BELIEFS = ("untested", "if-fell F-400")
+
+_ALL = "cli.main, cli.output, configs.settings_sources, db.session, knowledge.graph_building"
+IMPORTED = {
+    "known, led-to": f"{_ALL}, agent.asking.of_the_graph",
+    "why-not": f"{_ALL}, agent.asking.why_not, agent.campaign.stored_ground",
+    "untested, if-fell": f"{_ALL}, agent.asking.answers",
+}
+"""What commands import before they read anything."""
 
 Row = TypeVar("Row", bound=Base)
 
@@ -171,31 +184,39 @@ def test_a_graph_of_ten_thousand_nodes_answers_at_once(tmp_path: Path) -> None:
     NEIGHBOURHOOD.hold(max(pages.values()) / 1e3)
 
 
+def computed_s(command: Sequence[str]) -> float:
+    """Processor time of a process, the middle of several after a first one, which compiles modules."""
+
+    def once() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    once()
+    return statistics.median(once() for _ in range(COMMANDS))
+
+
 @pytest.mark.bench_only
 @pytest.mark.timeout(1800)
 def test_a_question_as_a_command_is_answered_soon(tmp_path: Path) -> None:
     """Each in a process of its own, which imports, opens and builds all anew; the processor time of that."""
     large_history(tmp_path, SIZE).close()
-    found = {}
-    for words in (
-        f"known {KNOB}",
-        "led-to F-400",
-        f"why-not {KNOB}=2",
-        "untested",
-        "if-fell F-400",
-        "show F-400",
-    ):
-        command = [*command_words(), "--data-dir", str(tmp_path), "graph", *words.split()]
-
-        def ask(command: list[str] = command) -> float:
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run(command, check=True, capture_output=True)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-        found[words] = statistics.median(ask() for _ in range(COMMANDS))
-        print(f"{1e3 * found[words]:8.0f} ms  autoinfer graph {words}")
-    COMMAND.hold(found[f"known {KNOB}"])
+    print()
+    for what, modules in IMPORTED.items():
+        program = (
+            "from configs.library_threads import compute_in_one_thread\n"
+            "from cli.briefly import briefly\n"
+            f"compute_in_one_thread()\nwith briefly():\n    import {modules}\n"
+        )
+        print(f"{1e3 * computed_s([sys.executable, '-c', program]):8.0f} ms  imports of {what}")
+    for promise, questions_of_it in ((COMMAND, OF_THE_GRAPH), (LEARNING, OF_BELIEFS)):
+        found = {}
+        for words in questions_of_it:
+            command = [*command_words(), "--data-dir", str(tmp_path), "graph", *words.split()]
+            found[words] = computed_s(command)
+            print(f"{1e3 * found[words]:8.0f} ms  autoinfer graph {words}")
+        promise.hold(max(found.values()))
 
 
 CAMPAIGNS = 24
