@@ -13,7 +13,8 @@ from configs.hardware import load_hardware_profile, profile_of_device
 from configs.models import load_model_profile
 from configs.weight_formats import BFLOAT16
 
-EXPECTED = {"h200", "h100", "b200", "a100-40gb", "a100-80gb", "l40s", "l4", "rtx-4090", "rtx-5090"}
+AMPERE = {"a100-40gb", "a100-80gb", "rtx-3090"}
+EXPECTED = {"h200", "h100", "b200", "l40s", "l4", "rtx-4090", "rtx-5090", *AMPERE}
 
 
 def test_every_promised_gpu_is_packaged_under_its_own_name() -> None:
@@ -24,8 +25,8 @@ def test_every_promised_gpu_is_packaged_under_its_own_name() -> None:
 def test_only_ampere_has_no_fp8() -> None:
     profiles = [load_hardware_profile(name) for name in EXPECTED]
     without = {p.name for p in profiles if p.fp8_flop_per_s is None}
-    assert without == {"a100-40gb", "a100-80gb"}
-    assert without == {p.name for p in profiles if p.compute_capability == "8.0"}
+    assert without == AMPERE
+    assert without == {p.name for p in profiles if p.compute_capability in ("8.0", "8.6")}
 
 
 def test_a_profile_is_found_by_the_drivers_name() -> None:

@@ -52,7 +52,8 @@ def test_where_nothing_fits_no_way_is_named() -> None:
 
 def test_the_sentence_has_what_is_missing_and_what_would_fit() -> None:
     room = Room("One launch", 24_700_000_000, 21_600_000_000)
-    assert sentence(room, "NVIDIA L4", (), 1024, listed_cards()[2]) == (
+    larger = next(each for each in listed_cards() if each.name == "rtx-5090")
+    assert sentence(room, "NVIDIA L4", (), 1024, larger) == (
         "One launch does not fit: 3.1 GB missing, it needs 24.7 GB, and 21.6 GB of NVIDIA L4 may be taken; "
         "would fit: a context of at most 1,024 tokens; a card such as NVIDIA GeForce RTX 5090 (32 GB)."
     )
