@@ -206,7 +206,11 @@ def _error_sd(measured: Measured) -> float:
 
 
 def _there(here: Physics, carried: Carried) -> Physics:
-    """Physics of the ground that a trial comes from, as far as it is known."""
+    """Physics of the ground that a trial comes from, as far as it is known.
+
+    Where its step was not profiled its parts have the shares that they have here: without any, what is said
+    of a lever there would be about other features than what is expected of it here, and tell nothing.
+    """
     if carried.tpot_ms is None:
         return here
     if carried.same_hardware:
@@ -215,7 +219,7 @@ def _there(here: Physics, carried: Carried) -> Physics:
         here,
         tpot_ms=carried.tpot_ms,
         bandwidth_bytes_per_s=carried.bandwidth_bytes_per_s,
-        profile=carried.profile,
+        profile=carried.profile or here.profile,
         timed=None,
         incumbent_profile=(),
         measured_tpot_ms={},

@@ -31,11 +31,12 @@ from agent.replay.planners.ours import MIN_EFFECT, OwnPlanner
 from agent.replay.port import Problem
 from agent.replay.table import Table
 from agent.surrogate.carried import Carried
+from experiments.engines.port import PartTime
 from experiments.measurement.evidence import Metric
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration
-from tests.proofs.transfer_page import Ran, page
-from tests.proofs.transfer_tables import Pair, ground_of, grounds, pairs
+from tests.proofs.transfer_page import Ran, Runs, page
+from tests.proofs.transfer_tables import OTHER_HARDWARE, Pair, alike, grounds, hardware_grounds, pairs
 
 OUTPUT = Path(__file__).parents[2] / "docs" / "results" / "transfer.md"
 
@@ -106,12 +107,14 @@ TOLD: Mapping[str, Callable[[Sequence[Trial], str], Sequence[Trial]]] = {
 
 @dataclass(frozen=True)
 class First:
-    """A campaign without knowledge: how it went, its first trials, its trial 0 and what that took."""
+    """A campaign without knowledge: how it went, its first trials, and its trial 0: what that took, and its
+    step by part."""
 
     ran: Ran
     trials: tuple[Trial, ...]
     baseline: Configuration
     tpot_ms: float
+    profile: tuple[PartTime, ...]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -127,36 +130,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not chosen:
         parser.error(f"no kind has {asked.only!r} in its name: {', '.join({each.kind for each in pairs()})}")
     begun = time.monotonic()
-    names = sorted({name for each in chosen for name in (*each.sources, each.target)})
-    with ProcessPoolExecutor(asked.processes) as pool:
-        tasks = [(name, seed) for name in names for seed in range(asked.seeds)]
-        firsts = dict(zip(tasks, pool.map(first, *zip(*tasks, strict=True), chunksize=2), strict=True))
-        second = [
-            (pair, seed, told, tuple(firsts[name, seed] for name in pair.sources))
-            for pair in chosen
-            for seed in range(asked.seeds)
-            for told in TOLD
-        ]
-        found = list(pool.map(after, *zip(*second, strict=True), chunksize=4))
-    ran = {
-        (pair.name, told, seed): (pair.kind, firsts[pair.target, seed].ran, each)
-        for (pair, seed, told, _), each in zip(second, found, strict=True)
-    }
+    ran = run(chosen, asked.seeds, asked.processes)
     command = f"python -m tests.proofs.transfer {shlex.join(given)}".strip()
-    sizes = {name: len(_grounds()[name].rows) for name in names}
+    sizes = sizes_of(chosen)
     text = page(ran, command, asked.seeds, asked.processes, time.monotonic() - begun, FIRST, TRIALS, sizes)
     asked.output.write_text(text, encoding="utf-8")
     print(asked.output)
     return 0
 
 
+def run(chosen: Sequence[Pair], seeds: int, processes: int) -> Runs:
+    """Both campaigns of each pair, with so many seeds, by what the second one is told."""
+    names = sorted({name for each in chosen for name in (*each.sources, each.target)})
+    with ProcessPoolExecutor(processes) as pool:
+        tasks = [(name, seed) for name in names for seed in range(seeds)]
+        firsts = dict(zip(tasks, pool.map(first, *zip(*tasks, strict=True), chunksize=2), strict=True))
+        second = [
+            (pair, seed, told, tuple(firsts[name, seed] for name in pair.sources))
+            for pair in chosen
+            for seed in range(seeds)
+            for told in TOLD
+        ]
+        found = list(pool.map(after, *zip(*second, strict=True), chunksize=4))
+    return {
+        (pair.name, told, seed): (pair.kind, firsts[pair.target, seed].ran, each)
+        for (pair, seed, told, _), each in zip(second, found, strict=True)
+    }
+
+
+def sizes_of(chosen: Sequence[Pair]) -> dict[str, int]:
+    """How many rows each ground of these pairs has."""
+    names = sorted({name for each in chosen for name in (*each.sources, each.target)})
+    return {name: len(_ground(name).rows) for name in names}
+
+
 def first(name: str, seed: int) -> First:
     """A campaign on this ground that knows nothing of others."""
     made: list[OwnPlanner] = []
-    table = _grounds()[name]
+    table = _ground(name)
     ran = _ran(table, seed, (), (), made)
     planner = made[0]  # the second one is the evaluator's, that stays at trial 0
-    return First(ran, planner.trials[:FIRST], table.rows[0].configuration, planner.baseline_ms)
+    trial_0 = table.rows[0]
+    return First(
+        ran, planner.trials[:FIRST], trial_0.configuration, planner.baseline_ms, tuple(trial_0.profile)
+    )
 
 
 def after(pair: Pair, seed: int, told: str, firsts: tuple[First, ...]) -> Ran:
@@ -164,22 +181,25 @@ def after(pair: Pair, seed: int, told: str, firsts: tuple[First, ...]) -> Ran:
     carried: list[Carried] = []
     bests: list[CarriedBest] = []
     for source, each in zip(pair.sources, firsts, strict=True):
-        same_model, same_workload, distance = ground_of(source, pair.target)
+        there = alike(source, pair.target)
         told_here = [
             Carried(
                 trial,
                 source,
-                same_model=same_model,
-                same_workload=same_workload,
+                same_model=there.model,
+                same_workload=there.workload,
                 tpot_ms=each.tpot_ms,
-                distance=distance,
+                same_hardware=there.hardware,
+                distance=there.distance,
+                bandwidth_bytes_per_s=_ground(source).prior.bandwidth_bytes_per_s,
+                profile=each.profile,
             )
             for trial in TOLD[told](each.trials, f"{pair.name} {seed}")
         ]
         carried += told_here
         best = best_of(told_here, each.baseline, Metric.TPOT_MS)
         bests += [] if best is None else [best]
-    return _ran(_grounds()[pair.target], seed, tuple(carried), tuple(bests), [])
+    return _ran(_ground(pair.target), seed, tuple(carried), tuple(bests), [])
 
 
 def _ran(
@@ -223,6 +243,15 @@ class Watched(OwnPlanner):
 
 def _minus(value: float | None) -> float | None:
     return None if value is None else -value
+
+
+def _ground(name: str) -> Table:
+    return _hardware_grounds()[name] if name in OTHER_HARDWARE else _grounds()[name]
+
+
+@cache
+def _hardware_grounds() -> dict[str, Table]:
+    return hardware_grounds()
 
 
 @cache

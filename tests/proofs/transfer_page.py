@@ -50,20 +50,9 @@ def page(
     sizes: Mapping[str, int],
 ) -> str:
     """The page, with its verdicts."""
-    kinds = list(dict.fromkeys(kind for kind, _, _ in ran.values()))
     told = list(dict.fromkeys(key[1] for key in ran))
-    groups = [(kind, (kind,)) for kind in kinds] + ([("all", tuple(kinds))] if len(kinds) > 1 else [])
-    rows, poisoned = [], []
-    for name, members in groups:
-        for each in told:
-            found = by_pair(ran, members, each)
-            (rows if each == "true" else poisoned).append(
-                _true_row(name, found)
-                if each == "true"
-                else _poisoned_row(name, each, found, wanted=each != SILENT)
-            )
-    missed = sum("**missed**" in cell for row in (*rows, *poisoned) for cell in row)
-    answers = len(rows) + sum(row[1] != SILENT for row in poisoned)
+    rows, poisoned = rows_of(ran)
+    missed, answers = missed_of(rows, poisoned)
     neither = len({(pair, seed) for (pair, _, seed), (_, one, other) in ran.items() if _neither(one, other)})
     whole = [(without, with_) for (_, each, _), (_, without, with_) in ran.items() if each == told[0]]
     counts: dict[str, int | str] = {
@@ -82,9 +71,9 @@ def page(
         f"- `{command}`: {seeds} seeds, {processes} processes, {wall_s:.0f} s\n"
         "- [How outcomes are carried over](../ranking.md#what-other-campaigns-measured), "
         "[how tables are replayed](../replay.md)",
-        _prose(_HELD_OUT, counts),
-        _prose(_HOW, counts),
-        _prose(_CHOSEN, counts),
+        prose(_HELD_OUT, counts),
+        prose(_HOW, counts),
+        prose(_CHOSEN, counts),
         "\n".join(
             [
                 *(point(" ".join(each.split())) for each in _ABOUT),
@@ -93,24 +82,46 @@ def page(
         ),
         "## True knowledge",
         f"Wanted: at most {WANTED} of the trials without, by the point estimate.",
-        table(_TRUE, rows),
+        table(TRUE_COLUMNS, rows),
         "## Poisoned knowledge",
-        _prose(_POISONS, counts),
-        table(_POISONED, poisoned),
-        _prose(_READ, counts),
-        _prose(_REAL, counts),
+        prose(POISONS, counts),
+        table(POISONED_COLUMNS, poisoned),
+        prose(_READ, counts),
+        prose(_REAL, counts),
         table(_SEED_COLUMNS, _SEEDS),
-        _prose(_REAL_MORE, counts),
-        _prose(_REAL_WHY, counts),
-        _prose(_REAL_HOST, counts),
+        prose(_REAL_MORE, counts),
+        prose(_REAL_WHY, counts),
+        prose(_REAL_HOST, counts),
         "## Pair by pair",
         "Mean trials to 95 % of the best gain.",
-        table(("pair", "without", *told), _pairs(ran, told)),
+        table(("pair", "without", *told), pair_rows(ran, told)),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _prose(text: str, counts: Mapping[str, object]) -> str:
+def rows_of(ran: Runs) -> tuple[list[list[str]], list[list[str]]]:
+    """The rows of true and of poisoned knowledge, by kind and of all together."""
+    kinds = list(dict.fromkeys(kind for kind, _, _ in ran.values()))
+    groups = [(kind, (kind,)) for kind in kinds] + ([("all", tuple(kinds))] if len(kinds) > 1 else [])
+    rows, poisoned = [], []
+    for name, members in groups:
+        for each in dict.fromkeys(key[1] for key in ran):
+            found = by_pair(ran, members, each)
+            if each == "true":
+                rows.append(_true_row(name, found))
+            else:
+                poisoned.append(_poisoned_row(name, each, found, wanted=each != SILENT))
+    return rows, poisoned
+
+
+def missed_of(rows: Sequence[Sequence[str]], poisoned: Sequence[Sequence[str]]) -> tuple[int, int]:
+    """How many answers miss their target, and how many there are."""
+    missed = sum("**missed**" in cell for row in (*rows, *poisoned) for cell in row)
+    return missed, len(rows) + sum(row[1] != SILENT for row in poisoned)
+
+
+def prose(text: str, counts: Mapping[str, object]) -> str:
+    """A paragraph with these figures in their places."""
     return paragraph(" ".join(text.format(**counts).split()))
 
 
@@ -139,10 +150,10 @@ _ABOUT = (
     """**model**: the reference engine's packaged model and variants of it with one and two layers pruned,
     each as a model of its own that nobody prunes; **rows**: each half of the table's rows after the other
     half, so that no configuration is the same.""",
-    """What is carried to other hardware is not measured: there is one kind of GPU in the tables.""",
+    """What is carried to [another card](transfer-hardware.md) has a page of its own.""",
 )
 
-_POISONS = """**turned**: every effect, and every loss of quality, has the other sign; **huge**: of every
+POISONS = """**turned**: every effect, and every loss of quality, has the other sign; **huge**: of every
 effect is claimed that it is ten times as fast or as slow, drawn for each configuration, pair and seed.
 Verdicts go with what is claimed, and so does what is told as best.
 Profiles of steps, which would give the lie away, are left out. What ran, what did not and what it cost stay
@@ -225,7 +236,7 @@ and seeds 6 and 9 stand at 2 against 4 and 1 against 3: an estimate, which nobod
 7 the campaign with knowledge began from bfloat16, which was faster in its sweep and slower compiled. In
 seed 8 it ended 0.6 points short. These seeds are of before the mends, the tables above of after them."""
 
-_TRUE = (
+TRUE_COLUMNS = (
     "what differs",
     "pairs",
     "trials without",
@@ -240,7 +251,7 @@ _TRUE = (
     "before trial 4",
 )
 
-_POISONED = (
+POISONED_COLUMNS = (
     "what differs",
     "poison",
     "trials without",
@@ -347,7 +358,8 @@ def _weights(runs: Sequence[Both]) -> list[str]:
     return found
 
 
-def _pairs(ran: Runs, told: Sequence[str]) -> list[list[str]]:
+def pair_rows(ran: Runs, told: Sequence[str]) -> list[list[str]]:
+    """Each pair with its mean trials without knowledge and with each of what was told."""
     rows = []
     for pair in dict.fromkeys(key[0] for key in ran):
         seeds = [key[2] for key in ran if key[:2] == (pair, told[0])]

@@ -27,12 +27,19 @@ PLAIN_WAY: Mapping[str, tuple[str, ...]] = {
 """How the variants were pruned, by column."""
 
 
-WORKLOADS: Mapping[str, tuple[int, int]] = {
-    f"9b-c{concurrency}-p{tokens}": (concurrency, tokens)
-    for tokens in (512, 3840)
-    for concurrency in (1, 4, 16, 64)
-}
+def _workloads(name: str) -> dict[str, tuple[int, int]]:
+    return {
+        f"{name}-c{concurrency}-p{tokens}": (concurrency, tokens)
+        for tokens in (512, 3840)
+        for concurrency in (1, 4, 16, 64)
+    }
+
+
+WORKLOADS: Mapping[str, tuple[int, int]] = _workloads("9b")
 """Requests at once and tokens of a prompt of the H200's tables, by name."""
+
+OTHER_HARDWARE: Mapping[str, tuple[int, int]] = _workloads("h100")
+"""The workloads of Qwen3.5-9B's shape on an H100: those of the H200's table on another card."""
 
 VARIANTS = ("reference", "pruned-1", "pruned-2")
 
@@ -54,12 +61,7 @@ class Pair:
 
 def grounds() -> dict[str, Table]:
     """All of them by name. The table of Qwen3.5-4B's shape (h200-4b) is held out: nothing here reads it."""
-    found = {
-        name: read_table(
-            TABLES / "h200-9b.csv", Asked(where={"concurrency": str(at_once), "prompt_tokens": str(tokens)})
-        )
-        for name, (at_once, tokens) in WORKLOADS.items()
-    }
+    found = _of_workloads("h200-9b.csv", WORKLOADS)
     path = TABLES / "reference.csv"
     found["reference"] = _slice(path, lambda line: line["pruning.method"] == "none", "none")
     for layers in ("1", "2"):
@@ -67,6 +69,28 @@ def grounds() -> dict[str, Table]:
     whole = read_table(path)
     found["half-0"], found["half-1"] = half(whole, 0), half(whole, 1)
     return found
+
+
+def hardware_grounds() -> dict[str, Table]:
+    """The workloads of the H100's table, by name."""
+    return _of_workloads("h100-9b.csv", OTHER_HARDWARE)
+
+
+def _of_workloads(file: str, workloads: Mapping[str, tuple[int, int]]) -> dict[str, Table]:
+    return {
+        name: read_table(
+            TABLES / file, Asked(where={"concurrency": str(at_once), "prompt_tokens": str(tokens)})
+        )
+        for name, (at_once, tokens) in workloads.items()
+    }
+
+
+def across_hardware() -> list[Pair]:
+    """Each workload on one card after the same on the other, both ways."""
+    same = list(zip(WORKLOADS, OTHER_HARDWARE, strict=True))
+    return [Pair((one,), other, "H200 to H100") for one, other in same] + [
+        Pair((other,), one, "H100 to H200") for one, other in same
+    ]
 
 
 def pairs() -> list[Pair]:
@@ -88,11 +112,27 @@ def pairs() -> list[Pair]:
     return found
 
 
-def ground_of(source: str, target: str) -> tuple[bool, bool, float]:
-    """Whether model and workload are the same, and how far the workloads are apart."""
-    if source in WORKLOADS:
-        return True, False, workload_distance(WORKLOADS[source], WORKLOADS[target])
-    return source not in VARIANTS, True, 0.0
+@dataclass(frozen=True)
+class Alike:
+    """What of two grounds is the same, and how far their workloads are apart."""
+
+    model: bool = True
+    workload: bool = True
+    hardware: bool = True
+    distance: float = 0.0
+
+
+def alike(source: str, target: str) -> Alike:
+    """What of these two is the same."""
+    workloads = {**WORKLOADS, **OTHER_HARDWARE}
+    if source not in workloads:
+        return Alike(model=source not in VARIANTS)
+    distance = workload_distance(workloads[source], workloads[target])
+    return Alike(
+        workload=distance == 0,
+        hardware=(source in OTHER_HARDWARE) == (target in OTHER_HARDWARE),
+        distance=distance,
+    )
 
 
 def _is_pruned(layers: str) -> Callable[[Mapping[str, str]], bool]:

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from tests.proofs.transfer import TOLD
-from tests.proofs.transfer_page import Ran, page
+from tests.proofs.transfer_page import Ran, Runs, page
 
 PAGE = Path(__file__).parents[3] / "docs/results/transfer.md"
 COMMAND = "python -m tests.proofs.transfer --seeds 3"
@@ -19,16 +19,19 @@ def words(text: str) -> list[str]:
     return [re.sub(r"\d+(\.\d+)?", "#", block) for block in blocks]
 
 
-def made() -> str:
+def ran_of(*kinds: str) -> Runs:
     before, after = Ran(3, 30.0, True, 1.0, (0.8,) * 4), Ran(2, 20.0, True, 0.5, (0.8,) * 4)
-    ran = {
+    return {
         (f"{kind} {number}", told, 0): (kind, before, after)
-        for kind in ("model", "rows")
+        for kind in kinds
         for number in range(2)
         for told in TOLD
     }
+
+
+def made() -> str:
     stored = re.findall(r"`([\w-]+)` \d+[,.]", PAGE.read_text(encoding="utf-8").partition("- Rows: ")[2])
-    return page(ran, COMMAND, 3, 2, 100.0, 10, 20, dict.fromkeys(stored, 1))
+    return page(ran_of("model", "rows"), COMMAND, 3, 2, 100.0, 10, 20, dict.fromkeys(stored, 1))
 
 
 def test_the_page_in_the_documentation_says_what_the_generator_says() -> None:

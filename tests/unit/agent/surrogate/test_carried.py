@@ -57,6 +57,19 @@ def test_another_model_or_workload_says_less_and_both_say_least() -> None:
     assert moved[2] > moved[3] > 0
 
 
+def test_other_hardware_whose_step_was_not_profiled_says_something_all_the_same() -> None:
+    (there,) = carried(trial_of(on("marlin"), math.log(1.1)))
+    there = replace(there, tpot_ms=H200.tpot_ms, bandwidth_bytes_per_s=H200.bandwidth_bytes_per_s)
+    assert H200.profile, "here it was"
+    unprofiled, same = (
+        Beliefs.learn(VLLM, H200, (), Margins(), judges_quality=False, carried=[each])
+        .predict(on("auto"), on("marlin"))
+        .log_ratio_mean
+        for each in (replace(there, same_hardware=False, profile=()), there)
+    )
+    assert 0.01 < unprofiled < same
+
+
 def test_however_much_one_campaign_measured_it_may_come_out_otherwise_here() -> None:
     one = [replace(FASTER, experiment_id=number) for number in range(50)]
     often, once = beliefs(carried(*one)), beliefs(carried(FASTER))
