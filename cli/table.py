@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import Json
-from cli.table_options import Commit, GridName, Model, Out, TableBudget, Weights
+from cli.table_options import Commit, GridName, Model, Out, TableBudget, WayOfAsking, Weights
 from cli.table_prepare import prepare
 from cli.table_shape import shape_of
 from cli.table_written import archive, export, page, same
@@ -59,6 +59,7 @@ def measure(
         bool,
         typer.Option("--profile", help="Keep a step's time by part of each load, after its cells."),
     ] = False,
+    asked_over: WayOfAsking = None,
     commit: Commit = None,
     as_json: Json = False,
 ) -> None:
@@ -74,6 +75,7 @@ def measure(
     from agent.tables.side_by_side import SideBySideRun
     from cli.output import say
     from cli.table_ground import end_on_signals, ground_of
+    from configs.asked_over import IN_ENGINE
     from configs.errors import UsageError
     from configs.quantities import parse_duration_s
     from configs.targets import CPU
@@ -87,13 +89,20 @@ def measure(
                 f"The grid {found.name} is measured side by side, with nothing loading meanwhile.",
                 "Leave out --loads-ahead, --no-same and --profile.",
             )
+        if asked_over not in (None, IN_ENGINE):
+            raise UsageError(
+                f"The grid {found.name} is of the engine {found.engine}, which has no HTTP server.",
+                "Leave out --asked-over.",
+            )
         ground = ground_of(ctx, found, target or CPU, out, clock, commit)
         end_on_signals(clock)
         _say_ended(SideBySideRun(ground, tell).run(), ground.journal_path, as_json=as_json)
         return
     found = found if same else replace(found, same=None)
     devices = target or "cuda:0"
-    run = replace(_run(ctx, found, devices, out, clock, loads_ahead, commit), with_profile=profile)
+    run = replace(
+        _run(ctx, found, devices, out, clock, loads_ahead, commit, asked_over), with_profile=profile
+    )
     if not as_json:
         say(*_header(run))
     end_on_signals(clock)
@@ -148,20 +157,26 @@ def _run(
     budget: Budget,
     loads_ahead: int,
     commit: str | None,
+    asked_over: str | None,
 ) -> TableRun:
+    from functools import partial
+
     from agent.tables.device import find_device
     from agent.tables.grid import DUMMY
-    from agent.tables.loading import Sources
+    from agent.tables.loading import Sources, served_alone
     from agent.tables.run import TableRun
     from cli.opening import settings_of
     from cli.table_ground import command_line, identity_of
+    from configs.asked_over import HTTP, IN_ENGINE
     from configs.errors import UsageError
 
     settings = settings_of(ctx)
     names = [each.strip() for each in target.split(",") if each.strip()]
     if len(set(names)) < len(names) or not names:
         raise UsageError(f"--target {target} names no device, or one twice.", "Write cuda:0,cuda:1.")
-    devices = [find_device(each) for each in names]
+    if asked_over not in (None, HTTP, IN_ENGINE):
+        raise UsageError(f"vLLM can't be asked over {asked_over!r}.", f"Write {HTTP} or {IN_ENGINE}.")
+    devices = [find_device(each, grid.engine, asked_over) for each in names]
     checkpoint = None
     if grid.weights != DUMMY:
         checkpoint = Path(grid.model).expanduser()
@@ -171,7 +186,12 @@ def _run(
                 f"Name one with --model, or measure times alone with --weights {DUMMY}.",
             )
     sources = Sources(
-        shape_of(grid.model), out.absolute(), settings.cache_dir, settings.load_limit_s, checkpoint
+        shape_of(grid.model),
+        out.absolute(),
+        settings.cache_dir,
+        settings.load_limit_s,
+        checkpoint,
+        partial(served_alone, devices[0].asked_over),
     )
     return TableRun(grid, devices, sources, budget, loads_ahead, identity_of(commit), command_line())
 
@@ -179,12 +199,15 @@ def _run(
 def _header(run: TableRun) -> list[str]:
     from agent.tables.grid import DUMMY
     from agent.tables.run import work_of
+    from configs.asked_over import asked_over_words
     from experiments.shapes.folder import LATENCY_ONLY
 
     where = ", ".join(f"{each.device} ({each.name}, vLLM {each.engine_version})" for each in run.devices)
     loads, left = len(run.grid.loads), len(work_of(run))
+    asked = asked_over_words(run.devices[0].asked_over)
     lines = [
         f"{run.grid.name}: {left} of {loads} loads of {run.grid.model} are to be measured on {where}.",
+        f"Requests are asked {asked}.",
         f"Measurements go to {run.journal_path}.",
     ]
     return [*lines, f"This is {LATENCY_ONLY}."] if run.grid.weights == DUMMY else lines

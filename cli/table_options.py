@@ -41,6 +41,14 @@ Out = Annotated[
     Path,
     typer.Option("--out", metavar="DIR", help="The table's folder; one that is there is gone on with."),
 ]
+WayOfAsking = Annotated[
+    str | None,
+    typer.Option(
+        "--asked-over",
+        metavar="http|engine",
+        help="How vLLM is asked: over its HTTP server, as if not given, or in its own process.",
+    ),
+]
 TableBudget = Annotated[
     str | None,
     typer.Option("--budget", metavar="TIME", help="Wall-clock time, such as 18m; no end if not given."),

@@ -23,6 +23,7 @@ from pydantic import (
     model_validator,
 )
 
+from configs.asked_over import ASKED_OVER, IN_ENGINE, AskedOver, asked_over_for
 from configs.catalog import Kind, read_document
 from configs.errors import UsageError
 from configs.fields import Bytes, Fraction, Seconds
@@ -81,6 +82,9 @@ class WorkloadSpec(_Spec):
     evaluation_tasks: tuple[str, ...] | None = Field(default=None, min_length=1)
     evaluation_thinking: bool | None = None
     evaluation_answer_tokens: int | None = Field(default=None, ge=2)
+    asked_over: AskedOver = IN_ENGINE
+    """How requests reach the engine; `load_campaign` fills in the engine's own way, and what was stored
+    without it was asked in the engine's process."""
 
     @field_validator("evaluation_tasks")
     @classmethod
@@ -336,8 +340,8 @@ def load_campaign(name_or_path: str | Path, overrides: Mapping[str, object] | No
     """The campaign of this packaged name or YAML file, with some fields replaced.
 
     `overrides` maps dotted field names (`budget`, `plan.min_effect`) to values as in YAML; None stands for an
-    option that was not given. A file may be `like` a packaged one (`configs.like`). Raises `UsageError` that
-    names the file or the field.
+    option that was not given. A file may be `like` a packaged one (`configs.like`). How the engine is asked,
+    where nobody says, is `asked_over_for` the engine. Raises `UsageError` that names the file or the field.
     """
     document = read_document(Kind.CAMPAIGNS, name_or_path)
     whole = filled_in(document, overrides)
@@ -349,7 +353,11 @@ def load_campaign(name_or_path: str | Path, overrides: Mapping[str, object] | No
             continue
         data = _replaced(data, name, name.split("."), value)
         spec = _checked(data, f"What was given for {name}", f"Give {name} another value.")
-    return spec
+    if ASKED_OVER in spec.plan.workload.model_fields_set:
+        return spec
+    way = {ASKED_OVER: asked_over_for(spec.engine)}
+    workload = spec.plan.workload.model_copy(update=way)
+    return spec.model_copy(update={"plan": spec.plan.model_copy(update={"workload": workload})})
 
 
 def _checked(data: object, where: str, hint: str) -> CampaignSpec:

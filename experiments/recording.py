@@ -323,7 +323,8 @@ def _record_noise(
         return 0  # nothing was timed; what was scored tells nothing of how launches vary
     if isinstance(spec, AaJob) and not spec.as_tests_run:
         return 0  # measured to see what a disturbance does, not how launches vary where there is none
-    target_key = noise_key(target_key, in_turn=spec.in_turn)
+    workload = spec.plan.workload if isinstance(spec, TestJob) else spec.workload
+    target_key = noise_key(target_key, in_turn=spec.in_turn, asked_over=workload.asked_over)
     arms = frozenset(Arm) if isinstance(spec, AaJob) else frozenset({Arm.CONTROL})
     window = f"{format_label(Noun.EXPERIMENT, experiment_id)}/{attempt}"
     rows = []

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from configs.asked_over import ASKED_OVER, HTTP
 from configs.quality_tasks import AskedTask, asked_tasks
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Change, Configuration
@@ -21,7 +22,8 @@ class Scope:
     """Model, target, engine with its versions, workload, and the configuration that the change was made to.
 
     `latency_only`: the weights are made up, and it speaks of times alone. `versions` maps packages to
-    versions, without `OWN_VERSIONS`; `workload` is that of the stopping plan.
+    versions, without `OWN_VERSIONS`; `workload` is that of the stopping plan, with how it was asked where
+    that was over HTTP.
     """
 
     model: str
@@ -29,7 +31,7 @@ class Scope:
     target: str
     engine: str
     versions: tuple[tuple[str, str], ...]
-    workload: tuple[tuple[str, int], ...]
+    workload: tuple[tuple[str, int | str], ...]
     control: Configuration
     latency_only: bool = False
 
@@ -62,6 +64,7 @@ class Scope:
             workload=tuple(
                 sorted(
                     [(name, value) for name, value in workload.items() if isinstance(value, int)]
+                    + ([(ASKED_OVER, HTTP)] if workload.get(ASKED_OVER) == HTTP else [])
                     + [(f"task {task.name}", task.items) for task in _tasks(workload)]
                 )
             ),
@@ -124,14 +127,15 @@ def _tasks(workload: Mapping[str, object]) -> tuple[AskedTask, ...]:
     return asked_tasks([str(each) for each in written]) if isinstance(written, list | tuple) else ()
 
 
-def workload_words(workload: Mapping[str, int]) -> str:
-    """Return a workload in words, such as `128 tokens in, 48 tokens out, concurrency 1`."""
+def workload_words(workload: Mapping[str, object]) -> str:
+    """Return a workload in words, such as `128 tokens in, 48 tokens out, concurrency 1, over HTTP`."""
     words = {
         "prompt_tokens": "{} tokens in",
         "new_tokens": "{} tokens out",
         "concurrency": "concurrency {}",
     }
-    return ", ".join(text.format(workload[name]) for name, text in words.items() if name in workload)
+    told = [text.format(workload[name]) for name, text in words.items() if name in workload]
+    return ", ".join([*told, "over HTTP"] if workload.get(ASKED_OVER) == HTTP else told)
 
 
 def _digest(value: list[object]) -> str:

@@ -16,6 +16,7 @@ from agent.campaign.settling import all_settled
 from agent.proposers.port import Trial
 from agent.surrogate.carried import Carried, workload_distance
 from agent.surrogate.levers import joined
+from configs.asked_over import ASKED_OVER, IN_ENGINE
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
 from db.event_kinds import EventKind
@@ -61,6 +62,18 @@ class Bearing:
 
 
 @dataclass(frozen=True)
+class _Asked:
+    """What trials were asked: requests at once with tokens in, and how."""
+
+    load: tuple[int, int]
+    over: str
+
+    def distance(self, other: _Asked) -> float:
+        """How far two are apart: loads by their size, and another way is one difference more."""
+        return workload_distance(self.load, other.load) + (self.over != other.over)
+
+
+@dataclass(frozen=True)
 class Ground:
     """What trial 0 of another campaign told of its ground."""
 
@@ -77,14 +90,14 @@ def carried_trials(session: Session, campaign: Campaign, spec: CampaignSpec) -> 
     of hardware with its memory, as campaigns name it. Tests on another target than their campaign's,
     reproductions and confounded tests are left out, and verdicts whose finding a note made stale.
     """
-    here = (spec.plan.workload.concurrency, spec.plan.workload.prompt_tokens)
+    here = _Asked(
+        (spec.plan.workload.concurrency, spec.plan.workload.prompt_tokens), spec.plan.workload.asked_over
+    )
     found = [*_imported(session, campaign, spec, here), *_measured(session, campaign, spec, here)]
     return tuple(found[-MOST_CARRIED:])
 
 
-def _measured(
-    session: Session, campaign: Campaign, spec: CampaignSpec, here: tuple[int, int]
-) -> list[Carried]:
+def _measured(session: Session, campaign: Campaign, spec: CampaignSpec, here: _Asked) -> list[Carried]:
     asked, there = Campaign.spec["engine"].as_string(), Campaign.spec["plan"]["workload"]
     rows = session.execute(
         select(
@@ -93,6 +106,7 @@ def _measured(
             Campaign.target.label("target"),
             there["concurrency"].as_integer().label("concurrency"),
             there["prompt_tokens"].as_integer().label("prompt_tokens"),
+            there[ASKED_OVER].as_string().label(ASKED_OVER),
             Hypothesis.id.label("hypothesis"),
             Hypothesis.control_configuration_id.label("control"),
             Hypothesis.candidate_configuration_id.label("candidate"),
@@ -132,7 +146,7 @@ def _measured(
     for row in reversed(rows):
         bearing = bearings.get(row.verdict, Bearing("", believed=True, same_versions=True))
         ground = grounds.get(row.campaign)
-        workload = (row.concurrency, row.prompt_tokens)
+        workload = _Asked((row.concurrency, row.prompt_tokens), row.asked_over or IN_ENGINE)
         is_here = workload == here and row.target == campaign.target
         if not bearing.believed or (ground is None and not is_here):
             continue
@@ -163,7 +177,7 @@ def _measured(
                 tpot_ms=None if ground is None else ground.tpot_ms,
                 same_hardware=row.target == campaign.target,
                 same_versions=bearing.same_versions,
-                distance=workload_distance(workload, here),
+                distance=workload.distance(here),
                 bandwidth_bytes_per_s=None if ground is None else ground.bandwidth_bytes_per_s,
                 profile=() if ground is None else ground.profile,
                 finding=bearing.label,
@@ -172,9 +186,7 @@ def _measured(
     return found
 
 
-def _imported(
-    session: Session, campaign: Campaign, spec: CampaignSpec, here: tuple[int, int]
-) -> list[Carried]:
+def _imported(session: Session, campaign: Campaign, spec: CampaignSpec, here: _Asked) -> list[Carried]:
     """Verdicts of other databases on this engine and target: of other hardware their trial 0 is not told.
     What is no configuration of this campaign's space is left out."""
     rows = session.execute(
@@ -201,7 +213,8 @@ def _imported(
         except UsageError:
             continue  # what this space has no place for says nothing that is known of it
         at_once, tokens = (_count(told.workload.get(name)) for name in ("concurrency", "prompt_tokens"))
-        workload = here if at_once is None or tokens is None else (at_once, tokens)
+        over = str(told.workload.get(ASKED_OVER) or IN_ENGINE)
+        workload = here if at_once is None or tokens is None else _Asked((at_once, tokens), over)
         error = None
         if told.low_log is not None and told.high_log is not None:
             error = max((told.high_log - told.low_log) / (2 * Z), 1e-4)
@@ -227,7 +240,7 @@ def _imported(
                 same_model=told.model_fingerprint == campaign.model_fingerprint,
                 same_workload=workload == here,
                 same_versions=bearing.same_versions,
-                distance=1 + workload_distance(workload, here),  # and shares of a step there are not known
+                distance=1 + workload.distance(here),  # and shares of a step there are not known
                 finding=bearing.label,
             )
         )

@@ -10,6 +10,7 @@ from agent.campaign.allowance import asked_above, set_dollars
 from agent.ground.stored_spec import FOUND, asked_of
 from agent.plan.at_once import IN_TURN
 from agent.plan.ground import Ground, found_on, spec_on, target_on
+from configs.asked_over import HTTP
 from configs.campaign import ApprovalSpec, BudgetSpec, CampaignSpec
 from configs.quantities import format_duration, format_usd
 from db import events
@@ -98,7 +99,7 @@ def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int
         session,
         EventKind.CAMPAIGN_STARTED,
         f"{spec.plan.metric.removesuffix('_ms').upper()} of {_model_words(spec, ground)} at concurrency "
-        f"{plan.workload.concurrency} on {_on(ground)}: worth having from "
+        f"{plan.workload.concurrency}{_over_http(spec)} on {_on(ground)}: worth having from "
         f"{plan.min_effect:.0%} on, {quality_asked(spec)}, budget {format_duration(spec.budget.wall_s)}"
         f"{_dollars(spec)}, "
         f"{_asks(spec.approve_above)}seed {spec.seed}"
@@ -128,6 +129,10 @@ def quality_asked(spec: CampaignSpec) -> str:
     return (
         f"bits per byte at most +{margins.bits_per_byte:.1%}, tasks at most −{margins.task_points:g} points"
     )
+
+
+def _over_http(spec: CampaignSpec) -> str:
+    return " over HTTP" if spec.plan.workload.asked_over == HTTP else ""
 
 
 def _dollars(spec: CampaignSpec) -> str:

@@ -145,7 +145,8 @@ class Facts:
     @property
     def noise_key(self) -> str:
         """The name under which the noise of its launches is kept."""
-        return noise_key(self.target_key, in_turn=self.in_turn)
+        asked_over = self.spec.plan.workload.asked_over
+        return noise_key(self.target_key, in_turn=self.in_turn, asked_over=asked_over)
 
     @property
     def label(self) -> str:

@@ -10,6 +10,7 @@ from sqlalchemy import and_, or_, select
 from sqlalchemy.orm import Session
 
 from agent.campaign.settling import settled
+from configs.asked_over import ASKED_OVER, IN_ENGINE, asked_over_words
 from configs.campaign import CampaignSpec
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Finding, FindingEvidence, Verdict
@@ -209,6 +210,10 @@ def differs_from(scope: Mapping[str, Any], campaign: Campaign, spec: CampaignSpe
         there, here = (scope.get("workload") or {}).get(name), getattr(workload, name)
         if there is not None and there != here:
             found.append(Differing(_counted(there, one, many), _counted(here, one, many)))
+    told = scope.get("workload") or {}
+    then, now = told.get(ASKED_OVER) or IN_ENGINE, workload.asked_over
+    if told and then != now:
+        found.append(Differing(f"asked {asked_over_words(then)}", f"asked {asked_over_words(now)}"))
     return tuple(found)
 
 

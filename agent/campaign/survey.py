@@ -38,7 +38,7 @@ from configs.model_names import hub_name
 from configs.targets import device_there, is_rented
 from experiments.engines.port import Engine, Infeasible
 from experiments.engines.reference.shape import read_profile
-from experiments.job.named import engine_for
+from experiments.job.named import asked_in_the_way, engine_for
 from experiments.measurement.plan import Workload
 from experiments.measurement.prompts import load_tokenizer
 from experiments.reference_model.load import checkpoint_fingerprint
@@ -77,6 +77,7 @@ def survey(
     check_names(spec, space, where)
     engine = engine_of(spec, where)
     check_serves(engine, target.device)
+    asked_in_the_way(engine, spec.plan.workload.asked_over)
     for each in spec.confirm_on:
         _check_confirms(spec, engine, each)
     if spec.latency_only:

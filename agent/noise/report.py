@@ -20,6 +20,7 @@ from db.models import Campaign, Experiment
 from experiments.job.named import load_judge
 from experiments.measurement.evidence import Metric, NoiseProfile
 from experiments.measurement.judging import Outcome
+from experiments.measurement.noise import noise_key
 from experiments.measurement.plan import Prediction, StoppingPlan
 from experiments.recording import load_launches, load_noise
 from knowledge.scope import workload_words
@@ -48,6 +49,7 @@ def series_report(session: Session, series_id: int) -> SeriesReport:
     judge = load_judge(spec.judge)
     condition = "alone" if asked.alone else "beside" if asked.beside else None
     plan = plan_of_campaign(spec)
+    noise_of = noise_key(row.target, in_turn=False, asked_over=spec.plan.workload.asked_over)
     return SeriesReport(
         label=format_label(Noun.CAMPAIGN, series_id),
         spec=spec,
@@ -55,7 +57,7 @@ def series_report(session: Session, series_id: int) -> SeriesReport:
         target_key=row.target,
         state=row.state.value,
         found=report(load_pairs(session, series_id), plan, judge, asked.blocks, condition),
-        profile=load_noise(session, row.target, row.model_fingerprint, Metric(spec.plan.metric)),
+        profile=load_noise(session, noise_of, row.model_fingerprint, Metric(spec.plan.metric)),
         judge=f"{judge.name} {judge.version}",
     )
 

@@ -10,6 +10,7 @@ from math import exp
 
 from agent.recipe.planning import CHECK_S
 from agent.recipe.recipe import RETAINED, Recipe
+from configs.asked_over import ASKED_OVER, asked_over_words
 from configs.errors import EXIT_FAILURE, EXIT_OPEN, EXIT_USAGE
 from configs.quantities import format_duration
 from knowledge.figures import listed, metric_word
@@ -252,4 +253,6 @@ def _workload(recipe: Recipe) -> str:
         )
         if load.get(name) is not None
     ]
-    return ", ".join(told) or "its workload is not told"
+    return ", ".join([*told, f"asked {asked_over_words(load.get(ASKED_OVER))}"] if told else told) or (
+        "its workload is not told"
+    )

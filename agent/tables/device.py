@@ -12,11 +12,14 @@ from typing import Any
 
 from agent.ground.target import find_target
 from agent.tables.grid import REFERENCE, VLLM
+from agent.tables.journal import Scope
+from configs.asked_over import IN_ENGINE, AskedOver, asked_over_for
 from configs.errors import AutoinferError, UsageError
 from configs.hardware import profile_of_device
 from configs.targets import CPU, kind_of
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm.environment import needed_environment
+from experiments.job.named import asked_in_the_way, load_engine
 from experiments.measurement.environment import package_version
 from experiments.telemetry.identity import NoSuchDevice, identify
 
@@ -29,12 +32,13 @@ BESIDE_BYTES = 8 * 10**9
 
 @dataclass(frozen=True)
 class TableDevice:
-    """A device, its name and driver, and the version of what serves on it."""
+    """A device, its name and driver, the version of what serves on it, and how that is asked."""
 
     device: str
     name: str
     driver: str | None
     engine_version: str
+    asked_over: AskedOver = IN_ENGINE
 
     @property
     def is_gpu(self) -> bool:
@@ -48,9 +52,9 @@ class TableDevice:
         return None if listed is None else listed.bandwidth_bytes_per_s
 
     @property
-    def scope(self) -> tuple[str | None, str | None]:
+    def scope(self) -> Scope:
         """What measurements of it belong together by."""
-        return self.name, self.engine_version
+        return self.name, self.engine_version, self.asked_over
 
     def identity(self) -> dict[str, Any]:
         """What a journal's line tells of it."""
@@ -67,12 +71,16 @@ class TableDevice:
         return free is not None and free >= needed_bytes + BESIDE_BYTES
 
 
-def find_device(device: str, engine: str = VLLM) -> TableDevice:
-    """The device of this name, with the engine that serves on it.
+def find_device(device: str, engine: str = VLLM, asked_over: AskedOver | None = None) -> TableDevice:
+    """The device of this name, with the engine that serves on it and how that is asked, as it is where nobody
+    says if that is not given.
 
     Raises `AutoinferError` for one that is not there, or that no vLLM here serves on, and `UsageError` for
-    one that the engine serves no table on.
+    one that the engine serves no table on, or for HTTP where the engine has none.
     """
+    way = asked_over or asked_over_for(engine)
+    if way != IN_ENGINE:
+        asked_in_the_way(load_engine(engine), way)
     target = find_target(device)
     gpu = target.gpu
     name = (target.cpu.name if gpu is None else gpu.name) or "processor"
@@ -88,7 +96,7 @@ def find_device(device: str, engine: str = VLLM) -> TableDevice:
         found = needed_environment(device)
     except Infeasible as reason:
         raise AutoinferError(f"No table can be measured on {device}: {reason.cause}") from None
-    return TableDevice(device, name, None if gpu is None else gpu.driver, found.version)
+    return TableDevice(device, name, None if gpu is None else gpu.driver, found.version, way)
 
 
 @contextmanager

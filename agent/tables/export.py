@@ -19,9 +19,10 @@ from agent.tables.cell import CellFigures, figures
 from agent.tables.floor import step_bytes
 from agent.tables.gpu import gpu_columns
 from agent.tables.grid import TableWorkload, in_full
-from agent.tables.journal import Line, scope_of
+from agent.tables.journal import Line, Scope, scope_of
 from agent.tables.prepared import Prepared
 from agent.tables.trained import trained_columns
+from configs.asked_over import ASKED_OVER, IN_ENGINE
 from configs.models import ModelProfile
 from experiments.space.configuration import Configuration
 
@@ -55,8 +56,8 @@ DIGITS = 4
 SAMPLE_DIGITS = 3
 """The same of a sample."""
 
-Key = tuple[str, str, str | None, str | None]
-"""A row: load, workload, the device's name and the engine's version."""
+Key = tuple[str, str, Scope]
+"""A row: load, workload, and what it was measured with."""
 
 
 @dataclass
@@ -100,7 +101,10 @@ def export(
             found |= gpu_columns(row.cells, of_acceptance=made_up)
     _add_trained(made, rows, lines)
     _break_even(made, rows)
-    first = ("model", "weights", "device", "driver", "engine_version", "load", "stored_as", *knobs)
+    way = (ASKED_OVER,) if any(scope_of(row.line)[-1] != IN_ENGINE for row in rows) else ()
+    for row, found in zip(rows, made, strict=True):
+        found |= {name: scope_of(row.line)[-1] for name in way}
+    first = ("model", "weights", "device", "driver", "engine_version", *way, "load", "stored_as", *knobs)
     others = tuple(dict.fromkeys(name for row in made for name in row if name not in first))
     return Exported((*first, *others), tuple(made))
 
@@ -116,19 +120,15 @@ def _rows(lines: Sequence[Line]) -> list[_Row]:
             continue
         meant = [line["workload"]] if line.get("workload") else list(workloads.values()) or [None]
         for workload in meant:
-            identity = line["identity"]
-            key = (line["load"], str(workload and workload["key"]), identity.get("name"),
-                   identity.get("engine_version"))  # fmt: skip
+            key = (line["load"], str(workload and workload["key"]), scope_of(line))
             row = rows.setdefault(key, _Row({**line, "workload": workload}))
             (row.cells if line["kind"] == "cell" else row.failures).append(line)
-    launches: dict[tuple[str, str | None, str | None], list[Line]] = {}
+    launches: dict[tuple[str, Scope], list[Line]] = {}
     for line in lines:
         if line["kind"] == "load":
-            identity = line["identity"]
-            where = (line["load"], identity.get("name"), identity.get("engine_version"))
-            launches.setdefault(where, []).append(line)
-    for (load, _, name, version), row in rows.items():
-        row.loads = launches.get((load, name, version), [])
+            launches.setdefault((line["load"], scope_of(line)), []).append(line)
+    for (load, _, scope), row in rows.items():
+        row.loads = launches.get((load, scope), [])
     return sorted(rows.values(), key=lambda row: row.line.get("number", 0))
 
 
@@ -234,9 +234,8 @@ def _break_even(made: Sequence[dict[str, object]], rows: Sequence[_Row]) -> None
 
 
 def _place(row: _Row, knobs: Mapping[str, object]) -> tuple[object, ...]:
-    workload, identity = row.line["workload"] or {}, row.line["identity"]
-    return (row.line["stored_as"], workload.get("key"), identity.get("name"),
-            identity.get("engine_version"), tuple(sorted(knobs.items())))  # fmt: skip
+    workload = row.line["workload"] or {}
+    return row.line["stored_as"], workload.get("key"), scope_of(row.line), tuple(sorted(knobs.items()))
 
 
 def _without_drafting(knobs: Mapping[str, Any]) -> dict[str, Any]:

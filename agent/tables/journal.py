@@ -22,9 +22,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeAlias
 
 from agent.tables.grid import load_digest
+from configs.asked_over import ASKED_OVER, IN_ENGINE
 from configs.errors import AutoinferError, DiskFull, PermissionRefused
 
 TRIES: Mapping[str, int] = {"crashed": 2, "timed_out": 2, "out_of_memory": 2}
@@ -113,16 +114,21 @@ def _named_as_today(line: Line, today: dict[str, str]) -> Line:
     return named
 
 
-def scope_of(line: Line) -> tuple[str | None, str | None]:
-    """The device's name and the engine's version that a line was measured with."""
-    return line["identity"].get("name"), line["identity"].get("engine_version")
+Scope: TypeAlias = tuple[str | None, str | None, str]
+"""What measurements belong together by: the device's name, the engine's version, and how it was asked."""
+
+
+def scope_of(line: Line) -> Scope:
+    """What a line was measured with; one that does not tell how the engine was asked is an old one."""
+    identity = line["identity"]
+    return identity.get("name"), identity.get("engine_version"), identity.get(ASKED_OVER) or IN_ENGINE
 
 
 class Measured:
-    """What a journal tells is done on one kind of GPU with one version of the engine."""
+    """What a journal tells is done on one kind of GPU with one version of the engine, asked in one way."""
 
-    def __init__(self, lines: Iterable[Line], scope: tuple[str | None, str | None]) -> None:
-        """`scope` is the GPU's (or processor's) name and the engine's version."""
+    def __init__(self, lines: Iterable[Line], scope: Scope) -> None:
+        """Lines of another `scope` are left out."""
         self._cells: set[tuple[str, str]] = set()
         self._failures: dict[tuple[str, str | None], list[str]] = {}
         for line in lines:

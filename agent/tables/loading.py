@@ -9,15 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.tables.grid import DUMMY, PlannedLoad
+from configs.asked_over import IN_ENGINE, AskedOver
 from configs.models import ModelProfile
 from experiments.engines.port import Engine, Infeasible, Launch
 from experiments.engines.vllm.engine import VllmEngine, cache_bytes
 from experiments.shapes.folder import shape_in, write_shape
 
 
-def served_alone() -> VllmEngine:
-    """The engine vllm, which is asked for no more memory than one launch takes."""
-    return VllmEngine(launches_at_once=1)
+def served_alone(asked_over: AskedOver = IN_ENGINE) -> VllmEngine:
+    """The engine vllm, which is asked for no more memory than one launch takes, and in a way."""
+    return VllmEngine(launches_at_once=1, way=asked_over)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from typing import Any
 
 from agent.tables.export import Exported
 from agent.tables.grid import ADDED_LATER, DUMMY
-from agent.tables.journal import Line
+from agent.tables.journal import Line, scope_of
 from agent.tables.same import same_rows
+from configs.asked_over import IN_ENGINE, asked_over_words
 from experiments.space.configuration import Configuration, KnobValue
 
 MISSING = "–"
@@ -103,6 +104,7 @@ def _about(lines: Sequence[Line], loads: Mapping[str, _Load], commands: Sequence
     facts = [
         f"- {_each(identities, 'name')}, driver {_each(identities, 'driver')}, vLLM "
         f"{_each(identities, 'engine_version')}; {', '.join(days)}",
+        *_asked(lines),
         f"- {len(whole)} loads measured in all workloads, {len(measured - whole)} in some, {len(failed)} "
         "that failed; raw times are in the journal beside",
         *(f"- `{command}`" for command in commands),
@@ -113,6 +115,12 @@ def _about(lines: Sequence[Line], loads: Mapping[str, _Load], commands: Sequence
             "drafting only the time of a step is told, not how many drafts would be accepted"
         )
     return "\n".join(facts)
+
+
+def _asked(lines: Sequence[Line]) -> list[str]:
+    """How vLLM was asked, where that was not in its own process alone."""
+    ways = sorted({scope_of(line)[-1] for line in lines if line["kind"] == "cell"})
+    return [f"- asked {' and '.join(map(asked_over_words, ways))}"] if ways and ways != [IN_ENGINE] else []
 
 
 def _each(identities: Iterable[Mapping[str, Any]], name: str) -> str:

@@ -62,7 +62,7 @@ def work_of(run: TableRun) -> Work:
     """
     scopes = {device.scope for device in run.devices}
     if len(scopes) > 1:
-        told = " and ".join(sorted(f"{name} with vLLM {version}" for name, version in scopes))
+        told = " and ".join(sorted(f"{name} with vLLM {version}" for name, version, _ in scopes))
         raise UsageError(f"The targets are of several kinds: {told}.", "Measure a table for each kind.")
     path = run.journal_path
     lines = read_journal(path) if path.is_file() else ()

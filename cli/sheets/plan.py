@@ -11,6 +11,7 @@ from agent.plan.levers import Standing, count_words
 from cli.output import console, fields, say, state, table
 from cli.sheets.prices import prices_document, print_prices
 from cli.words import configuration_words, value_words
+from configs.asked_over import asked_over_words
 from configs.quantities import format_bytes, format_duration
 from configs.targets import is_rented
 from knowledge.figures import size as size_words
@@ -227,7 +228,8 @@ def _head(plan: Plan) -> list[tuple[str, str | None]]:
         ("served by", f"{plan.served_by or plan.spec.engine}, in the space {plan.spec.space}"),
         (
             "workload",
-            f"{workload.concurrency} at once, {workload.prompt_tokens} in, {workload.new_tokens} out; "
+            f"{workload.concurrency} at once, {workload.prompt_tokens} in, {workload.new_tokens} out, asked "
+            f"{asked_over_words(workload.asked_over)}; "
             f"documents of {workload.evaluation_tokens_per_document} tokens are scored",
         ),
         ("also measured", "; ".join(each.words for each in further_of(plan.spec)) or None),

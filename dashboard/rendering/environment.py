@@ -10,6 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from configs.asked_over import asked_over_words
 from configs.authors import author_words
 from configs.quantities import format_usd
 from dashboard.rendering import figures
@@ -64,7 +65,7 @@ def environment() -> Environment:
         found.filters[name] = getattr(figures, name)
     found.filters["usd"] = format_usd
     found.filters["author"], found.filters["judge"] = author_words, judge_words
-    found.filters["relation"] = relation_words
+    found.filters["relation"], found.filters["asked_over"] = relation_words, asked_over_words
     found.filters["metric"], found.filters["margin"] = metric_word, margin
     found.filters["size"], found.filters["whole"] = size, figures.whole
     found.filters["pieces"], found.filters["coded"] = pieces, coded

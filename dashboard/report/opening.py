@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from configs.asked_over import ASKED_OVER, asked_over_words
 from configs.quantities import format_duration, format_usd
 from dashboard.rendering.figures import NARROW, whole
 from dashboard.report import words
@@ -176,6 +177,7 @@ def set_up(view: ReportView) -> Section:
             if load
             else None,
         ),
+        ("Asked", asked_over_words(load.get(ASKED_OVER)) if load else None),
         ("Quality", _quality(load)),
         (
             "Plan of a test",

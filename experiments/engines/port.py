@@ -53,9 +53,10 @@ class GenerationRequest:
 class GenerationTrace:
     """A generation and when each token came: seconds of a monotonic clock, from the request's start.
 
-    `token_times_s` has one entry a token; tokens that came in one step (drafting) share a time.
-    `step_tokens` has, with drafting, the number of tokens that each verification step gave, before the last
-    is cut to `new_tokens`; without drafting it is empty. `start_s` is when the request started, in seconds of
+    `token_times_s` has one entry a token; tokens that came in one step (drafting) share a time, and so do
+    those that a server sent together. `step_tokens` has, with drafting, the number of tokens that each
+    verification step gave, before the last is cut to `new_tokens`, or, over HTTP, as the server has cut it;
+    without drafting it is empty. `start_s` is when the request started, in seconds of
     a clock that all traces of a launch share.
     """
 
@@ -247,6 +248,9 @@ class Launch(Protocol):
         """Generations in a closed loop: `concurrency` requests are under way at every time while there are so
         many left, each started as soon as another has ended; one trace a request, in their order.
 
+        Of an engine that was `asked_over` HTTP they go through its server, as asked by a client process. Such
+        a launch may have `answer`, with the same arguments: in the engine's process, for what is not timed.
+
         This is vLLM's `--max-concurrency`. Raises `Infeasible` as `generate`, and of kind `illegal` for more
         than this launch serves at once.
         """
@@ -299,6 +303,8 @@ class Engine(Protocol):
     the same engine, for jobs that have no more of them up.
     One that names what would fit where a configuration does not may have `asked_for(concurrency,
     context_tokens)`: the same engine, for jobs with such a workload.
+    One that has an HTTP server of its own says `serves_http = True` and has `asked_over(way)`: the same engine
+    whose launches are asked in that way (`configs/asked_over.py`).
     One that can time its kernels for packed weights without loading a model may have
     `time_kernels(configurations, checkpoint, device, rows, log_path, cache_dir, tell, known)`, which gives
     `KernelTimings` (`kernel_timings.py`) of all products in each configuration's format by its kernel, with

@@ -177,13 +177,15 @@ class OpenLaunch:
     def answer(self, requests: Sequence[GenerationRequest]) -> list[GenerationTrace]:
         """Answer questions, as many at once as the launch serves; time nothing else afterwards.
 
-        They are sent in parts, between which the stage's limit is looked at.
+        They are sent in parts, between which the stage's limit is looked at; never over HTTP, for nothing of
+        them is timed.
         """
+        ask = getattr(self.launch, "answer", self.launch.serve)
         at_once = self._most_at_once()
         traces: list[GenerationTrace] = []
         for first in range(0, len(requests), ROUNDS_A_PART * at_once):
             with self._asking():
-                traces += self.launch.serve(requests[first : first + ROUNDS_A_PART * at_once], at_once)
+                traces += ask(requests[first : first + ROUNDS_A_PART * at_once], at_once)
         return traces
 
     def check_drafting(self, requests: Sequence[GenerationRequest]) -> list[DraftingCheck]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
+from configs.asked_over import IN_ENGINE, AskedOver
+from configs.errors import UsageError
 from configs.registry import Port, names, registered
 from configs.targets import kind_of
 from experiments.engines.port import Engine
@@ -20,12 +22,25 @@ def load_engine(name: str) -> Engine:
 
 
 def engine_for(engine: Engine, at_once: int | None, workload: Workload | None = None) -> Engine:
-    """The engine as one that is to have room for at most `at_once` launches and is asked for `workload`;
-    itself where these are None, or it does not look at them."""
+    """The engine as one that is to have room for at most `at_once` launches and is asked for `workload`, in
+    the way that this says; itself where these are None, or it does not look at them. Raises `UsageError`
+    where it is to be asked over HTTP and has no server."""
     if at_once is not None and (limited := getattr(engine, "up_at_once", None)) is not None:
         engine = cast(Engine, limited(at_once))
     if workload is not None and (asked_for := getattr(engine, "asked_for", None)) is not None:
         engine = cast(Engine, asked_for(workload.concurrency, workload.context_tokens))
+    return engine if workload is None else asked_in_the_way(engine, workload.asked_over)
+
+
+def asked_in_the_way(engine: Engine, way: AskedOver) -> Engine:
+    """The engine as one whose launches are asked in a way; raises `UsageError` where it can't be."""
+    if getattr(engine, "serves_http", False):
+        return cast(Engine, engine.asked_over(way))  # type: ignore[attr-defined]
+    if way != IN_ENGINE:
+        raise UsageError(
+            f"The engine {engine.name} has no HTTP server that could be asked.",
+            "Ask it in its own process: asked_over: engine (in a campaign's file below plan.workload).",
+        )
     return engine
 
 

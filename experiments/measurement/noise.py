@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
+from configs.asked_over import HTTP, IN_ENGINE, AskedOver
 from experiments.measurement.evidence import LaunchRecord, Metric, NoiseProfile
 from experiments.measurement.location import hodges_lehmann
 
@@ -54,14 +55,16 @@ def launch_noise(launch: LaunchRecord, metric: Metric) -> LaunchNoise | None:
     return LaunchNoise(centre, stdev(logs) if len(logs) > 1 else 0.0, len(logs))
 
 
-IN_TURN = ", in turn"
-"""Ends the name of a target's profile of launches that were up one at a time."""
+IN_TURN, OVER_HTTP = ", in turn", ", over HTTP"
+"""What is added to the name of a target's profile: of launches that were up one at a time, and of launches
+that were asked over HTTP."""
 
 
-def noise_key(target_key: str, *, in_turn: bool) -> str:
+def noise_key(target_key: str, *, in_turn: bool, asked_over: AskedOver = IN_ENGINE) -> str:
     """The name under which a target's noise is kept: launches in turn lie minutes apart and vary otherwise
-    than those side by side, so that neither may speak for the other."""
-    return f"{target_key}{IN_TURN}" if in_turn else target_key
+    than those side by side, and what a server and its client add varies too, so that none may speak for
+    another."""
+    return f"{target_key}{IN_TURN if in_turn else ''}{OVER_HTTP if asked_over == HTTP else ''}"
 
 
 def noise_profile(target_key: str, metric: Metric, rows: Iterable[NoiseRow]) -> NoiseProfile:

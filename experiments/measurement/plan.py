@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from configs.asked_over import IN_ENGINE, AskedOver
 from configs.quality_tasks import asked_tasks
 from experiments.measurement.evidence import TIMED_METRICS, Metric
 
@@ -26,6 +27,9 @@ class Workload(BaseModel):
     `evaluation_tasks` are tasks of lm-eval, `NAME:ITEMS`, whose answers are generated and graded beside the
     instruction items; `evaluation_thinking`: the model thinks before it answers; `evaluation_answer_tokens`
     replaces what a task allows an answer. All three are None where there are none, as in older plans.
+
+    `asked_over` says how the requests of blocks reach the engine: over its HTTP server, or, as in all older
+    plans, in its own process. Nothing else is asked over HTTP.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -43,6 +47,7 @@ class Workload(BaseModel):
     evaluation_tasks: tuple[str, ...] | None = Field(default=None, min_length=1)
     evaluation_thinking: bool | None = None
     evaluation_answer_tokens: int | None = Field(default=None, ge=2)
+    asked_over: AskedOver = IN_ENGINE
 
     @field_validator("evaluation_tasks")
     @classmethod
@@ -181,9 +186,9 @@ class StoppingPlan(BaseModel):
     def digest(self, control_digest: str, candidate_digest: str) -> str:
         """SHA-256 over the plan and both arms: the preregistration hash.
 
-        A plan without a `support_alpha`, a margin of KL or quality tasks, or of weights that are there, is
-        hashed as it was before there were these fields, so that the hashes of older experiments can still be
-        made again from their stored plans.
+        A plan without a `support_alpha`, a margin of KL or quality tasks, of weights that are there, or
+        whose requests are asked in the engine's process, is hashed as it was before there were these fields,
+        so that the hashes of older experiments can still be made again from their stored plans.
         """
         later: dict[str, Any] = {}
         if self.support_alpha is None:
@@ -193,6 +198,8 @@ class StoppingPlan(BaseModel):
         if self.margins.kl_nats is None:
             later["margins"] = {"kl_nats"}
         absent = {name for name in LATER_IN_WORKLOADS if getattr(self.workload, name) is None}
+        if self.workload.asked_over == IN_ENGINE:
+            absent.add("asked_over")
         if absent:
             later["workload"] = absent
         text = "\n".join((control_digest, candidate_digest, self.model_dump_json(exclude=later)))

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
+from configs.asked_over import ASKED_OVER, HTTP
 from db.models import Finding
 from knowledge.change_words import shown
 
@@ -31,6 +32,8 @@ def scope_words(scope: Mapping[str, Any]) -> str:
         parts.append(f"{load['prompt_tokens']} tokens in{out}")
     if load.get("concurrency", 1) > 1:
         parts.append(f"concurrency {load['concurrency']}")
+    if load.get(ASKED_OVER) == HTTP:
+        parts.append("over HTTP")
     return " · ".join(str(each) for each in parts if each)
 
 

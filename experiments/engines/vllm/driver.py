@@ -45,6 +45,10 @@ async def answer(engine: LoadedEngine, request: Mapping[str, Any]) -> Json:
             return [data_of(trace) for trace in traces]
         case "open_http":
             return await engine.open_http()
+        case "health":
+            return await engine.health()
+        case "steps_over_http":
+            return engine.steps_over_http(request["names"])
         case "score":
             from experiments.engines.vllm.scoring import score
 

@@ -29,6 +29,9 @@ processes."""
 
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 
+NOT_PASSED_ON = frozenset({"PYTHONPATH", "VLLM_API_KEY"})
+"""Variables that a driver does not get: it has vLLM's own packages, and its server answers without a key."""
+
 
 class DriverProcess:
     """A driver with a checkpoint loaded as ordered; not for several threads."""
@@ -116,7 +119,7 @@ def driver_environment(device: str, cache_dir: Path, temporary: str, sockets: st
 
     `sockets` is the folder of `SOCKETS`.
     """
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    kept = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON}
     told = kept | {
         "PYTHONUNBUFFERED": "1",
         "TMPDIR": temporary,

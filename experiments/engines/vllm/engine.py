@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from configs.asked_over import HTTP, IN_ENGINE, AskedOver
 from configs.limits import LOAD_LIMIT_S
 from configs.models import ModelProfile
 from experiments.drafters.dflash.config import read_shape
@@ -47,6 +48,7 @@ from experiments.engines.vllm.serve_command import vllm_serve
 from experiments.engines.vllm.timing_order import Case
 from experiments.engines.vllm.would_fit import Place, with_what_would_fit
 from experiments.other_python import package_versions
+from experiments.reference_model.load import reference_model_path
 from experiments.shapes.folder import Shape, shape_files, shape_in
 from experiments.shapes.stored_as import StoredAs, quantization_of
 from experiments.space.configuration import Configuration, KnobValue
@@ -60,6 +62,8 @@ REQUEST_LIMIT_S = 300.0
 WRAPPED = "wrapped"
 """Folder of the cache with checkpoints that were written anew for an older vLLM."""
 
+TOKENIZER_FILE = "tokenizer.json"
+
 CONCURRENCY_MAX = 1024
 """Most requests at once that a launch may be asked for: the most sequences of a step in vLLM's own defaults.
 A configuration serves `serving.max_sequences` of them."""
@@ -68,8 +72,9 @@ A configuration serves `serving.max_sequences` of them."""
 class VllmEngine:
     """Serves Qwen3.5-type checkpoints with vLLM, in an environment of its own. Entry point `vllm`.
 
-    Launches get token ids and read no text. With the folder of a `tokenizer` they can, as vLLM's own server
-    does (`VllmLaunch.open_http`).
+    Launches are asked in the engine's process, and read and write no text, unless the engine is
+    `asked_over` HTTP: then `serve` goes through vLLM's own server, which writes text, so that a tokenizer is
+    loaded.
     """
 
     name = "vllm"
@@ -78,41 +83,49 @@ class VllmEngine:
     serves_packed = True
     serves_shapes = True
     runs_drafters_itself = True
+    serves_http = True
 
     def __init__(
         self,
         request_limit_s: float = REQUEST_LIMIT_S,
         launches_at_once: int = LAUNCHES_AT_ONCE,
-        tokenizer: Path | None = None,
         workload: tuple[int, int] = (1, 1),
+        way: AskedOver = IN_ENGINE,
     ) -> None:
         """`launches_at_once` are those that must fit into a device's memory side by side; `workload` the
-        requests at once, and the tokens of each, that what would fit is to serve."""
+        requests at once, and the tokens of each, that what would fit is to serve; `way` how launches are
+        asked."""
         self._request_limit_s, self._launches_at_once = request_limit_s, launches_at_once
-        self._tokenizer, self._workload = tokenizer, workload
+        self._workload, self._way = workload, way
 
     def up_at_once(self, launches: int) -> VllmEngine:
         """The same for jobs that have at most so many launches up: what must fit is the fewer of these and
         the two of a test."""
         least = min(launches, LAUNCHES_AT_ONCE)
-        return VllmEngine(self._request_limit_s, least, self._tokenizer, self._workload)
+        return VllmEngine(self._request_limit_s, least, self._workload, self._way)
 
     def asked_for(self, concurrency: int, context_tokens: int) -> VllmEngine:
         """The same for jobs that ask for so many requests at once of so many tokens, prompt and answer: what
         is named as what would fit serves them."""
         workload = (concurrency, context_tokens)
-        return VllmEngine(self._request_limit_s, self._launches_at_once, self._tokenizer, workload)
+        return VllmEngine(self._request_limit_s, self._launches_at_once, workload, self._way)
+
+    def asked_over(self, way: AskedOver) -> VllmEngine:
+        """The same whose launches are asked in this way."""
+        return VllmEngine(self._request_limit_s, self._launches_at_once, self._workload, way)
 
     def check(
         self, configuration: Configuration, checkpoint: Path, device: str, context_tokens: int = 1
     ) -> str | None:
         """Raise `Infeasible` when the configuration can't run here; starts no vLLM and reads no weights.
 
-        Kinds: `unsupported` (a knob, the device, a kernel that it lacks, a missing or too old vLLM),
+        Kinds: `unsupported` (a knob, the device, a kernel that it lacks, a missing or too old vLLM, HTTP
+        without a tokenizer),
         `illegal` (a value, a context that is too long for it), `checkpoint` (missing or broken),
         `out_of_memory`.
         """
         self._order(configuration, checkpoint, device)
+        self._over_http(checkpoint)
         longest = chosen_knobs(configuration)["serving.max_model_len"]
         needed = context_tokens + 1 + drafting_of(configuration).draft_tokens
         if isinstance(longest, int) and needed > longest:
@@ -201,9 +214,7 @@ class VllmEngine:
         with what would fit by the plan, where vLLM tells how much was missing.
         """
         order, files = self._order(configuration, checkpoint, device, str(cache_dir / WRAPPED))
-        if self._tokenizer is not None:
-            reads = {"skip_tokenizer_init": False, "tokenizer": str(self._tokenizer)}
-            order = replace(order, arguments=order.arguments | reads)
+        order = replace(order, arguments=order.arguments | self._over_http(checkpoint))
         found = needed_environment(device)
         one, reserved = one_sequence(configuration, checkpoint), order.arguments["kv_cache_memory_bytes"]
         gpu = gpu_of(device)
@@ -218,6 +229,7 @@ class VllmEngine:
                 load_limit_s,
                 self._request_limit_s,
                 lambda tokens: sequences_that_fit(one, tokens, reserved),
+                asked_over=self._way,
             )
         except Infeasible as failure:
             if gpu is None:
@@ -255,6 +267,21 @@ class VllmEngine:
         `launch`."""
         order, _ = self._order(configuration, checkpoint, device)
         return vllm_serve(order, text_only(checkpoint))
+
+    def _over_http(self, checkpoint: Path) -> dict[str, Any]:
+        """The arguments that vLLM's HTTP server needs besides: a tokenizer, and that it adds nothing to what
+        is asked for; none where launches are not asked over it. Raises `Infeasible` where there is no
+        tokenizer."""
+        if self._way != HTTP:
+            return {}
+        folder = checkpoint if shape_in(checkpoint) is None else reference_model_path()
+        if not (folder / TOKENIZER_FILE).is_file():
+            raise Infeasible(
+                "unsupported",
+                f"vLLM's HTTP server writes text, and {folder} has no {TOKENIZER_FILE}. Put the model's "
+                "there, or measure in the engine's process: asked_over: engine.",
+            )
+        return {"skip_tokenizer_init": False, "tokenizer": str(folder), "generation_config": "vllm"}
 
     def _order(
         self, configuration: Configuration, checkpoint: Path, device: str, kept: str = ""

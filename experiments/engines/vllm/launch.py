@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from configs.asked_over import IN_ENGINE, AskedOver
 from experiments.engines.messages import data_of, message_of, messages_of
 from experiments.engines.port import (
     DocumentScore,
@@ -25,6 +26,7 @@ from experiments.engines.reference.stored_parameters import stored_parameters
 from experiments.engines.reference.stored_weights import stored_weights
 from experiments.engines.vllm.driver_process import DriverProcess
 from experiments.engines.vllm.environment import VllmEnvironment
+from experiments.engines.vllm.http_client_process import HttpClient
 from experiments.engines.vllm.order import VllmOrder, drafting_of
 from experiments.measurement.evidence import Json
 from experiments.shapes.folder import LATENCY_ONLY, NO_QUALITY, shape_in
@@ -36,7 +38,10 @@ ASYNC_SCHEDULING = "async_scheduling"
 
 
 class VllmLaunch:
-    """A driver process with a checkpoint loaded. Made by `VllmEngine.launch`; not for several threads."""
+    """A driver process with a checkpoint loaded, and the client that asks it over HTTP, where one does.
+
+    Made by `VllmEngine.launch`; not for several threads.
+    """
 
     def __init__(
         self,
@@ -49,10 +54,13 @@ class VllmLaunch:
         load_limit_s: float,
         request_limit_s: float,
         fits: Callable[[int], int] | None = None,
+        *,
+        asked_over: AskedOver = IN_ENGINE,
     ) -> None:
         """Start the process and wait until it is ready; raises `Infeasible` with the cause when it is not.
 
         `fits` tells how many sequences of so many tokens its cache has room for; None: not looked at.
+        `asked_over` is how `serve` asks; over HTTP the order names a tokenizer.
         """
         self.configuration = configuration
         self._order, self._files = order, files
@@ -67,6 +75,15 @@ class VllmLaunch:
         )
         self._driver = self._start(order, log_path=log_path)
         self._reader: DriverProcess | None = None
+        self._asked_over = asked_over
+        self._client: HttpClient | None = None
+        self._start_client = partial(
+            HttpClient,
+            found=found,
+            log_path=log_path.with_stem(f"{log_path.stem}-client"),
+            cache_dir=cache_dir,
+        )
+        self._request_limit_s = request_limit_s
         self.load_s, self.load_parts_s = self._driver.load_s, self._driver.load_parts_s
         self._fits = fits
         self.profile_record: Mapping[str, Json] | None = None
@@ -80,6 +97,8 @@ class VllmLaunch:
     def resolved(self) -> Mapping[str, Json]:
         """What actually runs, read from vLLM's worker; see `describe.py`."""
         told: dict[str, Json] = self._driver.ask({"op": "resolved"}, "tell what it runs")
+        if self._asked_over != IN_ENGINE:
+            told["asked_over"] = self._asked_over
         if isinstance(drafting := told.get("drafting"), dict):
             told["drafting"] = drafting | _drafter(drafting, self.configuration)
         if (shape := shape_in(self._files.folder)) is not None:
@@ -107,12 +126,47 @@ class VllmLaunch:
         )
 
     def serve(self, requests: Sequence[GenerationRequest], concurrency: int) -> list[GenerationTrace]:
-        """As the port says; the loop is in `serving.py`.
+        """As the port says: over vLLM's HTTP server where this launch is asked so, by a process of its own
+        (`http_client.py`), else in the engine's process (`answer`).
 
         Raises `Infeasible` for more at once than `serving.max_sequences` (kind `illegal`), or than the cache
         of this card has room for (`out_of_memory`): the others would wait in vLLM's queue, and times would be
         those of fewer at once.
         """
+        if self._asked_over == IN_ENGINE:
+            return self.answer(requests, concurrency)
+        self._check_room(requests, concurrency)
+        if self._client is None:
+            self._client = self._start_client(self.open_http())
+        limit_s = self._request_limit_s * _rounds(requests, concurrency)
+        try:
+            traces, names = self._client.ask(requests, concurrency, limit_s)
+        except Infeasible as failure:
+            if failure.kind == "illegal":
+                raise
+            if failure.kind != "timed_out":
+                self._driver.ask({"op": "health"}, "go on")  # why it failed, where that is the engine's
+            self.close()
+            raise
+        if not self._order.draft_tokens:
+            return traces
+        steps = self._driver.ask({"op": "steps_over_http", "names": list(names)}, "tell its steps")
+        return [
+            replace(trace, step_tokens=tuple(told[1:])) for trace, told in zip(traces, steps, strict=True)
+        ]
+
+    def answer(self, requests: Sequence[GenerationRequest], concurrency: int) -> list[GenerationTrace]:
+        """As `serve`, in the engine's process however the launch is asked; the loop is in `serving.py`."""
+        self._check_room(requests, concurrency)
+        request: dict[str, Json] = {
+            "op": "serve",
+            "requests": [data_of(each) for each in requests],
+            "concurrency": concurrency,
+        }
+        rounds = _rounds(requests, concurrency)
+        return messages_of(GenerationTrace, self._driver.ask(request, "serve them", requests=rounds))
+
+    def _check_room(self, requests: Sequence[GenerationRequest], concurrency: int) -> None:
         most = int(self._order.arguments["max_num_seqs"])
         if not 1 <= concurrency <= most:
             raise Infeasible(
@@ -128,18 +182,11 @@ class VllmLaunch:
                 f"{concurrency} requests of {longest} tokens at once were asked for, and the cache that is "
                 f"kept on a card of this size has room for {room}; ask for fewer at once or shorter ones.",
             )
-        request: dict[str, Json] = {
-            "op": "serve",
-            "requests": [data_of(each) for each in requests],
-            "concurrency": concurrency,
-        }
-        rounds = -(-len(requests) // concurrency)
-        return messages_of(GenerationTrace, self._driver.ask(request, "serve them", requests=rounds))
 
     def open_http(self) -> str:
         """Let vLLM's own OpenAI server answer too, over the same engine; its address. See `openai_app.py`.
 
-        Of a launch by an engine with a `tokenizer`, for vLLM's server reads text.
+        Of a launch that is asked over HTTP: of others no tokenizer is loaded, and vLLM's server writes text.
         """
         return str(self._driver.ask({"op": "open_http"}, "open its HTTP server"))
 
@@ -191,7 +238,7 @@ class VllmLaunch:
 
     def close(self) -> None:
         """End all processes; idempotent."""
-        for process in (self._driver, self._reader):
+        for process in (self._client, self._driver, self._reader):
             if process is not None:
                 process.close()
 
@@ -222,6 +269,11 @@ class VllmLaunch:
                 self._driver.close()
                 self._reader = self._start(order, log_path=log_path)
         return self._reader or self._driver
+
+
+def _rounds(requests: Sequence[GenerationRequest], concurrency: int) -> int:
+    """How many requests follow each other at one place."""
+    return -(-len(requests) // concurrency)
 
 
 def _drafter(told: Mapping[str, Json], configuration: Configuration) -> dict[str, Json]:

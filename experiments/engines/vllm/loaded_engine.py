@@ -9,14 +9,14 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from experiments.engines.port import GenerationRequest, GenerationTrace, Infeasible
-from experiments.engines.vllm.arrivals import OURS, arrived_s, keep_arrivals
+from experiments.engines.vllm.arrivals import OURS, StepsOverHttp, arrived_s, keep_arrivals
 from experiments.engines.vllm.engine_process import EngineProcesses
 from experiments.engines.vllm.fitted_drafter import fitted_drafter
 from experiments.engines.vllm.order import VllmOrder, text_only
@@ -31,10 +31,13 @@ ACCEPTED_PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos"
 class LoadedEngine:
     """vLLM's asynchronous engine with one model; what is asked of it is answered one after the other."""
 
-    def __init__(self, order: VllmOrder, engine: Any, load: dict[str, Json]) -> None:
+    def __init__(
+        self, order: VllmOrder, engine: Any, load: dict[str, Json], steps: StepsOverHttp | None = None
+    ) -> None:
         self.order = order
         self.load = load
         self._engine = engine
+        self._steps = steps or StepsOverHttp()
         self._names = count()
 
     @classmethod
@@ -64,7 +67,8 @@ class LoadedEngine:
             import vllm
 
             raise Infeasible("unsupported", f"vLLM {vllm.__version__} has no setting {name}.")
-        keep_arrivals()
+        steps = StepsOverHttp()
+        keep_arrivals(steps if order.draft_tokens else None)
         if processes is not None and not processes.use():
             print("vLLM imports for its engine's process once more.", flush=True)
         engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
@@ -74,13 +78,23 @@ class LoadedEngine:
             "import_s": imported_s - start_s,
             "engine_s": time.perf_counter() - imported_s,
         }
-        return cls(order, engine, load)
+        return cls(order, engine, load, steps)
 
     async def open_http(self) -> str:
         """Let vLLM's own server answer too; its address. See `openai_app.py`."""
         from experiments.engines.vllm.openai_app import open_http
 
         return await open_http(self._engine, str(self._engine.model_config.model))
+
+    async def health(self) -> bool:
+        """True; raises what vLLM raises where its engine has died."""
+        await self._engine.check_health()
+        return True
+
+    def steps_over_http(self, names: Sequence[str]) -> list[Json]:
+        """How many tokens each step gave to requests that came over HTTP, the first one's included; of a
+        launch that drafts. They are told once."""
+        return [list(steps) for steps in self._steps.taken(names)]
 
     async def call(self, method: str, *arguments: Any) -> Any:
         """What the worker answers to a method of `EngineProbe`; raises `Infeasible` when it refuses."""

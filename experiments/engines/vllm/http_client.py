@@ -1,0 +1,192 @@
+"""Asks vLLM's own HTTP server in a closed loop and takes the times: a process of its own, in vLLM's Python.
+
+It is what `vllm bench serve --max-concurrency N` is to that server: so many streamed requests are under way,
+and as soon as one has ended the next one starts. A request's times begin when it is sent; a chunk's time is
+taken when it was read, as there. Prompts go out as token ids, and the server gives back those that it made.
+
+It reads blocks from stdin and answers on stdout (`messages`), one after the other; started by
+`http_client_process.py`, it stays for the whole launch and ends with the process that started it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from experiments.engines.messages import data_of, infeasible_data, messages_of, send
+from experiments.engines.parent import requests_from
+from experiments.engines.port import GenerationRequest, GenerationTrace, Infeasible
+from experiments.measurement.evidence import Json
+
+if TYPE_CHECKING:
+    import aiohttp
+
+EVENT, DATA, DONE = b"\n\n", b"data: ", b"[DONE]"
+"""What ends an event of a stream, what begins one that tells something, and what the last one tells."""
+
+REFUSED = 400
+"""The status of a request that the server does not take."""
+
+
+async def ask_all(
+    told: Mapping[str, Any], requests: Sequence[GenerationRequest]
+) -> tuple[list[GenerationTrace], list[str]]:
+    """One trace a request, in their order, and the name that each had; raises what the first to fail raises,
+    and ends the others."""
+    import aiohttp
+
+    address, concurrency = str(told["address"]), int(told["concurrency"])
+    traces: dict[int, GenerationTrace] = {}
+    names = [f"{told['name']}-{place}" for place in range(len(requests))]
+    waiting = iter(enumerate(requests))
+    connector = aiohttp.TCPConnector(limit=concurrency)
+    limit = aiohttp.ClientTimeout(total=None)  # who asked for the block has one
+    try:
+        async with aiohttp.ClientSession(address, connector=connector, timeout=limit) as session:
+
+            async def one_after_the_other() -> None:
+                for place, request in waiting:
+                    traces[place] = await ask(session, str(told["model"]), names[place], request)
+
+            at_once = range(min(concurrency, len(requests)))
+            await asyncio.gather(*(connect(session) for _ in at_once))
+            async with asyncio.TaskGroup() as group:
+                for _ in at_once:
+                    group.create_task(one_after_the_other())
+    except ExceptionGroup as failures:
+        raise _told(failures.exceptions[0]) from None
+    except aiohttp.ClientError as broken:
+        raise _told(broken) from None
+    return [traces[place] for place in range(len(requests))], names
+
+
+async def connect(session: aiohttp.ClientSession) -> None:
+    """Open a connection that a request will find open."""
+    async with session.get("/health") as response:
+        await response.read()
+
+
+async def ask(
+    session: aiohttp.ClientSession, model: str, name: str, request: GenerationRequest
+) -> GenerationTrace:
+    """One streamed, greedy generation."""
+    body: dict[str, Json] = {
+        "model": model,
+        "prompt": list(request.prompt_ids),
+        "max_tokens": request.new_tokens,
+        "temperature": 0.0,
+        "seed": request.seed,
+        "ignore_eos": True,
+        "stream": True,
+        "return_token_ids": True,
+    }
+    if request.stop_ids:
+        body["stop_token_ids"] = list(request.stop_ids)
+    ids: list[int] = []
+    times_s: list[float] = []
+    start_s = time.perf_counter()
+    async with session.post("/v1/completions", json=body, headers={"X-Request-Id": name}) as response:
+        if response.status != 200:
+            raise _refusal(response.status, await response.text())
+        async for event in _events(response.content.iter_any()):
+            told = json.loads(event)
+            if "error" in told:
+                raise _failed(told["error"])
+            for choice in told["choices"]:
+                new = choice["token_ids"]
+                times_s += [time.perf_counter() - start_s] * len(new)
+                ids += new
+    kept = request.kept(ids)
+    if not kept or not request.ended_by(kept):
+        raise Infeasible(
+            "crashed",
+            f"vLLM's HTTP server gave {len(ids)} tokens of the {request.new_tokens} that were asked for.",
+        )
+    return GenerationTrace(kept, tuple(times_s[: len(kept)]), start_s=start_s)
+
+
+async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """What the events of a stream tell, each as soon as it is whole."""
+    begun = b""
+    async for piece in pieces:
+        *whole, begun = (begun + piece).split(EVENT)
+        for event in whole:
+            told = event.strip()
+            if told.startswith(DATA) and (data := told.removeprefix(DATA)) != DONE:
+                yield data
+
+
+def _told(failure: BaseException) -> BaseException:
+    """A failure of the connection as a sentence; any other as it is."""
+    import aiohttp
+
+    if not isinstance(failure, aiohttp.ClientError):
+        return failure
+    why = " ".join(f"{type(failure).__name__}: {failure}".split()).rstrip(".: ")
+    return Infeasible("crashed", f"The connection to vLLM's HTTP server broke ({why}).")
+
+
+def _refusal(status: int, text: str) -> Infeasible:
+    """What the server says in place of a stream."""
+    try:
+        told = json.loads(text)["error"]
+    except (ValueError, KeyError, TypeError):
+        told = text
+    if status == REFUSED:
+        return Infeasible("illegal", f"vLLM refused the request: {_words(told)}")
+    return Infeasible("crashed", f"vLLM's HTTP server answered with status {status}: {_words(told)}")
+
+
+def _failed(told: object) -> Infeasible:
+    """What the server says in the middle of a stream."""
+    return Infeasible("crashed", f"vLLM's HTTP server ended an answer: {_words(told)}")
+
+
+def _words(told: object) -> str:
+    message = told.get("message", told) if isinstance(told, Mapping) else told
+    return " ".join(str(message).split())
+
+
+async def answer_blocks() -> None:
+    """Answer until the parent goes."""
+    replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    blocks = requests_from(sys.stdin.buffer)
+    loop = asyncio.get_running_loop()
+    import aiohttp  # noqa: F401 -- before the first block
+
+    gc.collect()
+    gc.freeze()
+    while True:
+        told = await loop.run_in_executor(None, blocks.get)
+        requests = messages_of(GenerationRequest, told["requests"])
+        try:
+            traces, names = await ask_all(told, requests)
+            reply: dict[str, Json] = {
+                "ok": {"traces": [data_of(trace) for trace in traces], "names": list(names)}
+            }
+        except Infeasible as refusal:
+            reply = infeasible_data(refusal)
+        except Exception as failure:
+            traceback.print_exception(failure)
+            told_why = " ".join(str(failure).split())
+            reply = infeasible_data(Infeasible("crashed", f"{type(failure).__name__}: {told_why}"))
+        send(replies, reply)
+
+
+def main() -> None:
+    """Answer in the event loop that `vllm bench serve` has."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    asyncio.run(answer_blocks())
+
+
+if __name__ == "__main__":
+    main()
