@@ -167,7 +167,7 @@ def _run(
     from agent.tables.run import TableRun
     from cli.opening import settings_of
     from cli.table_ground import command_line, identity_of
-    from configs.asked_over import HTTP, IN_ENGINE
+    from configs.asked_over import HTTP, IN_ENGINE, asked_over_for
     from configs.errors import UsageError
 
     settings = settings_of(ctx)
@@ -176,7 +176,8 @@ def _run(
         raise UsageError(f"--target {target} names no device, or one twice.", "Write cuda:0,cuda:1.")
     if asked_over not in (None, HTTP, IN_ENGINE):
         raise UsageError(f"vLLM can't be asked over {asked_over!r}.", f"Write {HTTP} or {IN_ENGINE}.")
-    devices = [find_device(each, grid.engine, asked_over) for each in names]
+    way = asked_over or asked_over_for(grid.engine)
+    devices = [find_device(each, grid.engine, way) for each in names]
     checkpoint = None
     if grid.weights != DUMMY:
         checkpoint = Path(grid.model).expanduser()

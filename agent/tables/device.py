@@ -13,7 +13,7 @@ from typing import Any
 from agent.ground.target import find_target
 from agent.tables.grid import REFERENCE, VLLM
 from agent.tables.journal import Scope
-from configs.asked_over import IN_ENGINE, AskedOver, asked_over_for
+from configs.asked_over import IN_ENGINE, AskedOver
 from configs.errors import AutoinferError, UsageError
 from configs.hardware import profile_of_device
 from configs.targets import CPU, kind_of
@@ -71,16 +71,14 @@ class TableDevice:
         return free is not None and free >= needed_bytes + BESIDE_BYTES
 
 
-def find_device(device: str, engine: str = VLLM, asked_over: AskedOver | None = None) -> TableDevice:
-    """The device of this name, with the engine that serves on it and how that is asked, as it is where nobody
-    says if that is not given.
+def find_device(device: str, engine: str = VLLM, asked_over: AskedOver = IN_ENGINE) -> TableDevice:
+    """The device of this name, with the engine that serves on it and how that is asked.
 
     Raises `AutoinferError` for one that is not there, or that no vLLM here serves on, and `UsageError` for
     one that the engine serves no table on, or for HTTP where the engine has none.
     """
-    way = asked_over or asked_over_for(engine)
-    if way != IN_ENGINE:
-        asked_in_the_way(load_engine(engine), way)
+    if asked_over != IN_ENGINE:
+        asked_in_the_way(load_engine(engine), asked_over)
     target = find_target(device)
     gpu = target.gpu
     name = (target.cpu.name if gpu is None else gpu.name) or "processor"
@@ -96,7 +94,7 @@ def find_device(device: str, engine: str = VLLM, asked_over: AskedOver | None = 
         found = needed_environment(device)
     except Infeasible as reason:
         raise AutoinferError(f"No table can be measured on {device}: {reason.cause}") from None
-    return TableDevice(device, name, None if gpu is None else gpu.driver, found.version, way)
+    return TableDevice(device, name, None if gpu is None else gpu.driver, found.version, asked_over)
 
 
 @contextmanager

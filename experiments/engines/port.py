@@ -303,8 +303,8 @@ class Engine(Protocol):
     the same engine, for jobs that have no more of them up.
     One that names what would fit where a configuration does not may have `asked_for(concurrency,
     context_tokens)`: the same engine, for jobs with such a workload.
-    One that has an HTTP server of its own says `serves_http = True` and has `asked_over(way)`: the same engine
-    whose launches are asked in that way (`configs/asked_over.py`).
+    One that has an HTTP server of its own says `serves_http = True` and has `asked_over(way)`: the same
+    engine whose launches are asked in that way (`configs/asked_over.py`).
     One that can time its kernels for packed weights without loading a model may have
     `time_kernels(configurations, checkpoint, device, rows, log_path, cache_dir, tell, known)`, which gives
     `KernelTimings` (`kernel_timings.py`) of all products in each configuration's format by its kernel, with

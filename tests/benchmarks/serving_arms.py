@@ -1,4 +1,4 @@
-"""Three ways to time the same requests on one running vLLM: our driver, our client by HTTP, vLLM's own bench.
+"""Three ways to time the same requests on one running vLLM: by HTTP, in its engine, by vLLM's own bench.
 
 Each gives one `Figures`: medians over the requests, and throughput, by the definitions of `vllm bench serve`.
 """
@@ -7,7 +7,7 @@ import json
 import os
 import random
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -90,12 +90,21 @@ def _prompt(tokenizer: Tokenizer, words: Sequence[int], tokens: int, chance: ran
     return found
 
 
-def by_driver(launch: VllmLaunch, asked: Sequence[Prompt], load: Load) -> Figures:
-    """As a campaign measures: token ids to the driver, raw samples of a block."""
-    requests = [
-        GenerationRequest(str(place), prompt.ids, load.new_tokens) for place, prompt in enumerate(asked)
-    ]
+def by_http(launch: VllmLaunch, asked: Sequence[Prompt], load: Load) -> Figures:
+    """As a campaign measures vLLM: a client process of its own asks vLLM's HTTP server."""
+    requests = requests_of(asked, load)
     return figures_of(requests, launch.serve(requests, load.concurrency))
+
+
+def by_driver(launch: VllmLaunch, asked: Sequence[Prompt], load: Load) -> Figures:
+    """As a campaign measures where it is asked in the engine's process."""
+    requests = requests_of(asked, load)
+    return figures_of(requests, launch.answer(requests, load.concurrency))
+
+
+def requests_of(asked: Sequence[Prompt], load: Load) -> list[GenerationRequest]:
+    """What either asks for: token ids, as a block of a campaign has them."""
+    return [GenerationRequest(str(place), prompt.ids, load.new_tokens) for place, prompt in enumerate(asked)]
 
 
 def figures_of(requests: Sequence[GenerationRequest], traces: Sequence[GenerationTrace]) -> Figures:
@@ -112,32 +121,6 @@ def figures_of(requests: Sequence[GenerationRequest], traces: Sequence[Generatio
         middle[Metric.E2EL_MS],
         middle[Metric.OUTPUT_TOKENS_PER_S],
         middle[Metric.REQUESTS_PER_S],
-    )
-
-
-def by_http(python: Path, address: str, asked: Sequence[Prompt], load: Load) -> Figures:
-    """Our client: the same loop, streamed by HTTP."""
-    told = {
-        "address": address,
-        "model": SERVED_AS,
-        "prompts": [prompt.text for prompt in asked],
-        "new_tokens": load.new_tokens,
-        "concurrency": load.concurrency,
-    }
-    client = Path(__file__).with_name("http_client.py")
-    answered = _run([str(python), "-P", str(client)], json.dumps(told))
-    answers: list[dict[str, Any]] = json.loads(answered.splitlines()[-1])["requests"]
-    if {each["tokens"] for each in answers} != {load.new_tokens}:
-        raise RuntimeError(f"not every answer has {load.new_tokens} tokens")
-    first = min(each["start_s"] for each in answers)
-    wall_s = max(each["start_s"] + each["end_s"] for each in answers) - first
-    return Figures(
-        _median_ms(each["first_s"] for each in answers),
-        _median_ms((each["end_s"] - each["first_s"]) / (each["tokens"] - 1) for each in answers),
-        _median_ms(gap for each in answers for gap in each["gaps_s"]),
-        _median_ms(each["end_s"] for each in answers),
-        sum(each["tokens"] for each in answers) / wall_s,
-        len(answers) / wall_s,
     )
 
 
@@ -181,10 +164,6 @@ def as_we_define_them(saved: Mapping[str, Any]) -> Figures:
         requests.append(GenerationRequest(str(place), (0,) * prompt_tokens, len(times_s)))
         traces.append(GenerationTrace((0,) * len(times_s), times_s, start_s=start_s))
     return figures_of(requests, traces)
-
-
-def _median_ms(seconds: Iterable[float]) -> float:
-    return 1e3 * median(seconds)
 
 
 def _run(command: list[str], given: str) -> str:

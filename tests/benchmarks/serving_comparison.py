@@ -3,9 +3,10 @@
     python -m tests.benchmarks.serving_comparison --device cuda:0 --checkpoint DIR --json compared.json
     python -m tests.benchmarks.serving_comparison --device cuda:0 --shape qwen3.5-9b --json compared.json
 
-One vLLM is loaded. At each concurrency it is asked in turns by the driver, as a campaign does, by our client
-through vLLM's own HTTP server over the same engine, and by `vllm bench serve`: same lengths, random text,
-greedy, end-of-text ignored. Every second round has the turns reversed. Told are the medians over the rounds
+One vLLM is loaded. At each concurrency it is asked in turns by our client through vLLM's own HTTP server,
+as a campaign does; by the driver in the engine's process, as a campaign does with `asked_over: engine`; and
+by `vllm bench serve` through the same server: same lengths, random text, greedy, end-of-text ignored. Every
+second round has the turns reversed. Told are the medians over the rounds
 and how far the first two lie from the third: the geometric mean of the rounds' ratios with its 95 % interval
 (Student's t on their logarithms; a round is one pair). `--within` is the share that counts as agreement:
 *within* it where the whole interval is, *beyond* it where none of it is, else *not settled* by these rounds.
@@ -29,6 +30,7 @@ from statistics import median
 from typing import Any
 
 from agent.judge.aa_statistics import Estimate, mean
+from configs.asked_over import HTTP as HTTP_WAY
 from configs.errors import AutoinferError
 from configs.models import load_model_profile
 from experiments.engines.port import Infeasible
@@ -120,8 +122,10 @@ def compare(
     began = time.monotonic()
     python = needed_environment(asked.device).python
     tokenizer = load_tokenizer(asked.tokenizer)
-    launch = VllmEngine(tokenizer=asked.tokenizer).launch(
-        Configuration.of(asked.knobs), asked.checkpoint, asked.device, folder / "log", cache
+    launch = (
+        VllmEngine()
+        .asked_over(HTTP_WAY)
+        .launch(Configuration.of(asked.knobs), asked.checkpoint, asked.device, folder / "log", cache)
     )
     assert isinstance(launch, VllmLaunch)
     found: dict[str, Any] = {
@@ -141,16 +145,16 @@ def compare(
                 break
             load = asked.load(concurrency)
             if turn == 0:
-                by_driver(
-                    launch, prompts(tokenizer, Load(concurrency, concurrency, *_lengths(load)), -1), load
-                )
+                warm = prompts(tokenizer, Load(concurrency, concurrency, *_lengths(load)), -1)
+                by_driver(launch, warm, load)
+                by_http(launch, warm, load)
             texts = prompts(tokenizer, load, seed=turn)
             for arm in ARMS if turn % 2 == 0 else reversed(ARMS):
                 saved: dict[str, Any] | None = None
                 if arm == DRIVER:
                     figures = by_driver(launch, texts, load)
                 elif arm == HTTP:
-                    figures = by_http(python, address, texts, load)
+                    figures = by_http(launch, texts, load)
                 else:
                     figures, saved = by_vllm_bench(python, address, asked.tokenizer, load, turn, folder)
                 said = {"arm": arm, "round": turn, "load": asdict(load), "figures": asdict(figures)}
@@ -222,7 +226,6 @@ def main() -> int:
     )
     parser.add_argument("--checkpoint", type=Path, help="a folder; the packaged model if not given")
     parser.add_argument("--shape", metavar="MODEL", help="a packaged profile, with made-up weights instead")
-    parser.add_argument("--tokenizer", type=Path, help="a folder; the checkpoint's, or the packaged model's")
     parser.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", help="a serving knob")
     parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 4, 16, 64])
     parser.add_argument("--prompt-tokens", type=int, default=512)
@@ -250,7 +253,7 @@ def main() -> int:
             asked = Asked(
                 device=given.device,
                 checkpoint=checkpoint,
-                tokenizer=given.tokenizer or given.checkpoint or reference_model_path(),
+                tokenizer=reference_model_path() if given.shape is not None else checkpoint,
                 knobs=knobs,
                 concurrencies=tuple(given.concurrency),
                 prompt_tokens=given.prompt_tokens,

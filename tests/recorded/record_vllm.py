@@ -1,4 +1,4 @@
-"""Records vLLM's driver for a recorded server: what the engine asks of it and what it answers, faults too.
+"""Records vLLM's driver and its HTTP server's client: what the engine asks, what they answer, faults too.
 
     AUTOINFER_VLLM_PYTHON=PYTHON python -m tests.recorded.record_vllm
 
@@ -23,6 +23,7 @@ from typing import Any
 import psutil
 import pytest
 
+from configs.asked_over import HTTP
 from configs.cpu import probe_cpu
 from experiments.engines.port import Infeasible, Launch
 from experiments.engines.vllm.engine import VllmEngine
@@ -39,6 +40,9 @@ LIMIT_S = 30.0
 
 COMPUTED_S = 0.2
 """Processor time that vLLM's engine has spent on a request when a fault befalls it."""
+
+HTTP_LIMIT_S = 120.0
+"""The same with two processes more that begin with the first request."""
 
 Conversation = Callable[[Path, pytest.MonkeyPatch], None]
 
@@ -109,6 +113,22 @@ def die(folder: Path, patch: pytest.MonkeyPatch) -> None:
     befall(vllm_requests.launched(folder, VllmEngine()), "killed", signal.SIGKILL)
 
 
+def over_http(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Blocks over vLLM's HTTP server, until its engine is killed."""
+    launch = vllm_requests.launched(folder, VllmEngine().asked_over(HTTP))
+    launch.resolved()
+    vllm_requests.served(launch)
+    befall(launch, "killed over http", signal.SIGKILL)
+
+
+def draft_over_http(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """The same with a drafter, until vLLM's engine stands still."""
+    engine = VllmEngine(request_limit_s=HTTP_LIMIT_S).asked_over(HTTP)
+    launch = vllm_requests.launched(folder, engine, **vllm_requests.DFLASH)
+    launch.serve(vllm_requests.drafted(), 1)
+    befall(launch, "hung over http", signal.SIGSTOP)
+
+
 def hang(folder: Path, patch: pytest.MonkeyPatch) -> None:
     """vLLM's engine stands still while it serves."""
     befall(vllm_requests.launched(folder, VllmEngine(request_limit_s=LIMIT_S)), "hung", signal.SIGSTOP)
@@ -124,6 +144,8 @@ CONVERSATIONS: dict[str, Conversation] = {
     "a checkpoint refused": refuse_a_checkpoint,
     "killed": die,
     "hung": hang,
+    "over http": over_http,
+    "dflash over http": draft_over_http,
 }
 
 

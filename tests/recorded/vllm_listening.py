@@ -1,8 +1,9 @@
 """Listens to what the engine and vLLM's driver say to each other, while they are recorded.
 
 It stands where vLLM's Python is expected, runs that Python, and hands everything on unchanged. What passes
-through a driver's pipes is written to a file of its own in a folder, one event a line: where its `log` is,
-what was `asked` and `answered`, with how long the log was then, and with which exit code it `ended`.
+through the pipes of a driver, or of the client of its HTTP server, is written to a file of its own in a
+folder, one event a line: where its `log` is, what was `asked` and `answered`, with how long the log was then,
+and with which exit code it `ended`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import IO, Any
 
 import psutil
 
-from tests.recorded.vllm_recording import DRIVER, Exchange, write_python
+from tests.recorded.vllm_recording import CLIENT, DRIVER, Exchange, write_python
 
 
 def python_of(path: Path, python: Path, events: Path) -> Path:
@@ -97,7 +98,7 @@ def main() -> None:
     """Be what `python_of` stands for; the arguments are those of a Python."""
     events, python, *arguments = sys.argv[1:]
     del os.environ["PYTHONPATH"]  # of this module alone: a driver is started without
-    if arguments[-1:] != [DRIVER]:
+    if arguments[-1] not in (DRIVER, CLIENT):
         os.execv(python, [python, *arguments])
     with (Path(events) / f"{time.time_ns()}.jsonl").open("w", encoding="utf-8") as file:
         code = listen(python, arguments, file)

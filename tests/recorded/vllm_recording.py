@@ -10,6 +10,7 @@ recorded server must not change along with the engine that it is asked by.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,8 +26,13 @@ HOW_TO_RECORD = (
     "python -m tests.recorded.record_vllm (docs/vllm.md, Tests without vLLM)"
 )
 
-DRIVER = "experiments.engines.vllm.driver"
-"""The module that the engine runs in vLLM's Python."""
+DRIVER, CLIENT = "experiments.engines.vllm.driver", "experiments.engines.vllm.http_client"
+"""The modules that the engine runs in vLLM's Python and talks to: vLLM's driver, and who asks its server."""
+
+SERVER = "http://127.0.0.1:1"
+"""What the address of every HTTP server is called: it has another port each time, and none on replay."""
+
+_ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 
 UNRECORDED = "unrecorded"
 """Kind of the refusal of a request that is not in the recording; no engine has such a kind."""
@@ -56,7 +62,7 @@ class Names:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What a driver was sent, and what it did.
+    """What a driver, or the client of its HTTP server, was sent, and what it did.
 
     `answer` is its reply, None where none came: then it `ended` with that exit code, or, without one, went
     on and never answered. `processes` are those that it had begun when it had loaded.
@@ -71,7 +77,7 @@ class Exchange:
     processes: int = 0
 
     def line(self) -> str:
-        """As a line of the file."""
+        """As a line of the file; an HTTP server has no port of its own there."""
         told: dict[str, Any] = {"launch": self.launch, "order" if self.is_order else "request": self.asked}
         if self.processes:
             told["processes"] = self.processes
@@ -79,7 +85,7 @@ class Exchange:
             told["answer"] = self.answer
         if self.ended is not None:
             told["ended"] = self.ended
-        return json.dumps(told | {"log": self.log}, separators=(",", ":"))
+        return _ADDRESS.sub(SERVER, json.dumps(told | {"log": self.log}, separators=(",", ":")))
 
     @classmethod
     def of(cls, line: str) -> Exchange:

@@ -1,9 +1,9 @@
 """A recorded server: answers the engine vllm as a real vLLM's driver did when it was recorded.
 
 It is started by the engine itself in the place of vLLM's Python (`python_of`), and is asked what that is
-asked: which packages it has, and everything that a driver is. It computes nothing and is no GPU. What is not
-in the recording is refused in a sentence that says how to record anew, so that a test fails when the engine
-says something else than it did.
+asked: which packages it has, everything that a driver is, and what the client of its HTTP server is, which
+asks no server here. It computes nothing and is no GPU. What is not in the recording is refused in a sentence
+that says how to record anew, so that a test fails when the engine says something else than it did.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.recorded.vllm_recording import DRIVER, RECORDING, Exchange, Names, Recording, write_python
+from tests.recorded.vllm_recording import CLIENT, DRIVER, RECORDING, Exchange, Names, Recording, write_python
 
 READS_VALUES = "read_values.py"
 """The file that vLLM's Python is given to tell which values vLLM's types have."""
@@ -86,7 +86,7 @@ def main() -> None:
     if Path(arguments[1]).name == READS_VALUES:
         tell_values(recording, arguments[2:])
         return
-    if arguments[-1:] != [DRIVER]:
+    if arguments[-1] not in (DRIVER, CLIENT):
         tell_versions(recording, arguments[3:])
         return
     server = Server(recording)

@@ -98,6 +98,10 @@ class DriverProcess:
             self.close()
             raise self._death from None
 
+    def last_log_line(self) -> str:
+        """The last line of its log, or a word that there is none."""
+        return self._process.last_log_line()
+
     def close(self) -> None:
         """End the driver, vLLM's engine process and all else it started; idempotent."""
         self._process.close()

@@ -17,7 +17,7 @@ from experiments.engines.vllm.openai_app import SERVED_AS
 
 CLIENT_MODULE = "experiments.engines.vllm.http_client"
 
-CLIENT = "The client that asks vLLM over HTTP"
+CLIENT = "vLLM's HTTP client"
 """How it is named in a sentence."""
 
 

@@ -77,6 +77,7 @@ class VllmLaunch:
         self._reader: DriverProcess | None = None
         self._asked_over = asked_over
         self._client: HttpClient | None = None
+        self._address: str | None = None
         self._start_client = partial(
             HttpClient,
             found=found,
@@ -93,6 +94,11 @@ class VllmLaunch:
     def pid(self) -> int:
         """The driver's process id."""
         return self._driver.pid
+
+    @property
+    def client_pid(self) -> int | None:
+        """The process id of what asks over HTTP; None before the first block, and where nothing does."""
+        return None if self._client is None else self._client.pid
 
     def resolved(self) -> Mapping[str, Json]:
         """What actually runs, read from vLLM's worker; see `describe.py`."""
@@ -146,8 +152,14 @@ class VllmLaunch:
                 raise
             if failure.kind != "timed_out":
                 self._driver.ask({"op": "health"}, "go on")  # why it failed, where that is the engine's
+                self.close()
+                raise
             self.close()
-            raise
+            last_line = self._driver.last_log_line()
+            raise Infeasible(
+                "timed_out",
+                f"vLLM did not serve them over HTTP within {limit_s:.0f} s; it was ended: {last_line}",
+            ) from None
         if not self._order.draft_tokens:
             return traces
         steps = self._driver.ask({"op": "steps_over_http", "names": list(names)}, "tell its steps")
@@ -184,11 +196,14 @@ class VllmLaunch:
             )
 
     def open_http(self) -> str:
-        """Let vLLM's own OpenAI server answer too, over the same engine; its address. See `openai_app.py`.
+        """Let vLLM's own OpenAI server answer too, over the same engine, if it does not yet; its address. See
+        `openai_app.py`.
 
         Of a launch that is asked over HTTP: of others no tokenizer is loaded, and vLLM's server writes text.
         """
-        return str(self._driver.ask({"op": "open_http"}, "open its HTTP server"))
+        if self._address is None:
+            self._address = str(self._driver.ask({"op": "open_http"}, "open its HTTP server"))
+        return self._address
 
     def score(
         self,

@@ -17,26 +17,39 @@ from typing import Any
 import psutil
 import pytest
 
+from configs.asked_over import HTTP
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.port import DECODE_ITEM_PREFIX, Infeasible
 from experiments.engines.vllm.driver_process import DRIVER_MODULE
 from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.environment import PACKAGES, PYTHON_VARIABLE
+from experiments.engines.vllm.http_client_process import CLIENT_MODULE
 from experiments.engines.vllm.launch import VllmLaunch
 from experiments.job.block_samples import block_samples
 from experiments.measurement.evidence import ALL_REQUESTS, Metric
 from experiments.own_processes import children
 from experiments.reference_model.load import checkpoint_fingerprint, reference_model_path
-from experiments.space.configuration import Configuration
+from experiments.space.configuration import Configuration, KnobValue
 from tests.integration.engines.conformance import at_once, begun, wait_until_gone
 from tests.recorded import vllm_requests, vllm_server
-from tests.recorded.vllm_recording import DRIVER, HOW_TO_RECORD, RECORDING, UNRECORDED, Names, Recording
+from tests.recorded.vllm_recording import (
+    CLIENT,
+    DRIVER,
+    HOW_TO_RECORD,
+    RECORDING,
+    UNRECORDED,
+    Names,
+    Recording,
+)
 
 FAR_TOO_SHORT_S = 0.001
 """No process loads or answers within it."""
 
 HUNG_S = 1.0
 """The limit of a request that is never answered."""
+
+HTTP_HUNG_S = 10.0
+"""The same where the client must first begin."""
 
 RECORDED = Recording.read(RECORDING, Names({}))
 
@@ -79,7 +92,7 @@ class TestTheRecording:
             HOW_TO_RECORD
         )
         assert RECORDED.header["versions"].keys() == set(PACKAGES), HOW_TO_RECORD
-        assert DRIVER == DRIVER_MODULE
+        assert (DRIVER, CLIENT) == (DRIVER_MODULE, CLIENT_MODULE)
 
     def test_it_is_small_and_names_no_path_of_the_machine_that_it_was_made_on(self) -> None:
         text = RECORDING.read_text(encoding="utf-8")
@@ -362,6 +375,86 @@ class TestFaults:
         with pytest.raises(Infeasible, match=r"vLLM's process ended \(signal 9\)") as told:
             launch.serve(vllm_requests.requests(), 1)
         assert told.value.kind == "crashed"
+
+
+class TestOverHttp:
+    def test_blocks_are_those_that_the_client_was_told_and_say_what_the_engine_says(
+        self, folder: Path
+    ) -> None:
+        launch = over_http(folder)
+        try:
+            assert launch.resolved()["asked_over"] == HTTP
+            traces = vllm_requests.served(launch)
+        finally:
+            launch.close()
+        said = {each: recorded_answer("serve", concurrency=each) for each in (1, 2)}
+        for concurrency, block in traces.items():
+            assert max(at_once(block)) == concurrency
+            assert [list(each.token_ids) for each in block] == [
+                each["token_ids"] for each in said[concurrency]
+            ]
+            samples = block_samples(vllm_requests.requests(), block, 0)
+            (first, *_), trace = [each for each in samples if each[2] is Metric.TTFT_MS], block[0]
+            assert first[3] == pytest.approx(1e3 * trace.token_times_s[0])
+
+    def test_with_drafts_the_engine_tells_how_many_tokens_each_step_gave(self, folder: Path) -> None:
+        launch = over_http(folder, **vllm_requests.DFLASH)
+        try:
+            traces = launch.serve(vllm_requests.drafted(), 1)
+        finally:
+            launch.close()
+        for trace in traces:
+            assert 1 + sum(trace.step_tokens) == len(trace.token_ids) == 32
+            assert 1 < max(trace.step_tokens) <= 5
+
+    def test_an_engine_killed_while_the_client_asks_is_told_with_why_and_everything_ends(
+        self, folder: Path
+    ) -> None:
+        before = children()
+        launch = over_http(folder)
+        vllm_requests.served(launch)
+        with pytest.raises(Infeasible, match=r"ended while it served \(signal 9\)") as told:
+            launch.serve(vllm_requests.lost("killed over http"), 2)
+        assert told.value.kind == "crashed"
+        assert wait_until_gone(begun(before)) == [], "without a close"
+
+    def test_a_server_that_hangs_is_ended_at_the_limit_with_its_client(self, folder: Path) -> None:
+        before = children()
+        launch = over_http(folder, VllmEngine(request_limit_s=HTTP_HUNG_S), **vllm_requests.DFLASH)
+        launch.serve(vllm_requests.drafted(), 1)
+        with pytest.raises(
+            Infeasible, match="did not serve them over HTTP within 10 s; it was ended"
+        ) as told:
+            launch.serve(vllm_requests.lost("hung over http"), 2)
+        assert told.value.kind == "timed_out"
+        assert wait_until_gone(begun(before)) == [], "without a close"
+
+    def test_a_client_that_is_killed_is_told_and_ends_the_launch(self, folder: Path) -> None:
+        before = children()
+        launch = over_http(folder)
+        vllm_requests.served(launch)
+        assert launch.client_pid is not None
+        os.kill(launch.client_pid, signal.SIGKILL)
+        with pytest.raises(Infeasible, match=r"HTTP client's process ended \(signal 9\)") as told:
+            launch.serve(vllm_requests.requests(), 1)
+        assert told.value.kind == "crashed"
+        assert wait_until_gone(begun(before)) == [], "without a close"
+
+    def test_a_driver_that_is_killed_is_told_whoever_is_asked(self, folder: Path) -> None:
+        before = children()
+        launch = over_http(folder, **vllm_requests.DFLASH)
+        os.kill(launch.pid, signal.SIGKILL)
+        with pytest.raises(Infeasible, match=r"vLLM's process ended \(signal 9\)"):
+            launch.serve(vllm_requests.drafted(), 1)
+        launch.close()
+        assert wait_until_gone(begun(before)) == []
+
+
+def over_http(folder: Path, engine: VllmEngine | None = None, **more: KnobValue) -> VllmLaunch:
+    """A launch that is asked over HTTP."""
+    launch = vllm_requests.launched(folder, (engine or VllmEngine()).asked_over(HTTP), **more)
+    assert isinstance(launch, VllmLaunch)
+    return launch
 
 
 def test_close_ends_the_driver_and_all_that_it_began_and_may_be_called_twice(folder: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from experiments.engines.vllm.arrivals import apart, arrived_s
+from experiments.engines.vllm.arrivals import StepsOverHttp, apart, arrived_s, counting
 
 
 class Joining:
@@ -58,3 +58,27 @@ def test_a_failure_is_raised_after_what_came_before_it() -> None:
     assert collector.get_nowait().tokens == (1,)
     with pytest.raises(RuntimeError, match="dead"):
         collector.get_nowait()
+
+
+class Holding(Joining):
+    """As vLLM's: what is put in is there to be taken, joined."""
+
+    def __init__(self, output_kind: object, request_id: str) -> None:
+        super().__init__(output_kind, request_id)
+        self.held: list[int] = []
+
+    def put(self, output: Any) -> None:
+        self.held += output.outputs[0].token_ids
+
+
+def test_of_requests_over_http_the_tokens_of_each_step_are_counted_and_vllm_joins_them_as_it_does() -> None:
+    steps = StepsOverHttp()
+    first, other = (
+        counting(Holding, steps)("delta", f"cmpl-autoinfer-3-{place}-0-1f2e") for place in (0, 11)
+    )
+    for tokens in ((5,), (), (6, 7), (8,)):
+        first.put(SimpleNamespace(outputs=[SimpleNamespace(token_ids=tokens)]))
+    other.put(SimpleNamespace(outputs=[SimpleNamespace(token_ids=(9, 9))]))
+    assert first.held == [5, 6, 7, 8]
+    assert steps.taken(["autoinfer-3-0", "autoinfer-3-11", "autoinfer-3-12"]) == [[1, 2, 1], [2], []]
+    assert steps.taken(["autoinfer-3-0"]) == [[]], "told once"

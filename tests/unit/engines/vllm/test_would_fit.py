@@ -122,7 +122,7 @@ def test_a_job_s_engine_names_what_serves_the_job_s_workload(
     with pytest.raises(Infeasible) as before:
         engine.check(configuration, tmp_path, "cuda:0", 640)
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise Infeasible("out_of_memory", "The GPU's memory is full.", 4 * GB)
 
     monkeypatch.setattr("experiments.engines.vllm.engine.VllmLaunch", full)
