@@ -26,7 +26,7 @@ from experiments.engines.reference.stored_parameters import stored_parameters
 from experiments.engines.reference.stored_weights import stored_weights
 from experiments.engines.vllm.driver_process import DriverProcess
 from experiments.engines.vllm.environment import VllmEnvironment
-from experiments.engines.vllm.http_client_process import HttpClient
+from experiments.engines.vllm.http_client_process import CLIENT, HttpClient
 from experiments.engines.vllm.order import VllmOrder, drafting_of
 from experiments.measurement.evidence import Json
 from experiments.shapes.folder import LATENCY_ONLY, NO_QUALITY, shape_in
@@ -150,16 +150,7 @@ class VllmLaunch:
         except Infeasible as failure:
             if failure.kind == "illegal":
                 raise
-            if failure.kind != "timed_out":
-                self._driver.ask({"op": "health"}, "go on")  # why it failed, where that is the engine's
-                self.close()
-                raise
-            self.close()
-            last_line = self._driver.last_log_line()
-            raise Infeasible(
-                "timed_out",
-                f"vLLM did not serve them over HTTP within {limit_s:.0f} s; it was ended: {last_line}",
-            ) from None
+            raise self._failed_over_http(failure, limit_s) from None
         if not self._order.draft_tokens:
             return traces
         steps = self._driver.ask({"op": "steps_over_http", "names": list(names)}, "tell its steps")
@@ -177,6 +168,20 @@ class VllmLaunch:
         }
         rounds = _rounds(requests, concurrency)
         return messages_of(GenerationTrace, self._driver.ask(request, "serve them", requests=rounds))
+
+    def _failed_over_http(self, failure: Infeasible, limit_s: float) -> Infeasible:
+        """Why no answer came over HTTP, by the engine's own words where it has died; all is ended."""
+        try:
+            if failure.kind == "timed_out":
+                told = f"vLLM did not serve them over HTTP within {limit_s:.0f} s; it was ended: "
+                return Infeasible("timed_out", told + self._driver.last_log_line())
+            if not failure.cause.startswith(CLIENT):  # else the client itself has died
+                self._driver.ask({"op": "health"}, "go on")
+        except Infeasible as of_engine:
+            return of_engine
+        finally:
+            self.close()
+        return failure
 
     def _check_room(self, requests: Sequence[GenerationRequest], concurrency: int) -> None:
         most = int(self._order.arguments["max_num_seqs"])

@@ -9,7 +9,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.environment import PACKAGES, PYTHON_VARIABLE
 from experiments.engines.vllm.http_client_process import CLIENT_MODULE
 from experiments.engines.vllm.launch import VllmLaunch
-from experiments.job.block_samples import block_samples
+from experiments.job.block_samples import BlockSample, block_samples
 from experiments.measurement.evidence import ALL_REQUESTS, Metric
 from experiments.own_processes import children
 from experiments.reference_model.load import checkpoint_fingerprint, reference_model_path
@@ -378,24 +378,35 @@ class TestFaults:
 
 
 class TestOverHttp:
-    def test_blocks_are_those_that_the_client_was_told_and_say_what_the_engine_says(
+    def test_blocks_are_what_the_client_tells_with_its_times_and_one_client_asks_for_all(
         self, folder: Path
     ) -> None:
-        launch = over_http(folder)
+        launch, asked = over_http(folder), vllm_requests.requests()
         try:
             assert launch.resolved()["asked_over"] == HTTP
-            traces = vllm_requests.served(launch)
+            assert launch.client_pid is None, "it begins with the first block"
+            traces = {1: launch.serve(asked, 1)}
+            client = launch.client_pid
+            traces[2] = launch.serve(asked, 2)
+            assert launch.client_pid == client is not None
         finally:
             launch.close()
-        said = {each: recorded_answer("serve", concurrency=each) for each in (1, 2)}
         for concurrency, block in traces.items():
-            assert max(at_once(block)) == concurrency
-            assert [list(each.token_ids) for each in block] == [
-                each["token_ids"] for each in said[concurrency]
+            (raw,) = [
+                each.answer["ok"]["traces"]
+                for each in RECORDED.exchanges
+                if each.launch.startswith("over http") and each.answer
+                if each.asked.get("concurrency") == concurrency and "infeasible" not in each.answer
             ]
-            samples = block_samples(vllm_requests.requests(), block, 0)
-            (first, *_), trace = [each for each in samples if each[2] is Metric.TTFT_MS], block[0]
-            assert first[3] == pytest.approx(1e3 * trace.token_times_s[0])
+            assert [list(each.token_ids) for each in block] == [each["token_ids"] for each in raw]
+            assert max(at_once(block)) == concurrency
+            samples = block_samples(asked, block, 0)
+            for request, told in zip(asked, raw, strict=True):
+                times_s, found = told["token_times_s"], of(samples, request.item)
+                assert found[Metric.TTFT_MS] == pytest.approx([1e3 * times_s[0]])
+                assert found[Metric.TPOT_MS] == pytest.approx([1e3 * (times_s[-1] - times_s[0]) / 15])
+                gaps = [1e3 * (after - before) for before, after in pairwise(times_s)]
+                assert found[Metric.ITL_MS] == pytest.approx([gap for gap in gaps if gap > 0])
 
     def test_with_drafts_the_engine_tells_how_many_tokens_each_step_gave(self, folder: Path) -> None:
         launch = over_http(folder, **vllm_requests.DFLASH)
@@ -448,6 +459,15 @@ class TestOverHttp:
             launch.serve(vllm_requests.drafted(), 1)
         launch.close()
         assert wait_until_gone(begun(before)) == []
+
+
+def of(samples: Sequence[BlockSample], item: str) -> dict[Metric, list[float]]:
+    """The values of one request, by metric."""
+    found: dict[Metric, list[float]] = {}
+    for name, _, metric, value in samples:
+        if name == item:
+            found.setdefault(metric, []).append(value)
+    return found
 
 
 def over_http(folder: Path, engine: VllmEngine | None = None, **more: KnobValue) -> VllmLaunch:

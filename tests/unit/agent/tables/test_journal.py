@@ -11,7 +11,7 @@ from configs.errors import AutoinferError, PermissionRefused
 from experiments.space.configuration import KnobValue
 
 HERE = {"name": "a GPU", "engine_version": "1"}
-SCOPE = ("a GPU", "1")
+SCOPE = ("a GPU", "1", "engine")
 
 
 def failure(kind: str, workload: str | None = None) -> dict[str, object]:
@@ -105,4 +105,12 @@ def test_a_refusal_is_for_good_and_a_crash_is_tried_once_more() -> None:
 
 def test_what_another_gpu_or_engine_measured_does_not_count() -> None:
     assert not Measured([cell("a")], ("another GPU", "1")).cell_is_over("L", "a")
-    assert not Measured([cell("a")], ("a GPU", "2")).cell_is_over("L", "a")
+    assert not Measured([cell("a")], ("a GPU", "2", "engine")).cell_is_over("L", "a")
+
+
+def test_what_was_measured_in_the_engine_s_process_is_not_taken_for_what_is_asked_over_http() -> None:
+    asked = {**cell("a"), "identity": {**HERE, "asked_over": "http"}}
+    over_http = ("a GPU", "1", "http")
+    assert not Measured([cell("a")], over_http).cell_is_over("L", "a")
+    assert Measured([asked], over_http).cell_is_over("L", "a")
+    assert not Measured([asked], SCOPE).cell_is_over("L", "a")
