@@ -146,7 +146,9 @@ def _refusal(status: int, text: str) -> Infeasible:
 
 
 def _failed(told: object) -> Infeasible:
-    """What the server says in the middle of a stream."""
+    """What the server says within a stream, which it may begin before it has looked at the request."""
+    if isinstance(told, Mapping) and told.get("code") == REFUSED:
+        return Infeasible("illegal", f"vLLM refused the request: {_words(told)}")
     return Infeasible("crashed", f"vLLM's HTTP server ended an answer: {_words(told)}")
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agent.campaign.ruled_out import Differing, RuledOut, asked_again, rules_out
+from agent.campaign.ruled_out import Differing, RuledOut, asked_again, differs_from, rules_out
+from configs.campaign import load_campaign
+from db.models import Campaign
 from experiments.space.configuration import Change, Configuration
 from tests.unit.agent.campaigns import BASELINE, COMPILED, SPACE
 
@@ -65,3 +67,17 @@ def test_what_the_user_wrote_down_is_ruled_out_however_badly_others_foretold() -
 def test_another_change_is_none_of_its_business() -> None:
     assert asked_again([finding()], COMPILED, BASELINE, 0.9) == ""
     assert rules_out([finding()], COMPILED, BASELINE, 0.9) is None
+
+
+def test_what_was_found_in_the_engine_s_process_differs_from_what_is_asked_over_http() -> None:
+    spec = load_campaign("shape")
+    campaign = Campaign(model="shape", model_fingerprint="f", target="cuda:0")
+    load = spec.plan.workload
+    workload = {name: getattr(load, name) for name in ("concurrency", "prompt_tokens", "new_tokens")}
+    told = {"model_fingerprint": "f", "target": "cuda:0", "workload": workload}
+    [found] = differs_from(told, campaign, spec)
+    assert (found.there, found.here) == (
+        "asked in the engine's process",
+        "asked over the engine's HTTP server",
+    )
+    assert differs_from({**told, "workload": {**workload, "asked_over": "http"}}, campaign, spec) == ()
