@@ -23,6 +23,7 @@ from experiments.engines.vllm.launch import VllmLaunch
 from experiments.job.named import engine_for
 from experiments.job.records import Records
 from experiments.job.run import run_job
+from experiments.job.seal import broken_seal, sealed
 from experiments.measurement.evidence import Metric, Stage
 from experiments.measurement.judging import MeasurePair
 from experiments.own_processes import children
@@ -186,7 +187,9 @@ def test_a_job_s_blocks_go_over_http_where_its_plan_says_so(tmp_path: Path) -> N
     knobs: dict[str, KnobValue] = {**KNOBS, "drafting.method": "none"}
     spec = a_test_job({**knobs, "serving.max_sequences": 3}, knobs)
     workload = spec.plan.workload.model_copy(update={"asked_over": HTTP})
-    spec = spec.model_copy(update={"plan": spec.plan.model_copy(update={"workload": workload})})
+    over_http = spec.model_copy(update={"plan": spec.plan.model_copy(update={"workload": workload})})
+    assert broken_seal(over_http) is not None, "the way is a part of what was preregistered"
+    spec = sealed(over_http)
     with ArtifactStore(tmp_path / "artifacts") as store, Records(tmp_path / "records.jsonl") as records:
         place = replace(
             a_place(tmp_path, tmp_path, store),
