@@ -70,6 +70,7 @@ def test_sampling_follows_the_temperature() -> None:
     assert drawn[0] / 1000 == pytest.approx(float(sharp[0]), abs=0.001)
 
 
+@pytest.mark.bench_only
 def test_the_reference_model_writes_the_same_text_again_and_none_of_it_is_evaluation_text() -> None:
     checkpoint = reference_model_path()
     one, again = (

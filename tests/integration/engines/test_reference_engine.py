@@ -134,9 +134,9 @@ class TestReferenceEngine(EngineConformance):
             quality_values(*scores)
         assert told.value.kind == NO_NUMBERS
 
-    @pytest.mark.slow
+    @pytest.mark.bench_only
     @pytest.mark.timeout(900)
-    @pytest.mark.parametrize("mode", [pytest.param("default", marks=pytest.mark.bench_only), "cpp_wrapper"])
+    @pytest.mark.parametrize("mode", ["default", "cpp_wrapper"])
     def test_a_compiled_step_gives_the_eager_text_up_to_near_ties_and_is_built_once(
         self, setting: EngineSetting, launch: Launch, mode: str
     ) -> None:

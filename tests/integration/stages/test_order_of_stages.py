@@ -93,6 +93,7 @@ def depth(order: str, ranked_on: str) -> Configuration:
     )
 
 
+@pytest.mark.bench_only
 def test_both_orders_ranked_on_the_quantized_model_give_the_same_weights(job: RunningJob) -> None:
     """Rounding is by weight, so that only the ranking could make the two differ, and it is the same one."""
     before, of_before = prepare_checkpoint(job, depth("before_quantization", "quantized"))

@@ -10,6 +10,7 @@ import pytest
 from agent.campaign.questions import check_questions
 from agent.campaign.survey import survey
 from cli.asked import campaign_asked
+from configs.asked_over import HTTP, IN_ENGINE
 from configs.campaign import CampaignSpec, load_campaign
 from configs.catalog import Kind, packaged_names
 from configs.questions import Question
@@ -152,13 +153,18 @@ def test_on_a_gpu_the_same_file_can_be_asked_unchanged_in_the_space_of_vllm(
     name: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The target is put back to this machine's processor, for no GPU is here to look at, and the check of its
-    engine, which has other knobs, is left out."""
+    engine, which has other knobs and no HTTP server, is left out."""
     monkeypatch.setattr(ReferenceEngine, "check", lambda *_, **__: None)
     asked = campaign_asked(name, {"target": "cuda:0"}).spec
     assert asked.space == "vllm"
     check_questions(asked, load_space(asked.space), name)
     unswept = asked.baseline.model_copy(update={"sweep": {}})
-    spec = asked.model_copy(update={"target": "cpu", "engine": "reference", "baseline": unswept})
+    assert asked.plan.workload.asked_over == HTTP
+    workload = asked.plan.workload.model_copy(update={"asked_over": IN_ENGINE})
+    plan = asked.plan.model_copy(update={"workload": workload})
+    spec = asked.model_copy(
+        update={"target": "cpu", "engine": "reference", "baseline": unswept, "plan": plan}
+    )
     rows = posed(database, spec)
     assert rows.keys() == {question.id for question in asked.questions}
     infeasible = {key for key, row in rows.items() if row.state is HypothesisState.INFEASIBLE}
