@@ -164,7 +164,7 @@ def _plans(
     from cli.opening import settings_of
     from configs.registry import Port, names
     from configs.targets import devices_of
-    from experiments.job.named import load_engine, version_told
+    from experiments.job.named import asked_in_the_way, load_engine, version_told
     from experiments.shapes.folder import LATENCY_ONLY
     from experiments.space.loading import parse_assignments_in
 
@@ -174,9 +174,12 @@ def _plans(
     found = find_model(spec.model)
     rented = target is not None and target.place is not None  # which version is there is not known
     served_by = spec.engine if rented else version_told(spec.engine, devices_of(spec.target)[0])
+    if spec.engine in names(Port.ENGINE):
+        engine = load_engine(spec.engine)
+        asked_in_the_way(engine, spec.plan.workload.asked_over)
+        if dummy:
+            check_serves_shapes(engine)
     if dummy:
-        if spec.engine in names(Port.ENGINE):
-            check_serves_shapes(load_engine(spec.engine))
         found = ModelFound(found.asked, found.profile)
         notes = (
             *notes,

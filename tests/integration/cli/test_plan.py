@@ -123,6 +123,19 @@ def test_a_model_of_the_hub_is_planned_without_its_weights(autoinfer: Autoinfer,
     assert model["file_bytes"] > 9_000_000
 
 
+def test_a_way_of_asking_that_the_engine_lacks_is_refused_as_its_run_is(
+    autoinfer: Autoinfer, tmp_path: Path
+) -> None:
+    file = tmp_path / "over-http.yaml"
+    file.write_text(
+        "name: over-http\nlike: default\nplan: {workload: {asked_over: http}}\n", encoding="utf-8"
+    )
+    planned, run = (autoinfer(f"{command} {file}") for command in ("plan", "run"))
+    assert (planned.code, planned.err) == (run.code, run.err)
+    assert planned.code == 2
+    assert "The engine reference has no HTTP server that could be asked." in planned.err
+
+
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [
