@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from tests.benchmarks.serving_comparison import Asked
+from tests.benchmarks.serving_comparison import requests_of_run
 
 BUDGET_TOKENS = 2048
 """Tokens of a step at most: vLLM's `max_num_batched_tokens`, as the page's raw data has it."""
@@ -117,7 +117,7 @@ class Server:
 
 def counted(concurrency: int, later_ms: float) -> Counted:
     """A run as the comparison asks for it, with successors that come so much later."""
-    server = Server(Asked.requests(concurrency), later_ms)
+    server = Server(requests_of_run(concurrency), later_ms)
     server.run(concurrency)
     spans = [(each.sent_ms, each.delivered_ms[0], each.delivered_ms[-1]) for each in server.requests]
     tokens, last_ms = NEW_TOKENS * len(spans), max(last for _, _, last in spans)

@@ -1,4 +1,5 @@
-"""Three ways to time the same requests on one running vLLM: by HTTP, in its engine, by vLLM's own bench.
+"""Ways to time the same requests on one running vLLM: by HTTP, in its engine, by
+vLLM's own bench.
 
 Each gives one `Figures`: medians over the requests, and throughput, by the definitions of `vllm bench serve`.
 """
@@ -17,6 +18,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from experiments.engines.port import GenerationRequest, GenerationTrace
+from experiments.engines.vllm.http_client_process import HttpClient
 from experiments.engines.vllm.launch import VllmLaunch
 from experiments.engines.vllm.openai_app import SERVED_AS
 from experiments.job.block_samples import block_samples
@@ -94,6 +96,13 @@ def by_http(launch: VllmLaunch, asked: Sequence[Prompt], load: Load) -> Figures:
     """As a campaign measures vLLM: a client process of its own asks vLLM's HTTP server."""
     requests = requests_of(asked, load)
     return figures_of(requests, launch.serve(requests, load.concurrency))
+
+
+def by_text(client: HttpClient, asked: Sequence[Prompt], load: Load) -> Figures:
+    """As `by_http`, but each prompt goes out as a text (`text_client.py`), as vLLM's bench sends it."""
+    requests = requests_of(asked, load)
+    traces, _ = client.ask(requests, load.concurrency, LIMIT_S)
+    return figures_of(requests, traces)
 
 
 def by_driver(launch: VllmLaunch, asked: Sequence[Prompt], load: Load) -> Figures:

@@ -4,23 +4,27 @@
     python -m tests.benchmarks.serving_comparison --device cuda:0 --shape qwen3.5-9b --json compared.json
 
 One vLLM is loaded. At each concurrency it is asked in turns by our client through vLLM's own HTTP server,
-as a campaign does; by the driver in the engine's process, as a campaign does with `asked_over: engine`; and
-by `vllm bench serve` through the same server: same lengths, random text, greedy, end-of-text ignored. Every
-second round has the turns reversed. Told are the medians over the rounds
-and how far the first two lie from the third: the geometric mean of the rounds' ratios with its 95 % interval
+as a campaign does (`http`); by the driver in the engine's process, as a campaign does with `asked_over:
+engine` (`driver`); by our client with texts in place of token ids (`text`); and by `vllm bench serve`
+through the same server: same lengths, random text, greedy, end-of-text ignored. `--arms` picks those that
+the bench is held against. Every second round has the turns reversed. Told are the medians over the rounds
+and how far each lies from the bench: the geometric mean of the rounds' ratios with its 95 % interval
 (Student's t on their logarithms; a round is one pair). `--within` is the share that counts as agreement:
-*within* it where the whole interval is, *beyond* it where none of it is, else *not settled* by these rounds.
-With `--json` everything is written after each run, and what vLLM's bench saved of it. After `--limit` seconds
-no further concurrency and no further round begins. `--table FILE` prints the table of such a file, no more.
+*within* it where the whole interval is, *beyond* it where none of it is, else *not settled* by these
+rounds. With `--json` everything is written after each run, and what vLLM's bench saved of it. After
+`--limit` seconds no further concurrency and no further round begins. `--table FILE` prints the table of
+such a file, no more.
 """
 
 import argparse
 import json
 import math
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
@@ -35,22 +39,37 @@ from configs.errors import AutoinferError
 from configs.models import load_model_profile
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm.engine import VllmEngine
-from experiments.engines.vllm.environment import needed_environment
+from experiments.engines.vllm.environment import VllmEnvironment, needed_environment
+from experiments.engines.vllm.http_client_process import HttpClient
 from experiments.engines.vllm.launch import VllmLaunch
-from experiments.measurement.prompts import load_tokenizer
+from experiments.measurement.prompts import TOKENIZER_FILE, load_tokenizer
 from experiments.reference_model.load import reference_model_path
 from experiments.shapes.folder import write_shape
 from experiments.space.configuration import Configuration, KnobValue
-from tests.benchmarks.serving_arms import Figures, Load, by_driver, by_http, by_vllm_bench, prompts
+from tests.benchmarks import text_client
+from tests.benchmarks.serving_arms import (
+    Figures,
+    Load,
+    Prompt,
+    by_driver,
+    by_http,
+    by_text,
+    by_vllm_bench,
+    prompts,
+)
 
-DRIVER, HTTP, BENCH = "driver", "http", "vllm bench serve"
-ARMS = (DRIVER, HTTP, BENCH)
+DRIVER, HTTP, TEXT, BENCH = "driver", "http", "text", "vllm bench serve"
+OURS = {DRIVER: "driver", HTTP: "our client by HTTP", TEXT: "our client by HTTP, texts"}
+"""What vLLM's bench can be held against, and how a table calls it."""
+
+ARMS = (DRIVER, HTTP)
+"""Those of them that are asked where nothing else is said."""
 
 WITHIN = 0.02
 """The difference, relative, up to which figures are said to agree."""
 
 WAVES = 4
-"""Requests of a run, in multiples of how many are under way at once …"""
+"""Requests of a run, in multiples of how many are under way at once, where nothing else is said …"""
 
 LEAST_REQUESTS = 8
 """… and at least."""
@@ -68,15 +87,18 @@ class Asked:
     prompt_tokens: int
     new_tokens: int
     rounds: int
+    arms: tuple[str, ...] = ARMS
+    waves: int = WAVES
 
     def load(self, concurrency: int) -> Load:
         """The requests of one run."""
-        return Load(self.requests(concurrency), concurrency, self.prompt_tokens, self.new_tokens)
+        requests = requests_of_run(concurrency, self.waves)
+        return Load(requests, concurrency, self.prompt_tokens, self.new_tokens)
 
-    @staticmethod
-    def requests(concurrency: int) -> int:
-        """How many requests a run has."""
-        return max(LEAST_REQUESTS, WAVES * concurrency)
+
+def requests_of_run(concurrency: int, waves: int = WAVES) -> int:
+    """How many requests a run has."""
+    return max(LEAST_REQUESTS, waves * concurrency)
 
 
 @dataclass(frozen=True)
@@ -120,7 +142,7 @@ def compare(
     `keep` is given the document after every run; no further turn begins `limit_s` after the start.
     """
     began = time.monotonic()
-    python = needed_environment(asked.device).python
+    environment = needed_environment(asked.device)
     tokenizer = load_tokenizer(asked.tokenizer)
     launch = (
         VllmEngine()
@@ -131,12 +153,22 @@ def compare(
     found: dict[str, Any] = {
         "at": datetime.now(UTC).isoformat(),
         "command": sys.argv,
-        "asked": {name: str(getattr(asked, name)) for name in ("device", "knobs", "rounds")},
+        "asked": {name: str(getattr(asked, name)) for name in ("device", "knobs", "rounds", "arms", "waves")},
         "runs": [],
     }
-    try:
+    with ExitStack() as stack:
+        stack.callback(launch.close)
         found["resolved"] = dict(launch.resolved())
         address = launch.open_http()
+        ours: dict[str, Callable[[Sequence[Prompt], Load], Figures]] = {
+            DRIVER: partial(by_driver, launch),
+            HTTP: partial(by_http, launch),
+        }
+        if TEXT in asked.arms:
+            client = _text_client(address, environment, asked.tokenizer, folder)
+            stack.callback(client.close)
+            ours[TEXT] = partial(by_text, client)
+        arms = (*asked.arms, BENCH)
         for turn, concurrency in product(range(asked.rounds), asked.concurrencies):
             if time.monotonic() - began > limit_s:
                 print(
@@ -146,38 +178,44 @@ def compare(
             load = asked.load(concurrency)
             if turn == 0:
                 warm = prompts(tokenizer, Load(concurrency, concurrency, *_lengths(load)), -1)
-                by_driver(launch, warm, load)
-                by_http(launch, warm, load)
+                for arm in asked.arms:
+                    ours[arm](warm, load)
             texts = prompts(tokenizer, load, seed=turn)
-            for arm in ARMS if turn % 2 == 0 else reversed(ARMS):
+            for arm in arms if turn % 2 == 0 else reversed(arms):
                 saved: dict[str, Any] | None = None
-                if arm == DRIVER:
-                    figures = by_driver(launch, texts, load)
-                elif arm == HTTP:
-                    figures = by_http(launch, texts, load)
+                if arm == BENCH:
+                    figures, saved = by_vllm_bench(
+                        environment.python, address, asked.tokenizer, load, turn, folder
+                    )
                 else:
-                    figures, saved = by_vllm_bench(python, address, asked.tokenizer, load, turn, folder)
+                    figures = ours[arm](texts, load)
                 said = {"arm": arm, "round": turn, "load": asdict(load), "figures": asdict(figures)}
                 found["runs"].append({**said, "saved": saved})
                 print(f"{concurrency} at once, round {turn + 1}, {arm}: {_line(figures)}", flush=True)
                 keep(found)
-    finally:
-        launch.close()
     return found
+
+
+def _text_client(address: str, environment: VllmEnvironment, tokenizer: Path, folder: Path) -> HttpClient:
+    os.environ[text_client.TOKENIZER] = str(tokenizer / TOKENIZER_FILE)
+    return HttpClient(address, environment, folder / "text-client.log", folder, text_client.MODULE)
 
 
 def compared(runs: Sequence[Mapping[str, Any]]) -> list[Compared]:
     """What the rounds say by concurrency and metric; a round counts once every arm has been asked in it."""
+    asked = {run["arm"] for run in runs}
+    ours = [arm for arm in OURS if arm in asked]
+    every = (*ours, BENCH)
     rounds: dict[int, dict[int, dict[str, Mapping[str, float]]]] = {}
     for run in runs:
         of_this = rounds.setdefault(run["load"]["concurrency"], {}).setdefault(run["round"], {})
         of_this[run["arm"]] = run["figures"]
     found = []
     for concurrency, by_round in rounds.items():
-        whole = [arms for arms in by_round.values() if len(arms) == len(ARMS)]
+        whole = [arms for arms in by_round.values() if arms.keys() == {*every}]
         for field in fields(Figures) if whole else ():
-            values = {arm: [arms[arm][field.name] for arms in whole] for arm in ARMS}
-            off = {arm: difference(values[arm], values[BENCH]) for arm in (DRIVER, HTTP)}
+            values = {arm: [arms[arm][field.name] for arms in whole] for arm in every}
+            off = {arm: difference(values[arm], values[BENCH]) for arm in ours}
             middle = {arm: median(each) for arm, each in values.items()}
             found.append(Compared(concurrency, field.name, middle, off))
     return found
@@ -185,14 +223,16 @@ def compared(runs: Sequence[Mapping[str, Any]]) -> list[Compared]:
 
 def table(found: Sequence[Compared], within: float) -> str:
     """What was compared as lines of Markdown."""
+    ours = list(found[0].differences) if found else []
+    head = [OURS[arm] for arm in ours] + [BENCH]
+    against = [f"{OURS[arm].replace(' by HTTP', '')} against it" for arm in ours]
     rows = [
-        "| at once | metric | driver | our client by HTTP | vllm bench serve | driver against it | "
-        "our client against it |",
-        "|---|---|---|---|---|---|---|",
+        f"| {' | '.join(['at once', 'metric', *head, *against])} |",
+        "|---" * (2 + len(head) + len(against)) + "|",
     ]
     for each in found:
-        told = [said_of(each.differences[arm], within) for arm in (DRIVER, HTTP)]
-        numbers = [f"{each.values[arm]:.4g}" for arm in ARMS]
+        told = [said_of(each.differences[arm], within) for arm in ours]
+        numbers = [f"{each.values[arm]:.4g}" for arm in (*ours, BENCH)]
         rows.append(f"| {' | '.join([str(each.concurrency), each.metric, *numbers, *told])} |")
     return "\n".join(rows)
 
@@ -231,6 +271,10 @@ def main() -> int:
     parser.add_argument("--prompt-tokens", type=int, default=512)
     parser.add_argument("--new-tokens", type=int, default=257)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--arms", nargs="+", choices=list(OURS), default=list(ARMS))
+    parser.add_argument(
+        "--waves", type=int, default=WAVES, help="requests of a run, in multiples of those at once"
+    )
     parser.add_argument("--within", type=float, default=WITHIN)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
     parser.add_argument("--cache", type=Path, metavar="DIR", help="compiled code that is kept between runs")
@@ -259,6 +303,8 @@ def main() -> int:
                 prompt_tokens=given.prompt_tokens,
                 new_tokens=given.new_tokens,
                 rounds=given.rounds,
+                arms=tuple(given.arms),
+                waves=given.waves,
             )
             found = compare(
                 asked,

@@ -74,13 +74,18 @@ async def connect(session: aiohttp.ClientSession) -> None:
         await response.read()
 
 
+def prompt_of(request: GenerationRequest) -> Json:
+    """What is sent as its prompt: token ids, so that both engines are asked the very same."""
+    return list(request.prompt_ids)
+
+
 async def ask(
     session: aiohttp.ClientSession, model: str, name: str, request: GenerationRequest
 ) -> GenerationTrace:
     """One streamed, greedy generation."""
     body: dict[str, Json] = {
         "model": model,
-        "prompt": list(request.prompt_ids),
+        "prompt": prompt_of(request),
         "max_tokens": request.new_tokens,
         "temperature": 0.0,
         "seed": request.seed,

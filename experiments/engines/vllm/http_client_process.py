@@ -24,11 +24,18 @@ CLIENT = "vLLM's HTTP client"
 class HttpClient:
     """A client of the server at an address, kept for all blocks of a launch; not for several threads."""
 
-    def __init__(self, address: str, found: VllmEnvironment, log_path: Path, cache_dir: Path) -> None:
-        """Start the process; raises `OSError` when it can't be started."""
+    def __init__(
+        self,
+        address: str,
+        found: VllmEnvironment,
+        log_path: Path,
+        cache_dir: Path,
+        module: str = CLIENT_MODULE,
+    ) -> None:
+        """Start the process, which runs `module`; raises `OSError` when it can't be started."""
         self._address, self._blocks = address, count()
         self._process = ServerProcess(
-            CLIENT, python_command(found.python, CLIENT_MODULE), client_environment, log_path, cache_dir
+            CLIENT, python_command(found.python, module), client_environment, log_path, cache_dir
         )
 
     @property
