@@ -98,8 +98,8 @@ def by_http(launch: VllmLaunch, asked: Sequence[Prompt], load: Load) -> Figures:
     return figures_of(requests, launch.serve(requests, load.concurrency))
 
 
-def by_text(client: HttpClient, asked: Sequence[Prompt], load: Load) -> Figures:
-    """As `by_http`, but each prompt goes out as a text (`text_client.py`), as vLLM's bench sends it."""
+def by_token_ids(client: HttpClient, asked: Sequence[Prompt], load: Load) -> Figures:
+    """As `by_http`, but each prompt goes out as token ids (`token_ids_client.py`)."""
     requests = requests_of(asked, load)
     traces, _ = client.ask(requests, load.concurrency, LIMIT_S)
     return figures_of(requests, traces)
@@ -112,7 +112,7 @@ def by_driver(launch: VllmLaunch, asked: Sequence[Prompt], load: Load) -> Figure
 
 
 def requests_of(asked: Sequence[Prompt], load: Load) -> list[GenerationRequest]:
-    """What either asks for: token ids, as a block of a campaign has them."""
+    """What each of ours is given: token ids, as a block of a campaign has them."""
     return [GenerationRequest(str(place), prompt.ids, load.new_tokens) for place, prompt in enumerate(asked)]
 
 

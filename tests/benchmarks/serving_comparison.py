@@ -5,7 +5,7 @@
 
 One vLLM is loaded. At each concurrency it is asked in turns by our client through vLLM's own HTTP server,
 as a campaign does (`http`); by the driver in the engine's process, as a campaign does with `asked_over:
-engine` (`driver`); by our client with texts in place of token ids (`text`); and by `vllm bench serve`
+engine` (`driver`); by our client with token ids in place of texts (`ids`); and by `vllm bench serve`
 through the same server: same lengths, random text, greedy, end-of-text ignored. `--arms` picks those that
 the bench is held against. Every second round has the turns reversed. Told are the medians over the rounds
 and how far each lies from the bench: the geometric mean of the rounds' ratios with its 95 % interval
@@ -19,7 +19,6 @@ such a file, no more.
 import argparse
 import json
 import math
-import os
 import sys
 import tempfile
 import time
@@ -42,24 +41,24 @@ from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.environment import VllmEnvironment, needed_environment
 from experiments.engines.vllm.http_client_process import HttpClient
 from experiments.engines.vllm.launch import VllmLaunch
-from experiments.measurement.prompts import TOKENIZER_FILE, load_tokenizer
+from experiments.measurement.prompts import load_tokenizer
 from experiments.reference_model.load import reference_model_path
 from experiments.shapes.folder import write_shape
 from experiments.space.configuration import Configuration, KnobValue
-from tests.benchmarks import text_client
+from tests.benchmarks import token_ids_client
 from tests.benchmarks.serving_arms import (
     Figures,
     Load,
     Prompt,
     by_driver,
     by_http,
-    by_text,
+    by_token_ids,
     by_vllm_bench,
     prompts,
 )
 
-DRIVER, HTTP, TEXT, BENCH = "driver", "http", "text", "vllm bench serve"
-OURS = {DRIVER: "driver", HTTP: "our client by HTTP", TEXT: "our client by HTTP, texts"}
+DRIVER, IDS, HTTP, BENCH = "driver", "ids", "http", "vllm bench serve"
+OURS = {DRIVER: "driver", IDS: "token ids by HTTP", HTTP: "our client by HTTP"}
 """What vLLM's bench can be held against, and how a table calls it."""
 
 ARMS = (DRIVER, HTTP)
@@ -164,10 +163,10 @@ def compare(
             DRIVER: partial(by_driver, launch),
             HTTP: partial(by_http, launch),
         }
-        if TEXT in asked.arms:
-            client = _text_client(address, environment, asked.tokenizer, folder)
+        if IDS in asked.arms:
+            client = _token_ids_client(address, environment, folder)
             stack.callback(client.close)
-            ours[TEXT] = partial(by_text, client)
+            ours[IDS] = partial(by_token_ids, client)
         arms = (*asked.arms, BENCH)
         for turn, concurrency in product(range(asked.rounds), asked.concurrencies):
             if time.monotonic() - began > limit_s:
@@ -196,9 +195,8 @@ def compare(
     return found
 
 
-def _text_client(address: str, environment: VllmEnvironment, tokenizer: Path, folder: Path) -> HttpClient:
-    os.environ[text_client.TOKENIZER] = str(tokenizer / TOKENIZER_FILE)
-    return HttpClient(address, environment, folder / "text-client.log", folder, text_client.MODULE)
+def _token_ids_client(address: str, environment: VllmEnvironment, folder: Path) -> HttpClient:
+    return HttpClient(address, environment, folder / "ids.log", folder, token_ids_client.MODULE)
 
 
 def compared(runs: Sequence[Mapping[str, Any]]) -> list[Compared]:

@@ -13,7 +13,7 @@ from experiments.engines.port import Infeasible
 from experiments.engines.vllm.environment import needed_environment
 from experiments.reference_model.load import reference_model_path
 from tests.benchmarks.serving_arms import as_we_define_them
-from tests.benchmarks.serving_comparison import ARMS, BENCH, TEXT, WITHIN, Asked, compare, compared, table
+from tests.benchmarks.serving_comparison import ARMS, BENCH, IDS, WITHIN, Asked, compare, compared, table
 
 CONCURRENCIES = (1, 4)
 
@@ -43,7 +43,7 @@ def test_vllms_own_benchmark_and_autoinfer_mean_the_same_by_every_figure(tmp_pat
         prompt_tokens=96,
         new_tokens=24,
         rounds=1,
-        arms=(*ARMS, TEXT),
+        arms=(*ARMS, IDS),
     )
     kept: list[int] = []
     found = compare(
@@ -51,7 +51,7 @@ def test_vllms_own_benchmark_and_autoinfer_mean_the_same_by_every_figure(tmp_pat
     )
     print(table(compared(found["runs"]), WITHIN))
     assert kept == list(range(1, len(found["runs"]) + 1))
-    assert [run["arm"] for run in found["runs"]] == [*ARMS, TEXT, BENCH] * len(CONCURRENCIES)
+    assert [run["arm"] for run in found["runs"]] == [*ARMS, IDS, BENCH] * len(CONCURRENCIES)
     for run in found["runs"]:
         assert all(value > 0 for value in run["figures"].values())
         if run["arm"] != BENCH:

@@ -2,7 +2,9 @@
 
 It is what `vllm bench serve --max-concurrency N` is to that server: so many streamed requests are under way,
 and as soon as one has ended the next one starts. A request's times begin when it is sent; a chunk's time is
-taken when it was read, as there. Prompts go out as token ids, and the server gives back those that it made.
+taken when it was read, as there. Prompts go out as texts, as its users send them and as that command does: a
+text is read before its request is scheduled, and at many requests at once what comes a moment later
+comes a whole step later. A prompt that no text is read as goes out as token ids.
 
 It reads blocks from stdin and answers on stdout (`messages`), one after the other; started by
 `http_client_process.py`, it stays for the whole launch and ends with the process that started it.
@@ -43,7 +45,7 @@ async def ask_all(
     and ends the others."""
     import aiohttp
 
-    address, concurrency = str(told["address"]), int(told["concurrency"])
+    address, model, concurrency = str(told["address"]), str(told["model"]), int(told["concurrency"])
     traces: dict[int, GenerationTrace] = {}
     names = [f"{told['name']}-{place}" for place in range(len(requests))]
     waiting = iter(enumerate(requests))
@@ -54,8 +56,9 @@ async def ask_all(
 
             async def one_after_the_other() -> None:
                 for place, request in waiting:
-                    traces[place] = await ask(session, str(told["model"]), names[place], request)
+                    traces[place] = await ask(session, model, names[place], request, prompts[place])
 
+            prompts = await asyncio.gather(*(prompt_of(session, model, each) for each in requests))
             at_once = range(min(concurrency, len(requests)))
             await asyncio.gather(*(connect(session) for _ in at_once))
             async with asyncio.TaskGroup() as group:
@@ -74,18 +77,29 @@ async def connect(session: aiohttp.ClientSession) -> None:
         await response.read()
 
 
-def prompt_of(request: GenerationRequest) -> Json:
-    """What is sent as its prompt: token ids, so that both engines are asked the very same."""
-    return list(request.prompt_ids)
+async def prompt_of(session: aiohttp.ClientSession, model: str, request: GenerationRequest) -> Json:
+    """What is sent for a prompt: the text that the server itself reads as these very tokens; the tokens where
+    it has none, such as a word that is cut, or a token that the model does not have."""
+    ids: list[Json] = list(request.prompt_ids)
+    text = await _told_by(session, "/detokenize", "prompt", {"model": model, "tokens": ids})
+    read = await _told_by(session, "/tokenize", "tokens", {"model": model, "prompt": text})
+    return text if read == ids else ids
+
+
+async def _told_by(session: aiohttp.ClientSession, path: str, what: str, body: dict[str, Json]) -> Json:
+    """What the server's tokenizer says; None where it says nothing."""
+    async with session.post(path, json=body) as response:
+        told = await response.json(content_type=None) if response.status == 200 else None
+    return told.get(what) if isinstance(told, Mapping) else None
 
 
 async def ask(
-    session: aiohttp.ClientSession, model: str, name: str, request: GenerationRequest
+    session: aiohttp.ClientSession, model: str, name: str, request: GenerationRequest, prompt: Json
 ) -> GenerationTrace:
-    """One streamed, greedy generation."""
+    """One streamed, greedy generation of what `prompt_of` made of the request's prompt."""
     body: dict[str, Json] = {
         "model": model,
-        "prompt": prompt_of(request),
+        "prompt": prompt,
         "max_tokens": request.new_tokens,
         "temperature": 0.0,
         "seed": request.seed,

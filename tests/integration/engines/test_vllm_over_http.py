@@ -3,6 +3,7 @@
 Skipped where no vLLM for CPUs is named (see `test_vllm_engine.py`). Everything here is real; a GPU is not.
 """
 
+import asyncio
 import shutil
 import signal
 import threading
@@ -12,20 +13,26 @@ from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
+import aiohttp
 import psutil
 import pytest
 
 from configs.asked_over import HTTP
 from experiments.artifacts.store import ArtifactStore
-from experiments.engines.port import Infeasible
+from experiments.corpora.standard_library import held_out_documents
+from experiments.engines.port import GenerationRequest, Infeasible
 from experiments.engines.vllm.engine import VllmEngine
+from experiments.engines.vllm.http_client import prompt_of
 from experiments.engines.vllm.launch import VllmLaunch
+from experiments.engines.vllm.openai_app import SERVED_AS
 from experiments.job.named import engine_for
 from experiments.job.records import Records
 from experiments.job.run import run_job
 from experiments.job.seal import broken_seal, sealed
-from experiments.measurement.evidence import Metric, Stage
+from experiments.measurement.evidence import Json, Metric, Stage
 from experiments.measurement.judging import MeasurePair
+from experiments.measurement.plan import Workload
+from experiments.measurement.prompts import PromptSource, load_tokenizer
 from experiments.own_processes import children
 from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import Configuration, KnobValue
@@ -69,6 +76,18 @@ def launched(cache: Path, log: Path, engine: VllmEngine | None = None, **knobs: 
     return launch
 
 
+def cut_prompts(number: int) -> list[GenerationRequest]:
+    """Prompts as a campaign has them."""
+    source = PromptSource(load_tokenizer(reference_model_path()), held_out_documents())
+    return source.block(Workload(prompt_tokens=96, new_tokens=2, prompts_per_block=number), 0, 0, 0)
+
+
+async def sent_for(address: str, requests: list[GenerationRequest]) -> list[Json]:
+    """What the client sends for these prompts."""
+    async with aiohttp.ClientSession(address) as session:
+        return [await prompt_of(session, SERVED_AS, each) for each in requests]
+
+
 def test_a_block_over_http_says_what_the_engine_says_and_many_are_under_way_and_close_ends_the_client(
     cache: Path, tmp_path: Path
 ) -> None:
@@ -87,8 +106,10 @@ def test_a_block_over_http_says_what_the_engine_says_and_many_are_under_way_and_
         assert refused.value.kind == "illegal"
         assert launch.serve([SHORT], 1), "what is refused ends nothing"
         assert launch.resolved()["asked_over"] == HTTP
+        sent = asyncio.run(sent_for(launch.open_http(), cut_prompts(6)))
     finally:
         launch.close()
+    assert [type(each) for each in sent] == [str] * 6, "texts, as users send them"
     assert [each.token_ids for each in alone] == [each.token_ids for each in said]
     assert (max(at_once(alone)), max(at_once(together))) == (1, 2)
     for trace in (*alone, *together):

@@ -1,0 +1,119 @@
+"""What the client sends vLLM's server for a prompt, held against a small server with a tokenizer of letters.
+
+The server is no vLLM: it answers in vLLM's words, and remembers what it was asked. A real one is asked in
+`tests/integration/engines/test_vllm_over_http.py`.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from experiments.engines.port import GenerationRequest, GenerationTrace, Infeasible
+from experiments.engines.vllm.http_client import ask_all
+
+LETTERS = "abc"
+"""The tokens 0, 1 and 2."""
+
+CUT = 3
+"""A token that is half of a letter: it is written as that letter, and nothing is read as it."""
+
+UNKNOWN = 10**6
+"""A token that the model does not have."""
+
+
+class Server:
+    """Answers as vLLM's server does, one token a request, and keeps what it was asked in its order."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Any]] = []
+
+    async def detokenize(self, request: web.Request) -> web.Response:
+        tokens = (await self._body(request))["tokens"]
+        if max(tokens) > CUT:
+            return web.json_response({"error": {"message": "no such token", "code": 400}}, status=400)
+        return web.json_response({"prompt": "".join((*LETTERS, LETTERS[0])[each] for each in tokens)})
+
+    async def tokenize(self, request: web.Request) -> web.Response:
+        text = (await self._body(request))["prompt"]
+        if not isinstance(text, str):
+            return web.Response(status=422, text="not a text")
+        return web.json_response({"tokens": [LETTERS.index(each) for each in text]})
+
+    async def completions(self, request: web.Request) -> web.StreamResponse:
+        prompt = (await self._body(request))["prompt"]
+        if isinstance(prompt, list) and UNKNOWN in prompt:
+            return web.json_response({"error": {"message": "out of vocabulary", "code": 400}}, status=400)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"data: " + json.dumps({"choices": [{"token_ids": [7]}]}).encode() + b"\n\n")
+        await response.write(b"data: [DONE]\n\n")
+        return response
+
+    async def health(self, request: web.Request) -> web.Response:
+        self.asked.append((request.path, None))
+        return web.Response()
+
+    async def _body(self, request: web.Request) -> Any:
+        body = await request.json()
+        self.asked.append((request.path, body))
+        return body
+
+    @property
+    def prompts(self) -> list[Any]:
+        """What was sent to be gone on with."""
+        return [body["prompt"] for path, body in self.asked if path == "/v1/completions"]
+
+
+def asked_for(server: Server, prompts: Sequence[tuple[int, ...]], at_once: int) -> list[GenerationTrace]:
+    async def story() -> list[GenerationTrace]:
+        app = web.Application()
+        app.router.add_get("/health", server.health)
+        for path in ("/tokenize", "/detokenize", "/v1/completions"):
+            app.router.add_post(path, getattr(server, path.rsplit("/", 1)[-1]))
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        told = {"address": f"http://{host}:{port}", "model": "model", "name": "block", "concurrency": at_once}
+        try:
+            requests = [GenerationRequest(str(place), ids, 1) for place, ids in enumerate(prompts)]
+            traces, _ = await ask_all(told, requests)
+            return traces
+        finally:
+            await runner.cleanup()
+
+    return asyncio.run(story())
+
+
+def test_a_prompt_goes_out_as_the_text_that_the_server_reads_as_its_tokens() -> None:
+    server = Server()
+    traces = asked_for(server, [(0, 1, 2), (2, 2)], 1)
+    assert server.prompts == ["abc", "cc"]
+    assert [trace.token_ids for trace in traces] == [(7,), (7,)]
+
+
+def test_a_prompt_that_no_text_is_read_as_goes_out_as_its_tokens() -> None:
+    server = Server()
+    asked_for(server, [(0, CUT), (0, 1)], 1)
+    assert server.prompts == [[0, CUT], "ab"]
+
+
+def test_a_token_that_the_model_does_not_have_is_refused_by_the_server_and_not_by_its_tokenizer() -> None:
+    server = Server()
+    with pytest.raises(Infeasible, match="vLLM refused the request: out of vocabulary") as refused:
+        asked_for(server, [(0, UNKNOWN)], 1)
+    assert refused.value.kind == "illegal"
+
+
+def test_every_text_is_written_before_the_first_request_whose_time_is_taken() -> None:
+    server = Server()
+    asked_for(server, [(0,), (1,), (2,), (0, 1)], 2)
+    paths = [path for path, _ in server.asked]
+    first = paths.index("/v1/completions")
+    assert set(paths[first:]) == {"/v1/completions"}
+    assert paths[:first].count("/detokenize") == paths[:first].count("/tokenize") == 4
