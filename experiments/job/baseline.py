@@ -216,7 +216,7 @@ def _evaluate(job: RunningJob, spec: BaselineJob, chosen: Configuration, up: Ope
     if job.context.latency_only:
         return
     with stage(job, Stage.EVALUATE, 1, "evaluate the baseline") as told:
-        evaluation = evaluate_reference(job, chosen, spec.workload, up=up)
+        evaluation = evaluate_reference(job, chosen, spec.workload, lambda: up)
         record_reference(job, chosen, evaluation)
         told.outcome = "done" if evaluation.artifact.built else "reused"
         told.advance()

@@ -17,7 +17,7 @@ asked for a further workload can't be cleared away, beside which nothing may be 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from configs.errors import AutoinferError
@@ -40,6 +40,7 @@ from experiments.job.schedule import abba, seats
 from experiments.job.spec import TestJob
 from experiments.job.staging import StageTold, stage
 from experiments.job.static_check import check_static
+from experiments.measurement.drafting_due import METHOD, is_drafting
 from experiments.measurement.evidence import QUALITY_METRICS, Arm, Evidence, Metric, NoiseProfile, Stage
 from experiments.measurement.judging import Evaluate, Judge, MeasureMore, MeasurePair, Outcome, Screen, Stop
 from experiments.space.configuration import Configuration
@@ -254,7 +255,7 @@ class _Comparison:
             self._job.records.configuration(plain)
         with stage(self._job, name, 2, "look at the quality of the changed weights first") as told:
             told.on(Arm.CONTROL)
-            reference = self._reference_evaluation(name, None)
+            reference = self._reference_evaluation(name, lambda: None)
             self._check_control(name, None)
             told.detail = {"reference": reference.artifact.digest, "reused": not reference.artifact.built}
             told.advance(Arm.CANDIDATE)
@@ -273,7 +274,7 @@ class _Comparison:
     def evaluate(self, part: int) -> None:
         """Score both arms. Scoring changes a process, so the pair is ended and never timed again.
 
-        A part after the first is scored by fresh processes.
+        A part after the first is scored by fresh processes. Where neither arm is up, both are loaded at once.
         """
         self._measure_further()
         self._ahead.close()  # a launch that scores needs their room
@@ -281,16 +282,27 @@ class _Comparison:
             self._retire()
         name = Stage.VALIDATION if part else Stage.EVALUATE
         text = "further documents and items" if part else "documents and items"
-        with stage(self._job, name, 2, f"evaluate the quality of both arms on {text}") as told:
+        loaded: dict[Arm, OpenLaunch] = {}
+        with (
+            ended(loaded),
+            stage(self._job, name, 2, f"evaluate the quality of both arms on {text}") as told,
+        ):
             told.on(Arm.CONTROL)
-            control = self._take(Arm.CONTROL)
             workload = self._spec.plan.workload
+            if (timed := self._take(Arm.CONTROL)) is not None:
+                loaded[Arm.CONTROL] = timed
+
+            def up() -> OpenLaunch | None:
+                if not loaded:
+                    loaded.update(self._loaded_together(name, part))
+                return loaded.get(Arm.CONTROL)
+
             try:
-                reference = self._reference_evaluation(name, control, part)
-                still = None if control is None or control.closed else control
-                self._check_control(name, still)
+                reference = self._reference_evaluation(name, up, part)
+                control = loaded.get(Arm.CONTROL)
+                self._check_control(name, None if control is None or control.closed else control)
             finally:
-                close([control] if control else [])
+                close([loaded[Arm.CONTROL]] if Arm.CONTROL in loaded else [])
             if self._spec.plan.metric is Metric.STEP_WEIGHT_BYTES and self._reference != self._control:
                 with _blamed_on(Arm.CONTROL):
                     weigh(self._job, name, self._wanted(Arm.CONTROL, part))
@@ -302,7 +314,7 @@ class _Comparison:
                     self._wanted(Arm.CANDIDATE, part),
                     workload,
                     reference.distributions,
-                    self._still_up(Arm.CANDIDATE),
+                    self._still_up(Arm.CANDIDATE) or loaded.get(Arm.CANDIDATE),
                     stage=name,
                     part=part,
                     drafting=Arm.CANDIDATE in self._drafting_due and part == 0,
@@ -313,13 +325,31 @@ class _Comparison:
     def _refuted(self, judge: Judge) -> bool:
         return judge.verdict(self._spec.plan, self.evidence()).outcome is Outcome.REFUTED
 
-    def _reference_evaluation(self, name: Stage, up: OpenLaunch | None, part: int = 0) -> ReferenceEvaluation:
-        """The reference's evaluation, recorded under `name`; `up` is a launch of the control to use."""
+    def _loaded_together(self, name: Stage, part: int) -> dict[Arm, OpenLaunch]:
+        """Launches of both arms to score, loaded at the same time, for nothing is timed.
+
+        None where memory or cores have no room for both, or not both come up: then each is loaded by itself.
+        Nor where one drafts, which needs more room to score than to be timed.
+        """
+        room = min(self._job.spec.at_once or 1, self._job.context.cores)
+        drafting = any(is_drafting(each.get(METHOD)) for each in (self._control, self._candidate))
+        if room < len(Arm) or self._up or drafting:
+            return {}
+        opened, failed = self._job.open(name, [self._wanted(arm, part) for arm in Arm], record=False)
+        if failed:
+            close(opened)
+            return {}
+        return {launch.wanted.arm: launch for launch in opened}
+
+    def _reference_evaluation(
+        self, name: Stage, up: Callable[[], OpenLaunch | None], part: int = 0
+    ) -> ReferenceEvaluation:
+        """The reference's evaluation, recorded under `name`; `up` is asked for a launch of the control."""
         workload = self._spec.plan.workload
         is_control = self._reference == self._control
         with _blamed_on(Arm.CONTROL):
             reference = evaluate_reference(
-                self._job, self._reference, workload, up=up if is_control else None, part=part
+                self._job, self._reference, workload, up if is_control else lambda: None, part
             )
         record_reference(self._job, self._reference, reference, name, part=part, is_control=is_control)
         return reference
@@ -381,6 +411,15 @@ class _Comparison:
         up, self._up = list(self._up.values()), {}
         self._job.spare.clear()
         close(up)
+
+
+@contextmanager
+def ended(loaded: Mapping[Arm, OpenLaunch]) -> Iterator[None]:
+    """End whatever has been loaded by the end."""
+    try:
+        yield
+    finally:
+        close([*loaded.values()])
 
 
 @contextmanager

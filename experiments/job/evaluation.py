@@ -101,14 +101,14 @@ def evaluate_reference(
     job: RunningJob,
     configuration: Configuration,
     workload: Workload,
-    up: OpenLaunch | None = None,
+    up: Callable[[], OpenLaunch | None] = lambda: None,
     part: int = 0,
 ) -> ReferenceEvaluation:
     """Return the evaluation of `configuration` on a part of the material, from the store or by scoring it.
 
-    `up` is a launch of it that may be used; without one a fresh launch is started when there is nothing to
-    reuse. A reproduction of a claim that is scored scores it anew, whatever is kept of it; what candidates
-    are compared with token by token stays the kept distributions.
+    `up` is asked for a launch of it when there is nothing to reuse; without one a fresh launch is started. A
+    reproduction of a claim that is scored scores it anew, whatever is kept of it; what candidates are
+    compared with token by token stays the kept distributions.
     """
     checkpoint, parents = prepare_checkpoint(job, configuration)
     key = ArtifactKey(
@@ -129,8 +129,8 @@ def evaluate_reference(
     )
 
     def scored(write_reference: Path | None) -> dict[str, Any]:
-        if up is not None:
-            return _reference_scores(job, up, workload, part, write_reference)
+        if (launch := up()) is not None:
+            return _reference_scores(job, launch, workload, part, write_reference)
         wanted = Wanted(Arm.CONTROL, part, configuration, checkpoint)
         with job.launches(Stage.EVALUATE, [wanted]) as [launch]:
             return _reference_scores(job, launch, workload, part, write_reference)

@@ -187,3 +187,40 @@ def test_a_pair_of_a_shape_that_was_loaded_ahead_serves_whatever_stage_comes_nex
         (Stage.QUICK, 0), (Stage.FULL, 1), (Stage.VALIDATION, 2),
     ]  # fmt: skip
     assert len(engine.up) == 6
+
+
+QUALITY = PLAN.model_copy(update={"metric": Metric.NLL_BITS})
+"""A claim about scores, for which nothing is timed."""
+
+
+@pytest.mark.parametrize(
+    ("at_once", "cores", "room", "up"),
+    [
+        (2, 4, None, [1, 2, 1, 2]),  # both at the same time, of each part
+        (1, 4, None, [1, 1, 1, 1]),  # no memory for two
+        (None, 4, None, [1, 1, 1, 1]),  # nobody counted what fits
+        (2, 1, None, [1, 1, 1, 1]),  # no core for two
+        (2, 4, 1, [1, 2, 1, 1, 1, 2, 1, 1]),  # two fit by count and not in truth
+    ],
+)
+def test_both_arms_of_a_claim_about_scores_are_loaded_together_where_they_fit_and_score_the_same(
+    run: Run, at_once: int | None, cores: int, room: int | None, up: list[int]
+) -> None:
+    engine = CountingEngine(room)
+    job = a_test_job(FASTER | {"simulated.bits": 900.0}, at_once=at_once, plan=QUALITY)
+    result = run(job, [Evaluate(), Evaluate(1)], engine, cores=cores)
+    assert result.failure is None
+    assert engine.up == up
+    assert order(result) == [
+        (Stage.EVALUATE, 0, "control"), (Stage.EVALUATE, 0, "candidate"),
+        (Stage.VALIDATION, 1, "control"), (Stage.VALIDATION, 1, "candidate"),
+    ]  # fmt: skip
+    assert [each.values(Metric.NLL_BITS)[0] for each in result.launches] == [1000.0, 900.0] * 2
+
+
+def test_where_the_control_was_scored_before_the_candidate_is_loaded_alone(run: Run) -> None:
+    engine = CountingEngine()
+    job = a_test_job(FASTER, at_once=2, plan=QUALITY)
+    run(job, [Evaluate()], engine, cores=4)
+    run(job, [Evaluate()], engine, cores=4)
+    assert engine.up == [1, 2, 1]
