@@ -6,7 +6,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from agent.tables.clock import Budget
-from agent.tables.device import leased
+from agent.tables.device import TableDevice, leased
 from agent.tables.export import export
 from agent.tables.journal import read_journal
 from agent.tables.measure import ALONE, LOADED, LOADING
@@ -224,8 +224,15 @@ def test_on_a_processor_no_gpu_is_told_of(tmp_path: Path) -> None:
     assert not any("gpu_power_w" in row for row in export(lines_of(tmp_path), None, None).rows)
 
 
+class Roomy(TableDevice):
+    """A GPU that nobody has, and that has room for every launch at once."""
+
+    def has_room(self, needed_bytes: int) -> bool:
+        return True
+
+
 def test_two_devices_share_the_loads(tmp_path: Path) -> None:
-    devices = tuple(replace(DEVICE, device=each) for each in ("cuda:0", "cuda:1"))
+    devices = tuple(Roomy(**asdict(replace(DEVICE, device=each))) for each in ("cuda:0", "cuda:1"))
     run = run_in(tmp_path, grid_in(tmp_path), devices=devices, loads_ahead=0)
     measure(run, lambda text: None)
     assert set(cells(tmp_path).values()) == {1}
