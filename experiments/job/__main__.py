@@ -6,12 +6,16 @@ import sys
 from pathlib import Path
 
 from configs.library_threads import without_threads
+from experiments.engines.garbage import unsearched
 from experiments.executors.forking import serve
 
 
 def main() -> int:
-    """Load what every job needs, then run."""
-    with without_threads():
+    """Load what every job needs, then run.
+
+    No look for garbage goes through what was loaded: each would copy its pages, in every job that is forked.
+    """
+    with without_threads(), unsearched():
         from experiments.job.assembly import assemble, prepare
         from experiments.job.process import run_in_folder
 

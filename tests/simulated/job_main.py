@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 
 from configs.library_threads import without_threads
+from experiments.engines.garbage import unsearched
 from experiments.executors.forking import serve
 
 
 def main() -> int:
-    with without_threads():
+    with without_threads(), unsearched():
         from experiments.job.process import Workshop, run_in_folder
         from experiments.shapes.marker import is_shape
         from experiments.shapes.material import RandomMaterial
