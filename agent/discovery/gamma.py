@@ -9,13 +9,12 @@ the first.
 
 from __future__ import annotations
 
-from scipy.special import zeta
-
 EXPONENT = 1.6
 """How fast the shares fall; anything above 1 has a finite sum."""
 
-TOTAL = float(zeta(EXPONENT))
-"""The sum of t^(−s) over all t from 1 on: 2.2858."""
+TOTAL = 2.2857656656801293
+"""The sum of t^(−s) over all t from 1 on, zeta(1.6). As a figure, because asking scipy for it takes the
+dashboard and every command that puts a hypothesis into the queue a tenth of their start."""
 
 
 def gamma(test: int) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import zeta
 
 from agent.discovery.e_lond import discoveries_of, level
 from agent.discovery.gamma import EXPONENT, TOTAL, gamma
@@ -25,6 +26,7 @@ def test_the_shares_sum_to_at_most_one_and_nearly_use_it_up() -> None:
 
 def test_the_first_share_is_the_published_one() -> None:
     assert gamma(1) == pytest.approx(0.4374901658, rel=1e-9)
+    assert float(zeta(EXPONENT)) == TOTAL
 
 
 @given(st.integers(1, 10**6))
