@@ -62,15 +62,18 @@ def dashboard(
 
         watch(STANDARD_INPUT)  # before what takes its time to import
 
-    from cli.executor import remote_executors
-    from cli.opening import database_of, settings_of
-    from cli.output import print_json, say
-    from dashboard.app import create_app
-    from dashboard.devices import Devices
-    from dashboard.listening import DEFAULT_HOST, listen, taken_over
-    from dashboard.server import serve
-    from dashboard.web.opening import Opened, opened_by
-    from experiments.telemetry.trace import named_recording, read_trace
+    from experiments.engines.garbage import unsearched
+
+    with unsearched():
+        from cli.executor import remote_executors
+        from cli.opening import database_of, settings_of
+        from cli.output import print_json, say
+        from dashboard.app import create_app
+        from dashboard.devices import Devices
+        from dashboard.listening import DEFAULT_HOST, listen, taken_over
+        from dashboard.server import serve
+        from dashboard.web.opening import Opened, opened_by
+        from experiments.telemetry.trace import named_recording, read_trace
 
     settings = settings_of(ctx)
     devices = None if replay_devices is None else Devices(read_trace(named_recording(replay_devices)))
