@@ -8,7 +8,6 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -38,11 +37,20 @@ from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import Configuration, KnobValue
 from tests.integration.engines.conformance import at_once, begun, wait_until_gone
 from tests.integration.engines.test_vllm_engine import KNOBS, why_not
-from tests.integration.engines.test_vllm_faults import LONG, SHORT, LongerPrompts, engine_core
+from tests.integration.engines.test_vllm_faults import (
+    LONG,
+    SHORT,
+    LongerPrompts,
+    cache,
+    engine_core,
+    nothing_is_left,
+)
 from tests.integration.job.running import a_place
 from tests.recorded import vllm_requests
 from tests.simulated.judges import StepsJudge
 from tests.simulated.specs import a_test_job
+
+__all__ = ["cache", "nothing_is_left"]  # the fixtures
 
 pytestmark = [
     pytest.mark.skipif(bool(why_not()), reason=why_not() or "there is one"),
@@ -52,18 +60,6 @@ pytestmark = [
 
 TOLD_IN_S = 60
 """The limit of a request in a test in which one hangs."""
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    before = children()
-    yield
-    assert wait_until_gone(begun(before)) == []
 
 
 def launched(cache: Path, log: Path, engine: VllmEngine | None = None, **knobs: KnobValue) -> VllmLaunch:
