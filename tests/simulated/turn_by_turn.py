@@ -51,7 +51,9 @@ class Bench:
 
         def wait(seconds: float) -> None:
             self.waited.append(seconds)
-            next(steps)()
+            step = next(steps, None)
+            assert step is not None, f"it did not stop within {self.turns_to_stop()} turns"
+            step()
 
         return CampaignLoop(
             self.database,

@@ -41,6 +41,10 @@ BEST = {"simulated.graphs": "full", "simulated.drafts": 1, "simulated.chunks": 1
 TESTS = 12
 """More than the first campaign needs to find the best of its 24 configurations, one lever at a time."""
 
+TURNS_TO_STOP = 10
+"""More than a loop needs on any machine, and few enough that one that goes on is told: how many it needs is
+not asked here."""
+
 
 def by_factors(spec: TestJob) -> list[LaunchRecord]:
     """Each setting saves its share of the time, whatever the others are."""
@@ -52,6 +56,9 @@ def by_factors(spec: TestJob) -> list[LaunchRecord]:
 
 
 class ByFactors(Bench):
+    def turns_to_stop(self) -> int:
+        return TURNS_TO_STOP
+
     def finish(self) -> None:
         """What is under test comes to its end, if anything still is."""
         for job in self.jobs():
