@@ -40,7 +40,6 @@ name: simulated
 knobs:
   - {name: simulated.tpot_ms, lever: kernel, values: [10.0, 7.0], default: 10.0, help: The answer.}
   - {name: simulated.threads, lever: threads, values: [1, 2], default: 1, help: Changes nothing.}
-  - {name: simulated.bits, lever: weights, values: [1000.0, 1100.0], default: 1000.0, help: The quality.}
 """
 """For campaigns whose jobs are slow to start: something to support and something to refute."""
 

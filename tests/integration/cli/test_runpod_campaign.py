@@ -21,20 +21,12 @@ from db.session import Database, open_database
 from db.states import HypothesisState, JobState, RemoteRunState
 from tests import postgresql, s3
 from tests.integration.cli.command import ROOT, Autoinfer
-from tests.simulated.campaign import ENTRY_POINTS, simulated_spec
+from tests.simulated.campaign import ENTRY_POINTS, SMALL_SPACE, simulated_spec
 from tests.simulated.runpod.server import ACCOUNT_KEY, SECRET, FakeRunPod
 
 pytestmark = pytest.mark.timeout(600)
 
 TARGET = "runpod:L4"
-
-SPACE = """
-name: simulated
-knobs:
-  - {name: simulated.tpot_ms, lever: kernel, values: [10.0, 7.0], default: 10.0, help: The answer.}
-  - {name: simulated.threads, lever: threads, values: [1, 2], default: 1, help: Changes nothing.}
-  - {name: simulated.bits, lever: weights, values: [1000.0, 1100.0], default: 1000.0, help: The quality.}
-"""
 
 
 def commands_of(heading: str) -> list[str]:
@@ -54,7 +46,7 @@ class OnRunPod:
     ) -> None:
         self.data, self.fake, self.folder = folder / "data", fake, folder
         self.file = folder / "campaign.yaml"
-        made = simulated_spec(folder, SPACE)
+        made = simulated_spec(folder, SMALL_SPACE)
         self.checkpoint = Path(made.model)
         self.file.write_text(made.model_dump_json(exclude_none=True))  # which is YAML too
         info = folder / "site" / "simulated-1.0.dist-info"
