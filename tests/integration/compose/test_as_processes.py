@@ -82,9 +82,10 @@ def ran(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ra
         wait_for(lambda: "stage.started" in kinds(server), PATIENCE_S)
         health = {name: services.healthy(name) for name in ("database", "dashboard", "agent", "worker")}
         family = with_a_job(services)
+        codes = {"worker": services.stop("worker")}  # first, for its job takes all processors from the pages
         refused = status(services, "/now.json", token="wrong")
         pages = {path: body(services, path) for path in addresses()}
-        codes = {name: services.stop(name) for name in ("worker", "agent", "dashboard")}
+        codes |= {name: services.stop(name) for name in ("agent", "dashboard")}
         seen = told(server)
         yield Ran(services, server, schema_code, schema_again, health, refused, pages, codes, seen, family)
     finally:
