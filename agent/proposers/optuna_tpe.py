@@ -13,7 +13,8 @@ that the parameter budget refuses is proposed together with the fewest pruned la
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import islice
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
@@ -26,7 +27,7 @@ from agent.surrogate.levers import NOISE_KNOBS
 from experiments.measurement.judging import Outcome
 from experiments.space.budget import with_pruning_that_pays
 from experiments.space.configuration import Configuration, KnobValue
-from experiments.space.knob import is_among
+from experiments.space.knob import Knob, is_among
 from experiments.space.legality import DRAFTING, EXTERNAL_DRAFTERS
 from experiments.space.space import Space
 from knowledge.figures import counted
@@ -37,6 +38,10 @@ STARTUP_TRIALS = 4
 ASKS_A_DRAFT = 40
 """Points that are asked for, at most, for one draft; those taken, banned or equal to the incumbent are passed
 over."""
+
+LISTED_POINTS = 200
+"""Of a space with no more points, what is left is listed before anything is asked for: it is faster than to
+ask in vain: an ask takes some milliseconds."""
 
 PENALTY_LOG = 0.3
 """How much worse than the worst measured value a trial is told that did not run or lost its quality."""
@@ -56,13 +61,17 @@ class OptunaProposer:
 
     def propose(self, view: CampaignView, count: int) -> list[Draft]:
         """At most `count` drafts; fewer when the space is nearly exhausted."""
+        asks = ASKS_A_DRAFT * count
+        left = _left(view)
+        if left is not None:
+            count = min(count, len(left))
+        if count == 0:
+            return []
         study = _study(view)
         told = len(study.trials)
         seen = set(view.taken)
         drafts: list[Draft] = []
-        for candidate, differs in drawn(view, study, ASKS_A_DRAFT * count):
-            if len(drafts) == count:
-                break
+        for candidate, differs in drawn(view, study, asks):
             if candidate.digest in seen:
                 continue
             seen.add(candidate.digest)
@@ -72,6 +81,8 @@ class OptunaProposer:
                 f"Surrogate: {predicted(view, candidate)}."
             )
             drafts.append(draft_of(view, candidate, proposer=self.name, rationale=rationale))
+            if len(drafts) == count:
+                break
         return drafts
 
 
@@ -82,12 +93,45 @@ def drawn(view: CampaignView, study: optuna.Study, asks: int) -> Iterator[tuple[
         candidate = _ask(view.space, study.ask(), _kept(view))
         if candidate is None:  # a value that must be given is not the sampler's to give
             continue
-        candidate, paid = _paid(view, candidate)
-        levers = set(view.space.levers_between(view.incumbent, candidate))
         # every trial that was asked for stays open, so that the sampler keeps away from its point
-        if not levers or levers & view.banned_levers or view.refused(candidate) is not None:
-            continue
-        yield candidate, f"it differs from the incumbent in {', '.join(sorted(levers))}.{paid}"
+        found = _admitted(view, candidate)
+        if found is not None:
+            yield found
+
+
+def _admitted(view: CampaignView, candidate: Configuration) -> tuple[Configuration, str] | None:
+    """What is tested where this point was drawn, with a sentence on how it differs from the incumbent; None
+    where it does not, or may not be tested here."""
+    candidate, paid = _paid(view, candidate)
+    levers = set(view.space.levers_between(view.incumbent, candidate))
+    if not levers or levers & view.banned_levers or view.refused(candidate) is not None:
+        return None
+    return candidate, f"it differs from the incumbent in {', '.join(sorted(levers))}.{paid}"
+
+
+def _left(view: CampaignView) -> Set[str] | None:
+    """The digests of all that may be drawn and is not taken; None where a space has too many points to list
+    them."""
+    points = list(islice(_points(view.space.in_order, _kept(view), {}), LISTED_POINTS + 1))
+    if len(points) > LISTED_POINTS:
+        return None
+    found = (_admitted(view, view.space.configuration(each)) for each in points)
+    return {each[0].digest for each in found if each is not None} - view.taken
+
+
+def _points(
+    knobs: Sequence[Knob], kept: Mapping[str, KnobValue], chosen: Mapping[str, KnobValue]
+) -> Iterator[Mapping[str, KnobValue]]:
+    """All that `_ask` can give, once each; `knobs` are those that are not yet in `chosen`."""
+    if not knobs:
+        yield chosen
+        return
+    knob, held = knobs[0], _held(knobs[0], kept)
+    if knob.unmet(chosen) is not None:
+        yield from _points(knobs[1:], kept, chosen)
+        return
+    for value in knob.values if held is None else (held,):
+        yield from _points(knobs[1:], kept, {**chosen, knob.name: value})
 
 
 def _kept(view: CampaignView) -> dict[str, KnobValue]:
@@ -180,10 +224,9 @@ def _ask(space: Space, trial: optuna.Trial, kept: Mapping[str, KnobValue]) -> Co
     for knob in space.in_order:
         if knob.unmet(chosen) is not None:
             continue
-        if knob.name in kept:
-            chosen[knob.name] = kept[knob.name]
-        elif knob.name in NOISE_KNOBS and knob.default is not None:
-            chosen[knob.name] = knob.default
+        held = _held(knob, kept)
+        if held is not None:
+            chosen[knob.name] = held
         elif not knob.values:
             return None
         else:
@@ -191,3 +234,10 @@ def _ask(space: Space, trial: optuna.Trial, kept: Mapping[str, KnobValue]) -> Co
             assert value is not None  # it is one of the knob's values
             chosen[knob.name] = value
     return space.configuration(chosen)
+
+
+def _held(knob: Knob, kept: Mapping[str, KnobValue]) -> KnobValue | None:
+    """The value that a knob has without the sampler; None where the sampler chooses."""
+    if knob.name in kept:
+        return kept[knob.name]
+    return knob.default if knob.name in NOISE_KNOBS else None

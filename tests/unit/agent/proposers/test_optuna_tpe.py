@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from statistics import fmean
 
+import optuna
 import pytest
 
-from agent.proposers.optuna_tpe import PENALTY_LOG, OptunaProposer, values_told
+from agent.proposers.optuna_tpe import (
+    ASKS_A_DRAFT,
+    LISTED_POINTS,
+    PENALTY_LOG,
+    OptunaProposer,
+    values_told,
+)
 from agent.proposers.port import Proposer, Trial
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration
@@ -93,3 +101,36 @@ def test_a_space_whose_best_points_are_all_taken_still_gives_drafts() -> None:
     best = [point for point in SPACE.points() if point["pruning.method"] == "none" and point != BASELINE]
     seen = [measured(point, number) for number, point in enumerate(best, start=1)]
     assert len(OptunaProposer().propose(view(seen), 3)) == 3
+
+
+def test_nothing_is_asked_for_where_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = SPACE.restrict({"pruning.method": ["none"]})
+    points = [point for point in small.points() if point != BASELINE]
+    kept, asked = points[0].digest, []
+    ask = optuna.Study.ask
+
+    def counted(study: optuna.Study) -> optuna.Trial:
+        asked.append(study)
+        return ask(study)
+
+    monkeypatch.setattr(optuna.Study, "ask", counted)
+    taken = frozenset(point.digest for point in points)
+    assert OptunaProposer().propose(replace(view(), space=small, taken=taken), 3) == []
+    assert asked == []
+    (draft,) = OptunaProposer().propose(replace(view(), space=small, taken=taken - {kept}), 3)
+    assert draft.candidate.digest == kept
+    assert 0 < len(asked) < 3 * ASKS_A_DRAFT
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_drawn_does_not_depend_on_whether_what_is_left_is_listed(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = SPACE.restrict({"pruning.method": ["none"]})
+    points = [point for point in small.points() if point != BASELINE]
+    shown = replace(view(seed=seed), space=small, taken=frozenset(each.digest for each in points[seed::2]))
+    listed = OptunaProposer().propose(shown, 40)
+    assert 1 < len(points) <= LISTED_POINTS
+    monkeypatch.setattr("agent.proposers.optuna_tpe.LISTED_POINTS", 0)
+    assert OptunaProposer().propose(shown, 40) == listed
+    assert listed
