@@ -39,6 +39,20 @@ from tests.unit.measurement.tiny_tokenizer import tiny_tokenizer
 DOCUMENTS = [tuple(range(7 * start, 7 * start + 50)) for start in range(4)]
 
 
+@pytest.fixture
+def scored(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The criteria by which layers were scored, here and in this process: one of its own, which takes seconds
+    to start, is asked by other tests."""
+    criteria: list[str] = []
+
+    def ask(module: str, request: dict[str, Any], **_: object) -> object:
+        criteria.append(request["criterion"])
+        return json.loads(json.dumps(answer(json.loads(json.dumps(request)))))
+
+    monkeypatch.setattr(scoring, "ask", ask)
+    return criteria
+
+
 def rounded(source: Path, target: Path) -> Path:
     """The checkpoint with its layers' matrices rounded to few values: a quantized model, dequantized."""
     shutil.copytree(source, target)
@@ -81,6 +95,7 @@ def test_pruning_takes_the_least_influential_layers_and_repeats_itself_to_the_by
     assert reports[0].weight_bytes == (tmp_path / "one" / "model.safetensors").stat().st_size
 
 
+@pytest.mark.usefixtures("scored")
 def test_ranked_on_the_quantized_model_the_report_compares_both_rankings(tmp_path: Path) -> None:
     model = tiny_model(layers=LAYERS)
     original = write_checkpoint(tmp_path / "original", model)
@@ -113,6 +128,7 @@ def test_ranked_on_the_quantized_model_the_report_compares_both_rankings(tmp_pat
     assert torch.equal(kept, model.state_dict()[f"model.layers.{first}.mlp.up_proj.weight"]), "the original's"
 
 
+@pytest.mark.usefixtures("scored")
 def test_pruning_the_quantized_model_by_the_original_s_ranking_compares_both_too(tmp_path: Path) -> None:
     original = write_checkpoint(tmp_path / "original", tiny_model(layers=LAYERS))
     quantized = rounded(original, tmp_path / "quantized")
@@ -284,18 +300,6 @@ def test_a_gpu_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 class TestKeptScores:
     @pytest.fixture
-    def scored(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-        """The criteria by which layers were scored, here and in this process."""
-        criteria: list[str] = []
-
-        def ask(module: str, request: dict[str, Any], **_: object) -> object:
-            criteria.append(request["criterion"])
-            return json.loads(json.dumps(answer(request)))
-
-        monkeypatch.setattr(scoring, "ask", ask)
-        return criteria
-
-    @pytest.fixture
     def source(self, tmp_path: Path) -> Path:
         return write_checkpoint(tmp_path / "before", tiny_model(layers=LAYERS))
 
@@ -398,6 +402,7 @@ class TestStage:
         tiny_tokenizer().save(str(source / "tokenizer.json"))
         return source
 
+    @pytest.mark.usefixtures("scored")
     def test_it_builds_what_the_configuration_asks_for(self, tmp_path: Path) -> None:
         source = self.checkpoint(tmp_path / "before")
         report = DepthPruning().build(self.configuration(), source, tmp_path / "after")
@@ -408,6 +413,7 @@ class TestStage:
         assert report["calibration_tokens"] == sum(map(len, documents)) == 16 * 512
         assert len({document[0] for document in documents}) == 1, "each text begins after the same token"
 
+    @pytest.mark.usefixtures("scored")
     def test_after_quantization_it_prunes_the_quantized_checkpoint_by_either_ranking(
         self, tmp_path: Path
     ) -> None:
