@@ -2,6 +2,7 @@
 sharded or wrapped around a vision tower, is what it was. By the real library."""
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -75,36 +76,38 @@ def test_each_layer_is_told_when_it_is_finished(whole: tuple[Path, Told]) -> Non
     assert not (whole[0] / "unfinished").exists()
 
 
-def test_a_killed_one_goes_on_after_its_last_finished_layer_and_gives_the_same_bytes(
-    wrapped: Path, whole: tuple[Path, Told], tmp_path: Path
-) -> None:
-    work, dies = tmp_path / "work", Told(dies=2)
+@pytest.fixture(scope="module")
+def killed(wrapped: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a quantization that was killed after its second layer left to go on with."""
+    folder = tmp_path_factory.mktemp("killed")
     with pytest.raises(Infeasible, match="process that quantizes ended") as told:
-        quantize(wrapped, tmp_path / "first", AWQ, TEXT, work_dir=work, tell=dies)
+        quantize(wrapped, folder / "out", AWQ, TEXT, work_dir=folder / "work", tell=Told(dies=2))
     assert told.value.kind == "crashed"
-    (kept,) = work.iterdir()
+    (kept,) = (folder / "work").iterdir()
     assert FinishedLayers(kept).count(len(LAYERS)) >= 2
-    again = Told()
-    report = quantize(wrapped, tmp_path / "second", AWQ, TEXT, work_dir=work, tell=again)
+    return folder / "work"
+
+
+def test_a_killed_one_goes_on_after_its_last_finished_layer_and_gives_the_same_bytes(
+    wrapped: Path, whole: tuple[Path, Told], killed: Path, tmp_path: Path
+) -> None:
+    work, again = shutil.copytree(killed, tmp_path / "work"), Told()
+    report = quantize(wrapped, tmp_path / "out", AWQ, TEXT, work_dir=work, tell=again)
     assert report["resumed_layers"] >= 2
     assert "were finished before" in again.lines[0][2]
     assert len(again.lines) < len(whole[1].lines)
-    assert weight_files(tmp_path / "second") == weight_files(whole[0])
+    assert weight_files(tmp_path / "out") == weight_files(whole[0])
     assert list(work.iterdir()) == []
 
 
 def test_another_text_begins_anew_and_leaves_what_is_finished_of_the_first(
-    wrapped: Path, tmp_path: Path
+    wrapped: Path, killed: Path, tmp_path: Path
 ) -> None:
-    work = tmp_path / "work"
-    for dies, text in ((Told(dies=1), TEXT), (Told(), type(TEXT)(TEXT.documents[:4], "other", "four"))):
-        if dies.dies:
-            with pytest.raises(Infeasible):
-                quantize(wrapped, tmp_path / "out", AWQ, text, work_dir=work, tell=dies)
-        else:
-            assert quantize(wrapped, tmp_path / "out", AWQ, text, work_dir=work)["resumed_layers"] == 0
+    work = shutil.copytree(killed, tmp_path / "work")
+    other = type(TEXT)(TEXT.documents[:4], "other", "four")
+    assert quantize(wrapped, tmp_path / "out", AWQ, other, work_dir=work)["resumed_layers"] == 0
     (kept,) = work.iterdir()
-    assert FinishedLayers(kept).count(len(LAYERS)) >= 1
+    assert FinishedLayers(kept).count(len(LAYERS)) >= 2
 
 
 def test_all_but_the_quantized_layers_is_what_it_was(wrapped: Path, whole: tuple[Path, Told]) -> None:
