@@ -39,6 +39,9 @@ from tests.unit.agent.test_questions import database
 __all__ = ["database"]  # the fixture
 
 SIZES = ("0.8b", "2b", "4b", "9b", "27b")
+PLANS = settings().max_examples // 5
+"""Pairs of plans, each of which takes a second: as many in `make bench` as a property has in the suite."""
+
 SMALL = "555MB"
 """Room for a launch of the packaged model in bfloat16, and not in float32."""
 
@@ -82,7 +85,7 @@ def test_a_model_that_is_not_changed_is_said_to_be_the_same() -> None:
     assert "Quality" not in str(made_up.told)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=PLANS)
 @given(st.sampled_from(SIZES), st.floats(4, 32), st.floats(0, 16))
 def test_what_it_begins_from_fits_and_more_memory_never_keeps_fewer_bits(
     size: str, card_gb: float, more_gb: float
