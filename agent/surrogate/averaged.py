@@ -32,8 +32,13 @@ what physics did not expect would else be unsure of everything, and so foretell 
 wrongly it was told.
 
 Before any outcome here, what was told is held against physics: w_m⁰ is `BELIEVED`, less where its claims as
-a whole lie further off than physics says that they may (prior-data conflict, Box, *Journal of the Royal
-Statistical Society A* 143, 1980), and never below `LEAST_BELIEVED`, so that outcomes here can restore it.
+a whole are better explained by a mistake than by physics (prior-data conflict, Box, *Journal of the Royal
+Statistical Society A* 143, 1980), and never below `LEAST_BELIEVED`, so that outcomes here can restore it. Two
+mistakes are thought possible: claims that have nothing to do with what happens here, and ratios the wrong way
+round, the control over the candidate. How wide physics' spreads should have been is open in this too, by a
+factor that what is true and all mistakes share, and only so far (`FARTHEST_OFF`): where they are too narrow
+by half, what is true lies further off than they say; but that claims are off by ten times as much says
+that the claims are wrong, and not that physics is.
 
 Outcomes are those that are heard: where a belief bounds what one outcome may say (`hearing.py`), what lies
 further off counts as lying at that bound. Whether what was told can be believed at first is asked of it as it
@@ -66,6 +71,13 @@ LEAST_BELIEVED = 1e-4
 GARBAGE = 3.0
 """How many times as far off as physics says outcomes lie that have nothing to do with it; judgement."""
 
+FARTHEST_OFF = 2.0
+"""How many times too narrow, or too wide, physics' stated spreads may be: any factor in between is, on the
+log scale, as likely as any other; judgement."""
+
+FACTORS: tuple[float, ...] = tuple(FARTHEST_OFF ** (step / 4) for step in range(-4, 5))
+"""The factors that are averaged over."""
+
 WINDOW = 20.0
 """How many times less likely than the likeliest a member may be and still speak: the factor of Madigan and
 Raftery."""
@@ -97,9 +109,14 @@ class Averaged:
 
     @classmethod
     def learn(
-        cls, own: Sequence[Row], told: Mapping[str, Sequence[Row]], farthest: float = math.inf
+        cls,
+        own: Sequence[Row],
+        told: Mapping[str, Sequence[Row]],
+        farthest: float = math.inf,
+        turned: Mapping[str, Sequence[Row]] | None = None,
     ) -> Averaged:
-        """The average after this campaign's own rows, each source's rows given by its name."""
+        """The average after this campaign's own rows, each source's rows given by its name; `turned` are
+        the same with every claim the wrong way round (None: that is not thought possible)."""
         sources = {name: rows for name, rows in told.items() if rows}
         groups: list[tuple[str, ...]] = [tuple(sorted(sources))] if sources else []
         if len(sources) > 1:
@@ -107,11 +124,14 @@ class Averaged:
             groups += [(name,) for name in sorted(most)]
         own = heard(own, farthest)
         alone = _learnt(own)
-        before = [(group, [row for name in group for row in sources[name]]) for group in groups]
-        begun = [(group, rows, _learnt(rows)) for group, rows in before]
-        chances = [believed(rows, started) / len(groups) for _, rows, started in begun]
+        begun = [(group, _of(sources, group)) for group in groups]
+        chances = [
+            believed(rows, _learnt(rows), None if turned is None else _learnt(_of(turned, group)))
+            / len(groups)
+            for group, rows in begun
+        ]
         members = [Member((), alone, math.log1p(-math.fsum(chances)) + _evidence(alone) - _evidence(_NONE))]
-        for (group, rows, _), chance in zip(begun, chances, strict=True):
+        for (group, rows), chance in zip(begun, chances, strict=True):
             told_here = heard(rows, farthest)
             before_own = _learnt(told_here)
             at_first = _since(before_own, before_own)
@@ -199,11 +219,13 @@ class Averaged:
         return mean, variance
 
 
-def believed(rows: Sequence[Row], learnt: LinearBelief) -> float:
+def believed(rows: Sequence[Row], learnt: LinearBelief, turned: LinearBelief | None = None) -> float:
     """w⁰: the weight before any outcome here of what these rows tell, `learnt` from them alone.
 
-    They are held, with spreads as physics states them, against outcomes that have nothing to do with it: each
-    by itself `GARBAGE` times as far off. What lies as physics says has all of `BELIEVED`.
+    That they are as physics says is held against two ways to be wrong: outcomes that have nothing to do with
+    it, each by itself `GARBAGE` times as far off, and every claim the wrong way round, as `turned` learnt it
+    (None: not thought possible). Each is as likely as its evidence, averaged over `FACTORS` of all spreads.
+    What physics says best has all of `BELIEVED`.
     """
     if not rows:
         return BELIEVED
@@ -211,10 +233,25 @@ def believed(rows: Sequence[Row], learnt: LinearBelief) -> float:
     residuals = np.array([residual for _, residual, _ in rows])
     spread = np.array([math.fsum(value * value for value in features.values()) for features, _, _ in rows])
     garbage = GARBAGE**2 * (spread + noise)
-    as_physics = math.fsum(np.log(noise)) - _log_determinant(learnt) + learnt.misfit
-    as_garbage = math.fsum(np.log(garbage) + residuals**2 / garbage)
-    less = min(0.0, 0.5 * (as_garbage - as_physics))
-    return max(LEAST_BELIEVED, BELIEVED * math.exp(less))
+    unrelated = _told(math.fsum(np.log(noise / garbage)), math.fsum(residuals**2 / garbage), len(rows))
+    wrong = [unrelated] if turned is None else [unrelated, _told_of(turned)]
+    return max(LEAST_BELIEVED, BELIEVED * math.exp(min(0.0, _told_of(learnt) - max(wrong))))
+
+
+def _told_of(learnt: LinearBelief) -> float:
+    return _told(_log_determinant(learnt), learnt.misfit, learnt.count)
+
+
+def _told(log_determinant: float, misfit: float, count: int) -> float:
+    """Log density of so many claims with this misfit, averaged over `FACTORS` of all spreads; less what all
+    who are asked share."""
+    logs = [-count * math.log(factor) - 0.5 * misfit / factor**2 for factor in FACTORS]
+    most = max(logs)
+    return 0.5 * log_determinant + most + math.log(math.fsum(math.exp(each - most) for each in logs))
+
+
+def _of(told: Mapping[str, Sequence[Row]], group: Sequence[str]) -> list[Row]:
+    return [row for name in group for row in told[name]]
 
 
 def _learnt(rows: Sequence[Row]) -> LinearBelief:

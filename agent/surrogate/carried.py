@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from agent.proposers.port import Trial
@@ -106,6 +106,12 @@ class Carried:
         alike = kind == "crashed" or (kind == "unsupported" and (self.same_model or bool(self.trial.blames)))
         failed = self.trial.outcome is Outcome.INFEASIBLE and alike
         return 1.0 if failed and self.same_hardware and self.same_versions else COUNTS
+
+    @property
+    def turned(self) -> Carried:
+        """The same with its effect the wrong way round: the control over the candidate."""
+        effect = self.trial.effect_log
+        return self if effect is None else replace(self, trial=replace(self.trial, effect_log=-effect))
 
     def discounted(self, features: Features) -> Features:
         """The features of its latency, with those of what may differ between there and here."""

@@ -79,14 +79,16 @@ class LatencyBelief:
         physics = replace(physics, acceptance=accepted, resemblance=view.resemblance)
         empty = cls(view, physics, Averaged.learn([], {}, FARTHEST))
         told: list[tuple[Carried, Row]] = []
-        for found in by_scope(carried).values():
-            there = replace(empty, physics=_there(physics, found[0]))
-            told += [(each, row) for each in found for row in there._rows_of_others(each)]
         sources: dict[str, list[Row]] = {}
-        for each, row in told:
-            sources.setdefault(each.scope, []).append(row)
+        turned: dict[str, list[Row]] = {}
+        for scope, found in by_scope(carried).items():
+            there = replace(empty, physics=_there(physics, found[0]))
+            rows = [(each, row) for each in found for row in there._rows_of_others(each)]
+            told += rows
+            sources[scope] = [row for _, row in rows]
+            turned[scope] = [row for each in found for row in there._rows_of_others(each.turned)]
         own = [row for trial in trials for row in empty._rows(trial)]
-        return cls(view, physics, Averaged.learn(own, sources, FARTHEST), tuple(told))
+        return cls(view, physics, Averaged.learn(own, sources, FARTHEST, turned), tuple(told))
 
     def _rows(self, trial: Trial) -> list[Row]:
         """What a trial teaches: its effect, and the parts of its candidate's step where that was profiled."""

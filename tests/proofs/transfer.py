@@ -1,11 +1,11 @@
 """The proof of transfer: a second campaign with and without what a first one found, on frozen tables.
 
-python -m tests.proofs.transfer [--only KIND] [--seeds N] [--processes N] [--output FILE]
+python -m tests.proofs.transfer [--only KIND] [--held-out] [--seeds N] [--processes N] [--output FILE]
 
 Writes docs/results/transfer.md. The first campaign is the planner `ours` on another ground, `FIRST` trials of
 it; its outcomes are handed to the same planner as the campaign loop hands them over, true or poisoned. The
-table of Qwen3.5-4B's shape (h200-4b) is held out: nothing here reads it. Equal seeds give equal figures,
-whatever the number of processes.
+table of Qwen3.5-4B's shape (h200-4b) is held out, and read with `--held-out` alone. Equal seeds give equal
+figures, whatever the number of processes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,17 @@ from experiments.measurement.evidence import Metric
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration
 from tests.proofs.transfer_page import Ran, Runs, page
-from tests.proofs.transfer_tables import OTHER_HARDWARE, Pair, alike, grounds, hardware_grounds, pairs
+from tests.proofs.transfer_tables import (
+    HELD_OUT,
+    OTHER_HARDWARE,
+    Pair,
+    alike,
+    between,
+    grounds,
+    hardware_grounds,
+    held_out_grounds,
+    pairs,
+)
 
 OUTPUT = Path(__file__).parents[2] / "docs" / "results" / "transfer.md"
 
@@ -77,6 +87,17 @@ def huge(trials: Sequence[Trial], draw: str) -> list[Trial]:
     ]
 
 
+def shuffled(trials: Sequence[Trial], draw: str) -> list[Trial]:
+    """Effects and losses of quality that were measured there, each told of another configuration."""
+    order = [each for each in trials if each.effect_log is not None]
+    random.Random(draw).shuffle(order)
+    of = {
+        one.experiment_id: claimed(replace(one, bits_ratio_log=other.bits_ratio_log), other.effect_log)
+        for one, other in zip(order, [*order[1:], *order[:1]], strict=True)
+    }
+    return [of.get(each.experiment_id, each) for each in trials]
+
+
 def silent(trials: Sequence[Trial], draw: str) -> list[Trial]:
     """No effect and no quality: what is left is whether it ran, and what it cost."""
     return [claimed(replace(each, bits_ratio_log=None), None) for each in trials]
@@ -100,6 +121,7 @@ TOLD: Mapping[str, Callable[[Sequence[Trial], str], Sequence[Trial]]] = {
     "true": true,
     "turned": turned,
     "huge": huge,
+    "shuffled": shuffled,
     "silent": silent,
 }
 """What a second campaign is told, by name."""
@@ -121,6 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run all pairs and write the page; the exit code is 0 whatever was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.proofs.transfer", description=__doc__)
     parser.add_argument("--only", metavar="KIND", default="", help="kinds of pairs whose name holds this")
+    parser.add_argument("--held-out", action="store_true", help="between the workloads of h200-4b.csv too")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--output", type=Path, default=OUTPUT)
@@ -129,11 +152,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [each for each in pairs() if asked.only in each.kind]
     if not chosen:
         parser.error(f"no kind has {asked.only!r} in its name: {', '.join({each.kind for each in pairs()})}")
+    apart = between(HELD_OUT) if asked.held_out else []
     begun = time.monotonic()
     ran = run(chosen, asked.seeds, asked.processes)
     command = f"python -m tests.proofs.transfer {shlex.join(given)}".strip()
-    sizes = sizes_of(chosen)
-    text = page(ran, command, asked.seeds, asked.processes, time.monotonic() - begun, FIRST, TRIALS, sizes)
+    held_out = run(apart, asked.seeds, asked.processes)
+    wall_s = time.monotonic() - begun
+    sizes = sizes_of([*chosen, *apart])
+    text = page(ran, command, asked.seeds, asked.processes, wall_s, FIRST, TRIALS, sizes, held_out)
     asked.output.write_text(text, encoding="utf-8")
     print(asked.output)
     return 0
@@ -246,7 +272,14 @@ def _minus(value: float | None) -> float | None:
 
 
 def _ground(name: str) -> Table:
+    if name in HELD_OUT:
+        return _held_out_grounds()[name]
     return _hardware_grounds()[name] if name in OTHER_HARDWARE else _grounds()[name]
+
+
+@cache
+def _held_out_grounds() -> dict[str, Table]:
+    return held_out_grounds()
 
 
 @cache

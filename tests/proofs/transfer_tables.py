@@ -27,16 +27,19 @@ PLAIN_WAY: Mapping[str, tuple[str, ...]] = {
 """How the variants were pruned, by column."""
 
 
-def _workloads(name: str) -> dict[str, tuple[int, int]]:
+def _workloads(prefix: str) -> dict[str, tuple[int, int]]:
     return {
-        f"{name}-c{concurrency}-p{tokens}": (concurrency, tokens)
+        f"{prefix}-c{concurrency}-p{tokens}": (concurrency, tokens)
         for tokens in (512, 3840)
         for concurrency in (1, 4, 16, 64)
     }
 
 
 WORKLOADS: Mapping[str, tuple[int, int]] = _workloads("9b")
-"""Requests at once and tokens of a prompt of the H200's tables, by name."""
+"""Requests at once and tokens of a prompt of the H200's table of Qwen3.5-9B's shape, by name."""
+
+HELD_OUT: Mapping[str, tuple[int, int]] = _workloads("4b")
+"""The same of Qwen3.5-4B's shape, the table that nothing was chosen on."""
 
 OTHER_HARDWARE: Mapping[str, tuple[int, int]] = _workloads("h100")
 """The workloads of Qwen3.5-9B's shape on an H100: those of the H200's table on another card."""
@@ -60,7 +63,7 @@ class Pair:
 
 
 def grounds() -> dict[str, Table]:
-    """All of them by name. The table of Qwen3.5-4B's shape (h200-4b) is held out: nothing here reads it."""
+    """All by name but those of other hardware and those that are held out."""
     found = _of_workloads("h200-9b.csv", WORKLOADS)
     path = TABLES / "reference.csv"
     found["reference"] = _slice(path, lambda line: line["pruning.method"] == "none", "none")
@@ -74,6 +77,11 @@ def grounds() -> dict[str, Table]:
 def hardware_grounds() -> dict[str, Table]:
     """The workloads of the H100's table, by name."""
     return _of_workloads("h100-9b.csv", OTHER_HARDWARE)
+
+
+def held_out_grounds() -> dict[str, Table]:
+    """The workloads of the table that is held out, by name: read only where it is asked for."""
+    return _of_workloads("h200-4b.csv", HELD_OUT)
 
 
 def _of_workloads(file: str, workloads: Mapping[str, tuple[int, int]]) -> dict[str, Table]:
@@ -94,21 +102,27 @@ def across_hardware() -> list[Pair]:
 
 
 def pairs() -> list[Pair]:
-    """Every two workloads of the H200's table that differ in one thing, both ways; each workload after all
-    others; the reference engine's model and its variants; and each half of its rows after the other."""
+    """Those of the H200's table; the reference engine's model and its variants; and each half of its rows
+    after the other."""
+    found = between(WORKLOADS)
+    found += [Pair((one,), other, "model") for one in VARIANTS for other in VARIANTS if one != other]
+    found += [Pair((f"half-{one}",), f"half-{1 - one}", "rows") for one in (0, 1)]
+    return found
+
+
+def between(workloads: Mapping[str, tuple[int, int]]) -> list[Pair]:
+    """Every two workloads of a table that differ in one thing, both ways; and each after all others."""
     found = []
-    for one, (at_once, tokens) in WORKLOADS.items():
-        for other, (as_many, as_long) in WORKLOADS.items():
+    for one, (at_once, tokens) in workloads.items():
+        for other, (as_many, as_long) in workloads.items():
             if one != other and tokens == as_long:
                 found.append(Pair((one,), other, "concurrency"))
             if one != other and at_once == as_many:
                 found.append(Pair((one,), other, "prompt length"))
     found += [
-        Pair(tuple(one for one in WORKLOADS if one != other), other, "all other workloads")
-        for other in WORKLOADS
+        Pair(tuple(one for one in workloads if one != other), other, "all other workloads")
+        for other in workloads
     ]
-    found += [Pair((one,), other, "model") for one in VARIANTS for other in VARIANTS if one != other]
-    found += [Pair((f"half-{one}",), f"half-{1 - one}", "rows") for one in (0, 1)]
     return found
 
 
@@ -124,7 +138,7 @@ class Alike:
 
 def alike(source: str, target: str) -> Alike:
     """What of these two is the same."""
-    workloads = {**WORKLOADS, **OTHER_HARDWARE}
+    workloads = {**WORKLOADS, **OTHER_HARDWARE, **HELD_OUT}
     if source not in workloads:
         return Alike(model=source not in VARIANTS)
     distance = workload_distance(workloads[source], workloads[target])

@@ -7,7 +7,7 @@ from tests.proofs.transfer import TOLD
 from tests.proofs.transfer_page import Ran, Runs, page
 
 PAGE = Path(__file__).parents[3] / "docs/results/transfer.md"
-COMMAND = "python -m tests.proofs.transfer --seeds 3"
+COMMAND = "python -m tests.proofs.transfer --held-out --seeds 3"
 
 
 def words(text: str) -> list[str]:
@@ -31,11 +31,24 @@ def ran_of(*kinds: str) -> Runs:
 
 def made() -> str:
     stored = re.findall(r"`([\w-]+)` \d+[,.]", PAGE.read_text(encoding="utf-8").partition("- Rows: ")[2])
-    return page(ran_of("model", "rows"), COMMAND, 3, 2, 100.0, 10, 20, dict.fromkeys(stored, 1))
+    sizes = dict.fromkeys(stored, 1)
+    return page(ran_of("model", "rows"), COMMAND, 3, 2, 100.0, 10, 20, sizes, ran_of("concurrency"))
 
 
 def test_the_page_in_the_documentation_says_what_the_generator_says() -> None:
     assert words(PAGE.read_text(encoding="utf-8")) == words(made())
+
+
+def test_what_was_held_out_stands_apart_and_in_no_count_of_the_rest() -> None:
+    without, with_ = (
+        page(ran_of("model"), COMMAND, 1, 1, 1.0, 10, 20, {"a": 1}, apart) for apart in ({}, ran_of("rows"))
+    )
+    count = "answers below miss their target"
+    assert with_.partition(count)[0] == without.partition(count)[0]
+    assert [("| rows |" in each, "held out\n" in each) for each in (without, with_)] == [
+        (False, False),
+        (True, True),
+    ]
 
 
 def test_what_is_only_compared_with_misses_no_target() -> None:

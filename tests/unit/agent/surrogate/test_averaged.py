@@ -120,6 +120,41 @@ def test_what_physics_thinks_possible_is_believed_and_what_it_does_not_hardly_at
     assert Averaged.learn([], absurd).carried_weight == pytest.approx(LEAST_BELIEVED)
 
 
+def test_claims_that_are_all_off_by_twice_what_is_stated_are_not_thrown_out_and_far_wilder_are() -> None:
+    """How wide the stated spreads should have been is open, but only so far."""
+    weights = [
+        Averaged.learn([], carried(*told)).carried_weight
+        for told in (
+            [({f"lever {number}": 0.2}, (-1) ** number * 0.2 * times, NOISE) for number in range(8)]
+            for times in (1, 2, 6)
+        )
+    ]
+    assert weights[0] == pytest.approx(BELIEVED)
+    assert BELIEVED / 3 < weights[1] < BELIEVED
+    assert weights[2] == pytest.approx(LEAST_BELIEVED)
+
+
+def test_claims_that_contradict_each_other_are_not_believed_since_spreads_may_be_too_narrow() -> None:
+    """They may be too wide as well, and then what has nothing to do with it lies no further off than that."""
+    told = carried(*[({"lever": 0.5}, sign * 0.5, 0.2**2) for sign in (1, -1, 1, -1)])
+    assert Averaged.learn([], told).carried_weight < BELIEVED / 3
+
+
+def test_what_physics_expects_the_other_way_round_is_believed_the_less_the_surer_it_is() -> None:
+    """Physics expects −0.5 of each, and +0.5 was told: the residual is 1, and 0 had it been turned."""
+    weights = []
+    for spread in (0.3, 0.5, 1.0):
+        told, turned = (
+            {"C-1": [({name: spread}, residual, NOISE) for name in ("compile", "kernel")]}
+            for residual in (1.0, 0.0)
+        )
+        assert Averaged.learn([], turned, turned=told).carried_weight == pytest.approx(BELIEVED)
+        weights.append(Averaged.learn([], told, turned=turned).carried_weight)
+    assert weights[0] < BELIEVED / 20
+    assert weights == sorted(weights)
+    assert weights[2] < BELIEVED
+
+
 def test_what_is_hardly_believed_is_not_predicted_from_whatever_it_claims() -> None:
     told = carried(({"compile": 0.2}, -3.0, NOISE), ({"kernel": 0.2}, 2.5, NOISE))
     own: list[Row] = [({"compile": 0.2}, -0.1, NOISE)]

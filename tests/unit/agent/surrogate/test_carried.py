@@ -70,6 +70,16 @@ def test_other_hardware_whose_step_was_not_profiled_says_something_all_the_same(
     assert 0.01 < unprofiled < same
 
 
+def test_claims_that_physics_expects_the_other_way_round_are_hardly_believed() -> None:
+    expected = compiled([]).log_ratio_mean
+    assert expected < -0.3
+    weights = [
+        beliefs(carried(*each)).latency.belief.carried_weight
+        for each in ([replace(FASTER, effect_log=sign * expected)] * 3 for sign in (1, -1))
+    ]
+    assert weights[1] < weights[0] / 20
+
+
 def test_however_much_one_campaign_measured_it_may_come_out_otherwise_here() -> None:
     one = [replace(FASTER, experiment_id=number) for number in range(50)]
     often, once = beliefs(carried(*one)), beliefs(carried(FASTER))
