@@ -88,7 +88,7 @@ surrogate: $(VENV)/.installed-dev ## prove what the surrogate's predictions are 
 	$(BIN)/python -m tests.proofs.surrogate $(SURROGATE_ARGS)
 
 transfer: $(VENV)/.installed-dev ## prove what other campaigns' findings are worth, true and poisoned: writes docs/results/transfer.md (minutes)
-	$(BIN)/python -m tests.proofs.transfer $(TRANSFER_ARGS)
+	$(BIN)/python -m tests.proofs.transfer --held-out $(TRANSFER_ARGS)
 
 # What is prepared already is not prepared again, nor what is measured measured. Nothing else may run meanwhile.
 table-reference: $(VENV)/.installed-reference $(QUANTIZE_VENV)/.installed ## the table of the reference engine, in the folder TABLE_OF (hours; the measuring TABLE_BUDGET)
