@@ -13,6 +13,7 @@ from db.states import CampaignState, VerdictOutcome
 from knowledge.queries.carried import CarriedView
 from knowledge.queries.devices import AtRest
 from knowledge.queries.discovery import DiscoveryView
+from knowledge.queries.gpu_throttling import GpuThrottlingView
 from knowledge.queries.model_answers import AskedView
 from knowledge.queries.night import QuestionView
 from knowledge.queries.proposers import ProposerView
@@ -89,6 +90,8 @@ class CampaignFacts:
     """Hypotheses that wait for approval."""
     at_rest: tuple[AtRest, ...] = ()
     """Devices that others use, so that it gives them no test, or did when it was interrupted."""
+    throttling: GpuThrottlingView | None = None
+    """That a GPU was held down while tests were timed; None where none was."""
     question: QuestionView | None = None
     """The question of the night."""
     carried: CarriedView | None = None

@@ -171,6 +171,11 @@ def milliseconds(value_ms: float) -> str:
     return f"{value_ms:.1f} ms" if value_ms >= 10 else f"{value_ms:.3g} ms"
 
 
+def clock_mhz(mhz: float, of_mhz: float | None = None) -> str:
+    """Return a clock such as `1,980 MHz`, or `360 of 1,980 MHz` where its highest is known."""
+    return f"{mhz:,.0f} MHz" if of_mhz is None else f"{mhz:,.0f} of {of_mhz:,.0f} MHz"
+
+
 def size(count: int) -> str:
     """Return a number of bytes in binary units, such as `9.4 MiB`."""
     value, unit = float(count), 0

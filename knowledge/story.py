@@ -371,6 +371,9 @@ class _Teller:
         lines = [self._line(state), self._line(best.sentence, event=told)]
         if self._summary.supported.lines:
             lines.append(self._line(self._summary.supported.sentence))
+        slowed = self._campaign.throttling
+        if slowed is not None:
+            lines.append(self._line(f"{slowed.told} {slowed.means}", *slowed.experiments))
         return ChapterView(title="Where it stands", lines=tuple(lines))
 
     def next(self) -> ChapterView:

@@ -6,6 +6,7 @@
 - *question*: the question of the night, whether it is settled and how, where one was asked;
 - *at rest*: the devices that others use, so that the campaign gives them no test, where there are any; of
   one that is interrupted, those that rested then;
+- *held down*: in how many timed blocks heat or the host held a GPU down, where it did, and what to do;
 - *waiting*: how many hypotheses wait for the user's approval, where the campaign asks for any;
 - *supported*: what was supported, the largest effect first;
 - *supported* also says how many of these are expected to be false at most (`knowledge.queries.discovery`);
@@ -43,6 +44,7 @@ from knowledge.figures import (
 )
 from knowledge.latency_only import FASTEST
 from knowledge.queries.carried import CarriedView
+from knowledge.queries.gpu_throttling import GpuThrottlingView
 from knowledge.queries.model_answers import AskedView
 from knowledge.queries.night import QuestionView
 from knowledge.queries.proposers import ProposerView
@@ -62,6 +64,7 @@ class SummaryView(View):
     question: PartView | None
     validating: PartView
     at_rest: PartView | None
+    held_down: PartView | None
     waiting: PartView | None
     supported: PartView
     ruled_out: PartView
@@ -79,6 +82,7 @@ class SummaryView(View):
         return (
             *(() if self.question is None else (self.question,)),
             self.best,
+            *(() if self.held_down is None else (self.held_down,)),
             *(() if self.at_rest is None else (self.at_rest,)),
             self.validating,
             *(() if self.waiting is None else (self.waiting,)),
@@ -107,6 +111,7 @@ def summarize(facts: CampaignFacts, most: int = MOST_NAMED, *, short: bool = Fal
         question=_question(facts.question),
         validating=validating(facts.testing, facts.next, facts.hypotheses),
         at_rest=_at_rest(facts),
+        held_down=_held_down(facts.throttling),
         waiting=_waiting(facts),
         supported=verdicts.supported(by_outcome[VerdictOutcome.SUPPORTED], facts.discovery, most),
         ruled_out=verdicts.ruled_out(by_outcome, most),
@@ -206,6 +211,14 @@ def _at_rest(facts: CampaignFacts) -> PartView | None:
             for each in facts.at_rest
         ),
     )
+
+
+def _held_down(found: GpuThrottlingView | None) -> PartView | None:
+    if found is None:
+        return None
+    apart = () if found.apart is None else (found.apart,)
+    lines = (*apart, f"Launch by launch: autoinfer show {found.experiments[0]}")
+    return PartView(title="A slowed GPU", sentence=found.sentence.replace("`", ""), lines=lines)
 
 
 def _carried(found: CarriedView | None) -> PartView | None:

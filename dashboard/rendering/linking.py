@@ -15,7 +15,7 @@ BESIDE = re.compile(r" \(beside [^()]*\)")
 
 CODE = re.compile(r"`([^`]+)`")
 BREAKS = re.compile(r"(?<=[._+])(?=\w)")
-UNITS = re.compile(r" (?<=\d )(?=(?:%|ms\b|s\b|points?\b)[^<>]*<(?!/(?:code|pre|option|textarea)>))")
+UNITS = re.compile(r" (?<=\d )(?=(?:%|ms\b|s\b|MHz\b|°C|points?\b)[^<>]*<(?!/(?:code|pre|option|textarea)>))")
 """Begins with the space itself, for which a text is searched much faster than for what stands before it."""
 MOST_LEVERS = 3
 """More levers than this, changed together, are told as the first two and a number."""

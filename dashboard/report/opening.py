@@ -48,6 +48,8 @@ def opening(view: ReportView) -> Document:
     if any(each.broken for each in view.seals):
         broken = [each.experiment for each in view.seals if each.broken]
         marks.append(f"Not everything is as it was preregistered: see the seals of {listed(broken[:5])}.")
+    if view.throttling is not None:
+        marks.append(view.throttling.sentence)
     return Document(
         title=f"How much faster does {campaign.model} answer on {words.machine(campaign.target)}?",
         abstract=tuple(_abstract(view)),

@@ -140,16 +140,16 @@ def environment(view: ReportView) -> Section:
             ),
         ]
         rows += [Row((str(place), name, said)) for name, said in facts if said]
-    return Section(
-        "Environment",
-        (
-            table(
-                "What launches ran on; one number for each machine and set of versions.",
-                ("Machine", "What", "Value"),
-                rows,
-            ),
-        ),
-    )
+    blocks: list[Block] = [
+        table(
+            "What launches ran on; one number for each machine and set of versions.",
+            ("Machine", "What", "Value"),
+            rows,
+        )
+    ]
+    if view.throttling is not None:
+        blocks += [Paragraph(each) for each in (view.throttling.told, view.throttling.apart) if each]
+    return Section("Environment", tuple(blocks))
 
 
 def _runs(labels: tuple[str, ...]) -> str:

@@ -7,14 +7,18 @@ from itertools import pairwise
 from statistics import median
 
 from experiments.measurement.evidence import Json
-from experiments.telemetry.gpus import throttle_words
+from experiments.telemetry.gpus import THROTTLE_REASONS, throttle_words
 from experiments.telemetry.watching import GpuReading
 
 POWER_CAP = 0x4
 """NVML's bit for clocks that the power limit holds down."""
 
-THROTTLING = 0x8 | 0x20 | 0x40 | 0x80
-"""NVML's bits that always count: hardware slowdown, heat by driver and by hardware, the power brake."""
+HARDWARE_SLOWDOWN, HEAT, POWER_BRAKE = 0x8, 0x20 | 0x40, 0x80
+"""NVML's bits of what holds a GPU down from outside of its load; heat is told by driver and by hardware. With
+heat by the hardware and with the brake it tells the slowdown too."""
+
+THROTTLING = HARDWARE_SLOWDOWN | HEAT | POWER_BRAKE
+"""NVML's bits that always count."""
 
 CLOCKS_FELL = 0.03
 """How far below its highest of the block a clock under the power limit counts as fallen, relative: as much
@@ -53,6 +57,12 @@ def throttled(readings: Sequence[GpuReading]) -> str | None:
         return None
     words = ", ".join(throttle_words(bits))
     return f"{words}: {highest:.0f} to {lowest:.0f} MHz" if bits & POWER_CAP else words
+
+
+def held_down_by(throttled: str) -> int:
+    """NVML's bits that always count, of why a block counts as throttled in words; 0 where it was the power
+    limit alone."""
+    return sum(bit for bit, words in THROTTLE_REASONS.items() if bit & THROTTLING and words in throttled)
 
 
 def only_power_capped(readings: Sequence[GpuReading]) -> bool:

@@ -15,6 +15,7 @@ from knowledge.facts import CampaignFacts, JudgedFact, WaitingFact
 from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.carried import carried_view
 from knowledge.queries.devices import devices_of_tests
+from knowledge.queries.gpu_throttling import gpu_throttling
 from knowledge.queries.model_answers import asked_of_model
 from knowledge.queries.night import question_now
 from knowledge.queries.proposers import proposers
@@ -49,6 +50,7 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         approve_above_s=campaign.approve_above_s,
         awaiting=len(campaign.awaiting),
         at_rest=campaign.devices_at_rest,
+        throttling=gpu_throttling(session, campaign_id),
         question=question_now(session, campaign_id),
         carried=carried_view(session, campaign_id),
         proposers=proposers(session, campaign_id),

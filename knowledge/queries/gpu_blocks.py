@@ -41,22 +41,15 @@ def gpu_blocks(
     arm: Arm, index: int, stage: str, attempt: int, environment: Mapping[str, object]
 ) -> GpuBlocksView | None:
     """The view of one launch from its stored environment; None where no GPU was read."""
-    blocks = environment.get("blocks")
-    told = [
-        gpu
-        for block in (blocks if isinstance(blocks, list) else [])
-        if isinstance(block, dict)
-        and isinstance(during := block.get("during"), dict)
-        and isinstance(gpu := during.get("gpu"), dict)
-    ]
+    told = told_of_blocks(environment.get("blocks"))
     if not told:
         return None
     repeats = [each.get("repeated") or [] for each in told]
     attempts = [each for each in told if each.get("throttled")]
     attempts += [each for one in repeats if isinstance(one, list) for each in one if isinstance(each, dict)]
-    lowest, highest = _numbers(told, "sm_mhz", "min"), _numbers(told, "sm_mhz", "max")
-    sm_mhz, memory_mhz = _numbers(told, "sm_mhz", "median"), _numbers(told, "memory_mhz", "median")
-    power_w, energy_j = _numbers(told, "power_w"), _numbers(told, "energy_j_per_output_token")
+    lowest, highest = numbers(told, "sm_mhz", "min"), numbers(told, "sm_mhz", "max")
+    sm_mhz, memory_mhz = numbers(told, "sm_mhz", "median"), numbers(told, "memory_mhz", "median")
+    power_w, energy_j = numbers(told, "power_w"), numbers(told, "energy_j_per_output_token")
     return GpuBlocksView(
         arm=arm,
         index=index,
@@ -69,14 +62,27 @@ def gpu_blocks(
         memory_mhz=median(memory_mhz) if memory_mhz else None,
         power_w=fmean(power_w) if power_w else None,
         energy_j_per_output_token=median(energy_j) if energy_j else None,
-        temperature_c=max(_numbers(told, "temperature_c"), default=None),
+        temperature_c=max(numbers(told, "temperature_c"), default=None),
         repeated=sum(bool(each) for each in repeats),
         throttled=sum(bool(each.get("throttled")) for each in told),
         causes=tuple(sorted({str(each.get("throttled")) for each in attempts})),
     )
 
 
-def _numbers(blocks: Iterable[JsonObject], name: str, part: str | None = None) -> list[float]:
+def told_of_blocks(blocks: object) -> list[JsonObject]:
+    """What is stored of a GPU with the blocks of a launch, of the attempts that count; empty where none was
+    read."""
+    return [
+        gpu
+        for block in (blocks if isinstance(blocks, list) else [])
+        if isinstance(block, dict)
+        and isinstance(during := block.get("during"), dict)
+        and isinstance(gpu := during.get("gpu"), dict)
+    ]
+
+
+def numbers(blocks: Iterable[JsonObject], name: str, part: str | None = None) -> list[float]:
+    """The figures of that name, or that `part` of each, where the driver told them."""
     found = []
     for block in blocks:
         value = block.get(name)

@@ -22,6 +22,7 @@ from db.states import CampaignState, HypothesisState
 from knowledge.approvals import approve_above_s
 from knowledge.latency_only import latency_only
 from knowledge.queries.devices import AtRest, DevicesAway, devices_of_campaign, shown_away
+from knowledge.queries.gpu_throttling import GpuThrottlingView, gpu_throttling
 from knowledge.queries.hypotheses import HypothesisRow, list_hypotheses
 from knowledge.queries.log import EventView, event_view
 from knowledge.queries.lookup import campaign_of
@@ -146,7 +147,8 @@ class NowView(View):
     `today` is when the reader's day began, `validated` and `settled` are the newest that were decided,
     `awaiting` the first of those that wait for approval, `paid` the jobs that wait or run on rented machines;
     `lost_device` tells of a GPU that was lost since the
-    campaign was started or went on last, `at_rest` of those that others use, or did when it was interrupted.
+    campaign was started or went on last, `at_rest` of those that others use, or did when it was interrupted,
+    `throttling` of one that was held down while tests were timed.
     """
 
     campaign: CampaignNow | None
@@ -164,6 +166,7 @@ class NowView(View):
     digest: DigestView | None = None
     lost_device: EventView | None = None
     at_rest: tuple[AtRest, ...] = ()
+    throttling: GpuThrottlingView | None = None
     last_id: int = 0
 
     def are_todays(self, rows: Sequence[HypothesisRow]) -> bool:
@@ -229,6 +232,7 @@ def now_view(session: Session, label: str | None, since: int | None, today: date
         digest=None if since is None else digest_of(session, campaign.id, since),
         lost_device=_lost_device(session, campaign.id),
         at_rest=away.at_rest,
+        throttling=gpu_throttling(session, campaign.id),
         last_id=last_id,
     )
 

@@ -21,6 +21,7 @@ from knowledge.queries.campaigns import CampaignView, campaign_detail
 from knowledge.queries.carried import carried_view
 from knowledge.queries.costs import costs
 from knowledge.queries.findings import FindingView, list_findings
+from knowledge.queries.gpu_throttling import gpu_throttling
 from knowledge.queries.hypotheses import Asked
 from knowledge.queries.model_answers import asked_of_model
 from knowledge.queries.now_reached import best_of
@@ -64,6 +65,7 @@ def report(session: Session, campaign_id: int, made_at: datetime) -> ReportView:
         questions=_questions(session, campaign),
         baseline=_baseline(session, campaign),
         best=best_of(session, campaign),
+        throttling=gpu_throttling(session, campaign_id),
         pareto=pareto(session, campaign_id),
         trials=tested,
         again=path.again(session, campaign_id),

@@ -18,6 +18,7 @@ from knowledge.queries.carried import CarriedView
 from knowledge.queries.costs import CostsView
 from knowledge.queries.findings import FindingView
 from knowledge.queries.further import FurtherView
+from knowledge.queries.gpu_throttling import GpuThrottlingView
 from knowledge.queries.model_answers import AskedView
 from knowledge.queries.now_best import BestView, MarginView
 from knowledge.queries.pareto import ParetoView
@@ -182,7 +183,8 @@ class CommandView(View):
 class ReportView(View):
     """A campaign as a report. Nothing but `made_at` depends on when it is made; `written_at` is the last
     event that it knows of. `asked` is what a language model was asked, `carried` what other campaigns'
-    outcomes count, both None where there is none."""
+    outcomes count, `throttling` in how many timed blocks a GPU was held down, each None where there is
+    none."""
 
     format: Literal["autoinfer-report-1"] = FORMAT
     made_at: datetime
@@ -198,6 +200,7 @@ class ReportView(View):
     questions: tuple[AnsweredView, ...]
     baseline: JsonObject | None
     best: BestView | None
+    throttling: GpuThrottlingView | None
     pareto: ParetoView
     trials: tuple[TrialView, ...]
     again: tuple[AgainView, ...]

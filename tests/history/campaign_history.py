@@ -118,13 +118,14 @@ def add_launch(
     resolved: JsonObject,
     samples: Sequence[Sample],
     environment: JsonObject,
+    attempt: int = 1,
 ) -> None:
     """Write down a launch of an arm with what it resolved to and its samples."""
     text = json.dumps(environment, sort_keys=True)
     digest = put_environment(session, hashlib.sha256(text.encode()).hexdigest(), environment)
     launch = Launch(
         experiment_id=experiment.id,
-        attempt=1,
+        attempt=attempt,
         arm=arm,
         index=0,
         stage=stage,

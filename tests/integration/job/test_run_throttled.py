@@ -4,6 +4,8 @@ The engine is the simulated one and the readings are invented: what is tried is 
 """
 
 from collections.abc import Callable, Iterator
+from itertools import repeat
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +14,11 @@ from experiments.job.result import JobResult
 from experiments.job.watched_block import COOLING_S, REPEATS_MAX, WatchedBlocks, throttling_told
 from experiments.measurement.evidence import Json, Metric, Stage
 from experiments.measurement.judging import MeasurePair
+from experiments.recording import record_result
 from experiments.telemetry.watching import GpuReading, GpuWatch
+from knowledge.queries.facts import campaign_facts
+from knowledge.summary import summarize
+from tests.history.campaign_history import History
 from tests.integration.job.running import Run, run
 from tests.simulated.specs import WORKLOAD, a_test_job
 
@@ -115,6 +121,31 @@ def test_a_job_on_a_gpu_keeps_with_each_block_what_the_gpu_did(run: Run) -> None
 
 def test_a_job_on_a_cpu_tells_nothing_of_a_gpu(run: Run) -> None:
     assert during(run(a_test_job())) == [None] * 4
+
+
+def test_a_campaign_stored_from_a_gpu_that_throttles_every_time_says_so_in_its_summary(
+    run: Run, tmp_path: Path
+) -> None:
+    result = run(
+        a_test_job(),
+        [MeasurePair(Stage.QUICK, 2)],
+        gpu_watch=watches(repeat(HEAT)),
+        wait=lambda seconds: None,
+    )
+    history = History(tmp_path / "history")
+    try:
+        experiment_id = history.start_testing(history.propose({"serving.threads": 1}))
+        with history.database.write() as session:
+            record_result(session, experiment_id, 1, a_test_job(), result)
+        with history.database.read() as session:
+            part = summarize(campaign_facts(session, history.campaign_id)).held_down
+    finally:
+        history.close()
+    assert part is not None
+    assert part.sentence.startswith(
+        "The GPU was held down by heat in 4 of 4 timed blocks, even after pauses (up to 70 °C, a block's "
+        "median SM clock down to 1,840 MHz): E-0001."
+    )
 
 
 @pytest.mark.parametrize("gpu", [None, "?", {}])
