@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, Engine, Text, cast, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from configs.targets import is_rented
@@ -20,12 +20,18 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Environment, Experiment, Launch, Verdict
 from db.states import ExperimentState
 from experiments.measurement.evidence import Stage
-from experiments.measurement.gpu_block import HARDWARE_SLOWDOWN, HEAT, POWER_BRAKE, held_down_by
+from experiments.measurement.gpu_block import (
+    HARDWARE_SLOWDOWN,
+    HEAT,
+    POWER_BRAKE,
+    THROTTLING,
+    held_down_by,
+)
+from experiments.telemetry.gpus import THROTTLE_REASONS
 from knowledge.figures import clock_mhz, counted, listed
 from knowledge.queries.devices import devices_of_experiments
 from knowledge.queries.gpu_blocks import numbers, told_of_blocks
 from knowledge.queries.view import View
-from knowledge.stored import number
 
 MOST_NAMED = 5
 """Experiments named in a sentence; the others are counted."""
@@ -74,8 +80,9 @@ class GpuThrottlingView(View):
     `headline` and `where` together say it in a sentence, `means` what the times are worth, `to_do` what to
     do, with commands between backticks. `blocks` are all with a GPU's reading, `held_down` those in which it
     was, by cause `by_heat`, `by_power_brake` and `by_hardware_slowdown` (which names neither),
-    `power_limited` those in which its power limit alone held the clocks. The highest temperature, the lowest SM clock and the lowest median of a block are of those
-    held down, `max_sm_mhz` is the highest clock that the driver told, None where it told none or several.
+    `power_limited` those in which its power limit alone held the clocks. The highest temperature, the lowest
+    SM clock and the lowest median of a block are of those held down, `max_sm_mhz` is the highest clock that
+    the driver told, None where it told none or several.
     """
 
     headline: str
@@ -127,13 +134,13 @@ class GpuThrottlingView(View):
         return " ".join(said) or None
 
 
-def blocks_of_gpu(environment: Mapping[str, object]) -> BlocksOfGpu:
-    """What a GPU did in the timed blocks of a launch, from its stored environment."""
-    told = told_of_blocks(environment.get("blocks"))
+def blocks_of_gpu(stored: object, max_sm_mhz: float | None = None) -> BlocksOfGpu:
+    """What a GPU did in the timed blocks of a launch, as they are stored in its environment; `max_sm_mhz` is
+    the highest SM clock that the driver told."""
+    told = told_of_blocks(stored)
     causes = [held_down_by(str(each["throttled"])) if each.get("throttled") else None for each in told]
     held = [(each, bits) for each, bits in zip(told, causes, strict=True) if bits]
     blocks = [each for each, _ in held]
-    most_mhz = _highest_mhz(environment.get("machine")) if held else None
     return BlocksOfGpu(
         blocks=len(told),
         held_down=len(held),
@@ -144,7 +151,7 @@ def blocks_of_gpu(environment: Mapping[str, object]) -> BlocksOfGpu:
         temperature_c=max(numbers(blocks, "temperature_c"), default=None),
         sm_mhz_min=min(numbers(blocks, "sm_mhz", "min"), default=None),
         sm_mhz_median_min=min(numbers(blocks, "sm_mhz", "median"), default=None),
-        most_mhz=frozenset() if most_mhz is None else frozenset({most_mhz}),
+        most_mhz=frozenset({max_sm_mhz}) if held and max_sm_mhz is not None else frozenset(),
     )
 
 
@@ -186,32 +193,61 @@ def throttling(
     )
 
 
-_KNOWN: WeakKeyDictionary[Engine | Connection, dict[int, dict[int, BlocksOfGpu]]] = WeakKeyDictionary()
-"""By database and campaign: what was read of experiments that are done, which never changes."""
+@dataclass(frozen=True)
+class _Known:
+    """What was read of a campaign's experiments that are done, which never changes: whether a launch of it
+    names a cause, and what the GPU did."""
+
+    names: Mapping[int, bool] = field(default_factory=dict)
+    blocks: Mapping[int, BlocksOfGpu] = field(default_factory=dict)
+
+
+_KNOWN: WeakKeyDictionary[Engine | Connection, dict[int, _Known]] = WeakKeyDictionary()
+"""By database and campaign."""
 
 
 def gpu_throttling(session: Session, campaign_id: int) -> GpuThrottlingView | None:
     """In how many timed blocks of a campaign, which must exist, a GPU was held down; None where it was in
     none. Of an experiment that runs it is known once its launches are stored, at its end."""
-    known = _KNOWN.setdefault(session.get_bind(), defaultdict(dict))[campaign_id]
-    query = (
-        select(Experiment.id, Experiment.state)
-        .where(Experiment.campaign_id == campaign_id)
-        .order_by(Experiment.id)
-    )
+    cache = _KNOWN.setdefault(session.get_bind(), defaultdict(_Known))
+    known = cache[campaign_id]
+    query = select(Experiment.id, Experiment.state).where(Experiment.campaign_id == campaign_id)
     states = {number_: state for number_, state in session.execute(query)}  # noqa: C416 - rows, not pairs
-    read = _blocks(session, [each for each in states if each not in known])
-    known |= {each: told for each, told in read.items() if states[each] is ExperimentState.DONE}
-    found = {each: read.get(each) or known[each] for each in states}
-    held = [each for each, told in found.items() if told.held_down]
+    done = {number_ for number_, state in states.items() if state is ExperimentState.DONE}
+    names = {**known.names, **_naming_a_cause(session, states.keys() - known.names.keys())}
+    found: dict[int, BlocksOfGpu] = {}
+    if any(names.values()):
+        found = {**known.blocks, **_blocks(session, states.keys() - known.blocks.keys())}
+    cache[campaign_id] = _Known(
+        {each: told for each, told in names.items() if each in done},
+        {each: told for each, told in found.items() if each in done} or known.blocks,
+    )
+    held = sorted(each for each, told in found.items() if told.held_down)
     if not held:
         return None
     return throttling(
-        {format_label(Noun.EXPERIMENT, each): told for each, told in found.items()},
+        {format_label(Noun.EXPERIMENT, each): found[each] for each in sorted(found)},
         rented=is_rented(str(session.get_one(Campaign, campaign_id).spec.get("target", ""))),
         devices=sorted(set(devices_of_experiments(session, held).values())),
         judged=_first_judged(session, held),
     )
+
+
+def _naming_a_cause(session: Session, experiment_ids: Collection[int]) -> dict[int, bool]:
+    """Whether the environment of a launch names heat, the hardware or the power brake, by experiment; one
+    statement, which is quick, as nothing is parsed."""
+    words = [words for bit, words in THROTTLE_REASONS.items() if bit & THROTTLING]
+    query = (
+        select(Launch.experiment_id)
+        .join(Environment, Environment.digest == Launch.environment_digest)
+        .where(
+            Launch.experiment_id.in_(experiment_ids),
+            or_(*(cast(Environment.data, Text).contains(each) for each in words)),
+        )
+        .distinct()
+    )
+    naming = set(session.scalars(query))
+    return {each: each in naming for each in experiment_ids}
 
 
 def _blocks(session: Session, experiment_ids: Collection[int]) -> dict[int, BlocksOfGpu]:
@@ -220,20 +256,23 @@ def _blocks(session: Session, experiment_ids: Collection[int]) -> dict[int, Bloc
     last = (
         select(func.max(other.attempt)).where(other.experiment_id == Launch.experiment_id).scalar_subquery()
     )
-    blocks = Environment.data["blocks"]
     query = (
-        select(Launch.experiment_id, blocks, Environment.data["machine"])
+        select(
+            Launch.experiment_id,
+            Environment.data["blocks"],
+            Environment.data["machine"]["gpu"]["max_sm_mhz"].as_float(),
+        )
         .join(Environment, Environment.digest == Launch.environment_digest)
         .where(
             Launch.experiment_id.in_(experiment_ids),
             Launch.stage != Stage.FURTHER.value,
             Launch.attempt == last,
-            blocks.as_string().contains('"throttled"'),  # else no GPU was read
+            cast(Environment.data, Text).contains('"throttled"'),  # else no GPU was read
         )
     )
     found = dict.fromkeys(experiment_ids, BlocksOfGpu())
-    for number_, told, machine in session.execute(query):
-        found[number_] += blocks_of_gpu({"blocks": told, "machine": machine})
+    for number_, blocks, max_mhz in session.execute(query):
+        found[number_] += blocks_of_gpu(blocks, max_mhz)
     return found
 
 
@@ -241,11 +280,6 @@ def _first_judged(session: Session, experiment_ids: Collection[int]) -> str | No
     query = select(func.min(Verdict.experiment_id)).where(Verdict.experiment_id.in_(experiment_ids))
     found = session.scalar(query)
     return None if found is None else format_label(Noun.EXPERIMENT, found)
-
-
-def _highest_mhz(machine: object) -> float | None:
-    gpu = machine.get("gpu") if isinstance(machine, dict) else None
-    return number(gpu.get("max_sm_mhz")) if isinstance(gpu, dict) else None
 
 
 def _headline(whole: BlocksOfGpu, devices: tuple[str, ...]) -> str:

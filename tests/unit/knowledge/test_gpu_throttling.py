@@ -54,15 +54,21 @@ CAPPED = a_block(POWER_CAP, 1980, 1400, 1400, hottest_c=90)
 COOLED = {**CALM, "repeated": [HOT]}
 
 
-def environment(*gpus: Json, max_mhz: int | None = 1980) -> dict[str, object]:
+def blocks_with(*gpus: Json) -> list[Json]:
+    """The blocks of a launch as they are stored."""
+    return [{"block": at, "before": {}, "after": {}, "during": {"gpu": gpu}} for at, gpu in enumerate(gpus)]
+
+
+def environment(*gpus: Json) -> dict[str, object]:
     """An environment as a launch stores it."""
-    machine = {"gpu": None if max_mhz is None else {"name": "a made-up GPU", "max_sm_mhz": max_mhz}}
-    blocks = [{"block": at, "before": {}, "after": {}, "during": {"gpu": gpu}} for at, gpu in enumerate(gpus)]
-    return {"machine": machine, "blocks": blocks}
+    return {
+        "machine": {"gpu": {"name": "a made-up GPU", "max_sm_mhz": 1980}},
+        "blocks": blocks_with(*gpus),
+    }
 
 
 def told(*gpus: Json, max_mhz: int | None = 1980, **said: bool) -> GpuThrottlingView | None:
-    return throttling({"E-0002": blocks_of_gpu(environment(*gpus, max_mhz=max_mhz))}, **said)  # type: ignore[arg-type]
+    return throttling({"E-0002": blocks_of_gpu(blocks_with(*gpus), max_mhz)}, **said)  # type: ignore[arg-type]
 
 
 def test_blocks_that_count_are_told_with_the_heat_and_the_clock_of_those_held_down() -> None:
@@ -93,8 +99,8 @@ def test_nothing_is_told_where_no_gpu_was_read_or_none_was_held_down(gpus: tuple
     assert told(*gpus) is None
 
 
-@pytest.mark.parametrize("stored", [{}, {"blocks": 3}, {"blocks": [3, {"during": 3}], "machine": 3}])
-def test_what_is_not_understood_counts_for_nothing(stored: dict[str, object]) -> None:
+@pytest.mark.parametrize("stored", [None, 3, [3, {"during": 3}, {"during": {"gpu": 3}}]])
+def test_what_is_not_understood_counts_for_nothing(stored: object) -> None:
     assert blocks_of_gpu(stored) == BlocksOfGpu()
 
 
@@ -135,7 +141,7 @@ def test_a_highest_clock_is_told_only_where_it_is_known_and_one() -> None:
     assert unknown is not None
     assert "down to 360 MHz)" in unknown.told
     two = throttling(
-        {"E-0001": blocks_of_gpu(environment(HOT)), "E-0002": blocks_of_gpu(environment(HOT, max_mhz=1785))}
+        {"E-0001": blocks_of_gpu(blocks_with(HOT), 1980), "E-0002": blocks_of_gpu(blocks_with(HOT), 1785)}
     )
     assert two is not None
     assert (two.max_sm_mhz, two.experiments) == (None, ("E-0001", "E-0002"))
@@ -149,7 +155,7 @@ def test_a_driver_that_tells_neither_heat_nor_clock_is_not_made_up() -> None:
 
 
 def test_many_experiments_are_counted_and_all_of_them_are_in_the_view() -> None:
-    hot = blocks_of_gpu(environment(HOT))
+    hot = blocks_of_gpu(blocks_with(HOT))
     found = throttling({f"E-{at:04d}": hot for at in range(1, MOST_NAMED + 3)})
     assert found is not None
     assert found.told.endswith("E-0004, E-0005 and 2 more.")
@@ -157,7 +163,7 @@ def test_many_experiments_are_counted_and_all_of_them_are_in_the_view() -> None:
 
 
 def test_devices_are_named_and_of_rented_ones_another_is_to_be_taken() -> None:
-    hot = {"E-0002": blocks_of_gpu(environment(HOT))}
+    hot = {"E-0002": blocks_of_gpu(blocks_with(HOT))}
     one = throttling(hot, devices=["desk/cuda:1"])
     two = throttling(hot, devices=["desk/cuda:0", "desk/cuda:1"])
     rented = throttling(hot, devices=["modal:H100!"], rented=True, judged="E-0002")
@@ -235,6 +241,7 @@ def test_the_summary_says_so_and_what_to_do(heated: tuple[History, int]) -> None
     assert part is not None
     assert part in summarize(facts).parts()
     assert "held down by heat in 3 of 4 timed blocks" in part.sentence
+    assert "down to 360 of 1,980 MHz" in part.sentence
     assert part.sentence.endswith(
         "See to its cooling or lower its power limit (sudo nvidia-smi -pl WATTS), then run them again "
         f"(autoinfer reproduce E-{number:04d})."
