@@ -16,9 +16,10 @@ from dashboard.app import PAGES, create_app
 from db.clock import now
 from db.models import Campaign, Experiment
 from db.session import Database, open_database
-from db.states import CampaignState, ExperimentState
+from db.states import Arm, CampaignState, ExperimentState
 from tests.copied_rows import copy_rows
-from tests.history.campaign_history import a_full_history
+from tests.history.campaign_history import a_full_history, add_launch
+from tests.history.slowed_gpu import CALM, HOT, environment
 from tests.integration.cli.command import Autoinfer
 from tests.new_database import database_url
 from tests.postgresql import PASSWORD, Server
@@ -52,6 +53,9 @@ ITS_OWN = ("/settings", "/gpus")
 def file_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("history")
     history = a_full_history(folder)
+    with history.database.write() as session:
+        first = session.get_one(Experiment, 1)
+        add_launch(session, first, Arm.CONTROL, "validation", {}, [], environment(HOT, CALM))
     with history.database.write() as session:  # at its end, so that nothing it tells moves with the clock
         campaign = session.get_one(Campaign, 1)
         campaign.state, campaign.ended_at = CampaignState.STOPPED, campaign.started_at + timedelta(seconds=9)
@@ -93,6 +97,12 @@ def without_place(document: Any) -> Any:
 
 
 MOVING = ("database", "elapsed_s")
+
+
+def test_a_gpu_that_was_held_down_is_told_from_both(clients: tuple[TestClient, TestClient]) -> None:
+    told = [client.get("/now.json").json()["throttling"] for client in clients]
+    assert (told[0]["held_down"], told[0]["blocks"], told[0]["max_sm_mhz"]) == (1, 2, 1980)
+    assert told[1] == told[0]
 
 
 @pytest.fixture(scope="module")

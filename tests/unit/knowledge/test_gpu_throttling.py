@@ -1,8 +1,4 @@
-"""That a GPU was held down by heat is counted from stored blocks, and told where somebody reads.
-
-The environments are those that a timed block stores, by `gpu_during` of readings that are made up: no GPU was
-that hot here.
-"""
+"""That a GPU was held down by heat is counted from stored blocks, and told where somebody reads."""
 
 from __future__ import annotations
 
@@ -20,8 +16,6 @@ from dashboard.report.markdown import as_markdown
 from db.models import Experiment
 from db.states import Arm, VerdictOutcome
 from experiments.measurement.evidence import Json, Stage
-from experiments.measurement.gpu_block import gpu_during
-from experiments.telemetry.watching import GpuReading
 from knowledge.queries.facts import campaign_facts
 from knowledge.queries.gpu_throttling import (
     MOST_NAMED,
@@ -35,36 +29,22 @@ from knowledge.queries.story import campaign_story
 from knowledge.report.gathering import report
 from knowledge.summary import summarize
 from tests.history.campaign_history import History, add_launch
+from tests.history.slowed_gpu import (
+    BRAKE,
+    BY_DRIVER,
+    BY_HARDWARE,
+    CALM,
+    CAPPED,
+    COOLED,
+    HOT,
+    POWER_CAP,
+    SLOWDOWN,
+    a_block,
+    blocks_with,
+    environment,
+)
 
-POWER_CAP, SLOWDOWN, BY_DRIVER, BY_HARDWARE, BRAKE = 0x4, 0x8, 0x20, 0x40, 0x80
 MADE = datetime(2026, 11, 26, 7, tzinfo=UTC)
-
-
-def a_block(bits: int, *clocks: int, hottest_c: int = 87, repeated: tuple[Json, ...] = ()) -> dict[str, Json]:
-    """What is stored of a block at whose readings these reasons stood, once a second."""
-    readings = [
-        GpuReading(float(at), mhz, None, 215.0, hottest_c, None, bits) for at, mhz in enumerate(clocks)
-    ]
-    return {**gpu_during(readings, 100), "repeated": list(repeated)}
-
-
-CALM = a_block(0, 1980, 1980, 1980, hottest_c=61)
-HOT = a_block(BY_DRIVER, 1980, 360, 360)
-CAPPED = a_block(POWER_CAP, 1980, 1400, 1400, hottest_c=90)
-COOLED = {**CALM, "repeated": [HOT]}
-
-
-def blocks_with(*gpus: Json) -> list[Json]:
-    """The blocks of a launch as they are stored."""
-    return [{"block": at, "before": {}, "after": {}, "during": {"gpu": gpu}} for at, gpu in enumerate(gpus)]
-
-
-def environment(*gpus: Json) -> dict[str, object]:
-    """An environment as a launch stores it."""
-    return {
-        "machine": {"gpu": {"name": "a made-up GPU", "max_sm_mhz": 1980}},
-        "blocks": blocks_with(*gpus),
-    }
 
 
 def told(*gpus: Json, max_mhz: int | None = 1980, **said: bool) -> GpuThrottlingView | None:
@@ -204,6 +184,7 @@ def test_a_campaign_without_a_gpu_has_none(full_history: History) -> None:
 
 def test_the_last_attempt_of_an_experiment_counts_and_further_workloads_do_not(history: History) -> None:
     number = history.start_testing(history.propose({"serving.threads": 1}))
+    assert read(history) is None
     launch(history, number, Arm.CONTROL, HOT, HOT)
     first = read(history)
     assert first is not None
