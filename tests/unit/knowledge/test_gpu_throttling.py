@@ -271,6 +271,8 @@ def test_now_says_so_with_links_and_nothing_where_nothing_was_slowed(
         assert "held down by heat in 3 of 4 timed blocks" in html
         notice = html.partition('id="slowed"')[2].partition("</aside>")[0]
         assert f'href="/experiments/E-{number:04d}"' in notice
+        assert "up to 87\u202f°C" in notice
+        assert "360 of 1,980\u202fMHz" in notice
         assert "See to its cooling" in notice
         assert f"<code>autoinfer reproduce E-{number:04d}</code>" in notice
         assert twin["throttling"]["held_down"] == 3
