@@ -20,6 +20,7 @@ from random import SystemRandom
 import psycopg
 
 from db.session import open_database
+from tests.outliving import not_outliving
 from tests.waiting import PATIENCE_S
 
 USER = "autoinfer"
@@ -95,7 +96,11 @@ class Server:
             words += ["-c", setting]
         with (self.folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [str(self._bindir / "postgres"), *words], user=self._as, cwd="/", stdout=log, stderr=log
+                not_outliving([str(self._bindir / "postgres"), *words], "INT"),
+                user=self._as,
+                cwd="/",
+                stdout=log,
+                stderr=log,
             )
         wait = ["--timeout", str(int(PATIENCE_S)), "--host", self.address, "--port", str(self.port)]
         while subprocess.run([str(self._bindir / "pg_isready"), *wait], capture_output=True).returncode:

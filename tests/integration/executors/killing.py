@@ -34,6 +34,7 @@ from tests.integration.worker.processes import (
     job_states,
 )
 from tests.new_database import database_url, new_database
+from tests.outliving import not_outliving
 from tests.simulated.queueing import enqueue_job, start_campaign
 from tests.simulated.specs import a_test_job
 
@@ -109,7 +110,7 @@ class WorkersKilled:
     def start(self, place: Any, folder: Path, **environment: str) -> "subprocess.Popen[bytes]":
         words = [database_url(folder / "here"), str(folder), *self.words(place)]
         return subprocess.Popen(
-            [sys.executable, "-m", "tests.simulated.rented_worker_main", *words],
+            not_outliving([sys.executable, "-m", "tests.simulated.rented_worker_main", *words]),
             cwd=REPOSITORY,
             env={**os.environ, **environment},
         )

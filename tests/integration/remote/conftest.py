@@ -16,6 +16,7 @@ from experiments.executors.local import LocalExecutor
 from experiments.executors.port import RunState
 from tests.integration.worker.processes import REPOSITORY
 from tests.new_database import database_url, new_database
+from tests.outliving import not_outliving
 from tests.postgresql import MISSING, programs, serving
 from tests.simulated.places import simulated_executor
 from tests.simulated.queueing import enqueue_job, start_campaign
@@ -79,7 +80,10 @@ class RemoteWorkers:
         arguments = [self.url, str(self.folder), str(lease_s), *words]
         with (self.folder / "workers.log").open("ab") as log:
             process = subprocess.Popen(
-                [*module, *arguments], cwd=REPOSITORY, env={**os.environ, **environment}, stderr=log
+                not_outliving([*module, *arguments]),
+                cwd=REPOSITORY,
+                env={**os.environ, **environment},
+                stderr=log,
             )
         self.started.append(process)
         return process

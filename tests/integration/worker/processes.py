@@ -13,6 +13,7 @@ from db.models import Event, Experiment, Job, Launch, Measurement, NoiseLaunch
 from db.session import Database
 from db.states import ExperimentState, JobState
 from experiments.job.launching import LAUNCH_LOGS
+from tests.outliving import not_outliving
 from tests.simulated.queueing import database_url
 
 REPOSITORY = Path(__file__).parents[3]
@@ -36,7 +37,10 @@ class Workers:
         arguments = [self.url, str(self.folder), str(lease_s), *words]
         with (self.folder / "workers.log").open("ab") as log:
             process = subprocess.Popen(
-                [*module, *arguments], cwd=REPOSITORY, env={**os.environ, **environment}, stderr=log
+                not_outliving([*module, *arguments]),
+                cwd=REPOSITORY,
+                env={**os.environ, **environment},
+                stderr=log,
             )
         self.started.append(process)
         return process
