@@ -115,14 +115,16 @@ def _left(view: CampaignView) -> Set[str] | None:
     points = list(islice(_points(view.space.in_order, _kept(view), {}), LISTED_POINTS + 1))
     if len(points) > LISTED_POINTS:
         return None
-    found = (_admitted(view, view.space.configuration(each)) for each in points)
+    found = (_admitted(view, view.space.configuration(each)) for each in points if each is not None)
     return {each[0].digest for each in found if each is not None} - view.taken
 
 
 def _points(
     knobs: Sequence[Knob], kept: Mapping[str, KnobValue], chosen: Mapping[str, KnobValue]
-) -> Iterator[Mapping[str, KnobValue]]:
-    """All that `_ask` can give, once each; `knobs` are those that are not yet in `chosen`."""
+) -> Iterator[Mapping[str, KnobValue] | None]:
+    """All that `_ask` can give, once each, and None wherever it gives that, so that these count too: else
+    everything before a value that must be given would be gone through. `knobs` are those that are not yet in
+    `chosen`."""
     if not knobs:
         yield chosen
         return
@@ -130,7 +132,10 @@ def _points(
     if knob.unmet(chosen) is not None:
         yield from _points(knobs[1:], kept, chosen)
         return
-    for value in knob.values if held is None else (held,):
+    values = knob.values if held is None else (held,)
+    if not values:
+        yield None
+    for value in values:
         yield from _points(knobs[1:], kept, {**chosen, knob.name: value})
 
 

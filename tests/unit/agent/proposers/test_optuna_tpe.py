@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from statistics import fmean
 
@@ -18,7 +19,9 @@ from agent.proposers.optuna_tpe import (
 )
 from agent.proposers.port import Proposer, Trial
 from experiments.measurement.judging import Outcome
-from experiments.space.configuration import Configuration
+from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.knob import Condition, Knob
+from experiments.space.space import Space
 from tests.unit.agent.campaigns import BASELINE, COMPILED, HALF, SPACE, pruned, trial, view
 from tests.unit.agent.proposers.conformance import ProposerConformance
 
@@ -134,3 +137,21 @@ def test_what_is_drawn_does_not_depend_on_whether_what_is_left_is_listed(
     monkeypatch.setattr("agent.proposers.optuna_tpe.LISTED_POINTS", 0)
     assert OptunaProposer().propose(shown, 40) == listed
     assert listed
+
+
+def test_a_value_that_must_be_given_is_not_looked_for_in_all_that_comes_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    many = tuple(Knob(f"many.{place}", (1, 2, 3), 1, "many") for place in range(9))
+    given = Knob("given.path", (), None, "given", also=".+", also_like="PATH")
+    looked, unmet = [], Knob.unmet
+
+    def counted(knob: Knob, chosen: Mapping[str, KnobValue]) -> Condition | None:
+        looked.append(knob.name)
+        return unmet(knob, chosen)
+
+    monkeypatch.setattr(Knob, "unmet", counted)
+    start = Configuration.of({**dict.fromkeys((each.name for each in many), 1), given.name: "here"})
+    shown = replace(view(), space=Space((*many, given)), incumbent=start, baseline=start)
+    assert OptunaProposer().propose(shown, 1) == []
+    assert len(looked) < (len(many) + 1) * (LISTED_POINTS + ASKS_A_DRAFT + 2)
