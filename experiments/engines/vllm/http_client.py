@@ -37,6 +37,9 @@ EVENT, DATA, DONE = b"\n\n", b"data: ", b"[DONE]"
 REFUSED = 400
 """The status of a request that the server does not take."""
 
+NOT_THERE = (404, 405)
+"""The statuses of a path that the server does not have, or not to be asked so."""
+
 
 async def ask_all(
     told: Mapping[str, Any], requests: Sequence[GenerationRequest]
@@ -79,7 +82,10 @@ async def connect(session: aiohttp.ClientSession) -> None:
 
 async def prompt_of(session: aiohttp.ClientSession, model: str, request: GenerationRequest) -> Json:
     """What is sent for a prompt: the text that the server itself reads as these very tokens; the tokens where
-    it has none, such as a word that is cut, or a token that the model does not have."""
+    it has none, such as a word that is cut, random tokens, or a token that the model does not have.
+
+    Raises `Infeasible` where the server does not tell what it reads: all would go out as tokens unseen.
+    """
     ids: list[Json] = list(request.prompt_ids)
     text = await _told_by(session, "/detokenize", "prompt", {"model": model, "tokens": ids})
     read = await _told_by(session, "/tokenize", "tokens", {"model": model, "prompt": text})
@@ -87,8 +93,16 @@ async def prompt_of(session: aiohttp.ClientSession, model: str, request: Generat
 
 
 async def _told_by(session: aiohttp.ClientSession, path: str, what: str, body: dict[str, Json]) -> Json:
-    """What the server's tokenizer says; None where it says nothing."""
+    """What the server's tokenizer says; None where it says nothing of this. Raises `Infeasible` where nobody
+    answers at that path."""
     async with session.post(path, json=body) as response:
+        if response.status in NOT_THERE:
+            raise Infeasible(
+                "unsupported",
+                f"This vLLM's HTTP server does not tell what its tokenizer reads (status {response.status} "
+                f"at {path}), so that prompts can't go out as texts; ask it in its own process: "
+                "asked_over: engine.",
+            )
         told = await response.json(content_type=None) if response.status == 200 else None
     return told.get(what) if isinstance(told, Mapping) else None
 

@@ -68,11 +68,16 @@ class Server:
         return [body["prompt"] for path, body in self.asked if path == "/v1/completions"]
 
 
-def asked_for(server: Server, prompts: Sequence[tuple[int, ...]], at_once: int) -> list[GenerationTrace]:
+PATHS = ("/tokenize", "/detokenize", "/v1/completions")
+
+
+def asked_for(
+    server: Server, prompts: Sequence[tuple[int, ...]], at_once: int, paths: Sequence[str] = PATHS
+) -> list[GenerationTrace]:
     async def story() -> list[GenerationTrace]:
         app = web.Application()
         app.router.add_get("/health", server.health)
-        for path in ("/tokenize", "/detokenize", "/v1/completions"):
+        for path in paths:
             app.router.add_post(path, getattr(server, path.rsplit("/", 1)[-1]))
         runner = web.AppRunner(app)
         await runner.setup()
@@ -117,3 +122,24 @@ def test_every_text_is_written_before_the_first_request_whose_time_is_taken() ->
     first = paths.index("/v1/completions")
     assert set(paths[first:]) == {"/v1/completions"}
     assert paths[:first].count("/detokenize") == paths[:first].count("/tokenize") == 4
+
+
+@pytest.mark.parametrize("missing", ["/tokenize", "/detokenize"])
+def test_a_server_that_does_not_tell_what_it_reads_is_not_asked_by_tokens_in_silence(missing: str) -> None:
+    server, told = Server(), rf"does not tell what its tokenizer reads \(status 404 at {missing}\)"
+    with pytest.raises(Infeasible, match=told) as refused:
+        asked_for(server, [(0, 1), (2,)], 1, [path for path in PATHS if path != missing])
+    assert refused.value.kind == "unsupported"
+    assert server.prompts == []
+
+
+def test_a_server_that_breaks_off_while_texts_are_written_is_told_as_that() -> None:
+    class Gone(Server):
+        async def tokenize(self, request: web.Request) -> web.Response:
+            assert request.transport is not None
+            request.transport.close()
+            return web.Response()
+
+    with pytest.raises(Infeasible, match="The connection to vLLM's HTTP server broke") as broken:
+        asked_for(Gone(), [(0, 1)] * 8, 2)
+    assert broken.value.kind == "crashed"
