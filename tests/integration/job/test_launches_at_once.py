@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from experiments.engines.port import Infeasible, Launch
-from experiments.measurement.evidence import Metric, Stage
+from experiments.job.limits import time_is_up
+from experiments.measurement.evidence import Arm, Metric, Stage
 from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair, Screen, Step
 from experiments.shapes.marker import SHAPE_FILE
+from experiments.space.configuration import KnobValue
 from tests.integration.job.running import Run, run
 from tests.simulated.engine import SimulatedEngine
 from tests.simulated.specs import CONTROL, FASTER, PLAN, a_baseline_job, a_test_job
@@ -224,3 +226,33 @@ def test_where_the_control_was_scored_before_the_candidate_is_loaded_alone(run: 
     run(job, [Evaluate()], engine, cores=4)
     run(job, [Evaluate()], engine, cores=4)
     assert engine.up == [1, 2, 1]
+
+
+@pytest.mark.parametrize("operation", ["load", "score"])
+@pytest.mark.parametrize(("arm", "kind"), [(Arm.CONTROL, "control"), (Arm.CANDIDATE, "crashed")])
+def test_an_arm_that_fails_where_both_are_loaded_together_is_the_one_that_is_told_of(
+    run: Run, arm: Arm, kind: str, operation: str
+) -> None:
+    broken = {"simulated.tpot_ms": 7.0, "simulated.fails": operation}
+    control, candidate = (broken, FASTER) if arm is Arm.CONTROL else (FASTER, broken)
+    result = run(a_test_job(candidate, control, at_once=2, plan=QUALITY), [Evaluate()], cores=4)
+    assert result.failure is not None
+    assert result.failure.kind == kind
+    scored = [] if arm is Arm.CONTROL else [Arm.CONTROL]
+    assert [each.arm for each in result.launches if each.samples] == scored
+
+
+@pytest.mark.parametrize(
+    ("hangs", "stuck", "up"),
+    [({"simulated.hangs": "score"}, Arm.CONTROL, 2), ({"simulated.load_s": 60.0}, Arm.CANDIDATE, 1)],
+)
+def test_time_that_is_up_while_both_are_loaded_together_ends_both(
+    run: Run, hangs: dict[str, KnobValue], stuck: Arm, up: int
+) -> None:
+    slow: dict[str, KnobValue] = {"simulated.tpot_ms": 7.0, **hangs}
+    control, candidate = (slow, FASTER) if stuck is Arm.CONTROL else (FASTER, slow)
+    engine = CountingEngine()
+    job = a_test_job(candidate, control, at_once=2, plan=QUALITY, within_s=2.0)
+    result = run(job, [Evaluate()], engine, cores=4)
+    assert (result.failure, result.launches, result.stop_reason) == (None, (), time_is_up(2.0))
+    assert max(engine.up) == up
