@@ -23,12 +23,14 @@ WARM_UP_TOKENS = 8
 """Tokens out of a warm-up request."""
 
 
-def requests_of(workload: TableWorkload, vocabulary: int, seed: int, cell: str) -> list[GenerationRequest]:
-    """Requests of random tokens, of which no two begin alike; the same for a seed and `cell`."""
+def requests_of(
+    workload: TableWorkload, words: Sequence[int], seed: int, cell: str
+) -> list[GenerationRequest]:
+    """Requests of random `words`, of which no two begin alike; the same for a seed and `cell`."""
     return [
         GenerationRequest(
             f"{cell} {number}",
-            _tokens(workload.prompt_tokens, vocabulary, f"{seed}/{workload.key}/{cell}/{number}"),
+            _tokens(workload.prompt_tokens, words, f"{seed}/{workload.key}/{cell}/{number}"),
             workload.new_tokens,
             seed,
         )
@@ -37,25 +39,25 @@ def requests_of(workload: TableWorkload, vocabulary: int, seed: int, cell: str) 
 
 
 def warm_up(
-    workloads: Sequence[TableWorkload], vocabulary: int, most_at_once: int
+    workloads: Sequence[TableWorkload], words: Sequence[int], most_at_once: int
 ) -> Iterator[tuple[list[GenerationRequest], int]]:
     """What is served before anything is timed, with its concurrency: a request of each length, and the
     shortest prompts as many at once as any cell has, for first requests compile kernels."""
     lengths = sorted({each.prompt_tokens for each in workloads})
     for length in lengths:
-        yield [_warm_up_request(length, vocabulary, 0)], 1
+        yield [_warm_up_request(length, words, 0)], 1
     at_once = min(most_at_once, max(each.concurrency for each in workloads))
     if at_once > 1:
-        yield [_warm_up_request(lengths[0], vocabulary, 1 + each) for each in range(at_once)], at_once
+        yield [_warm_up_request(lengths[0], words, 1 + each) for each in range(at_once)], at_once
 
 
-def _warm_up_request(length: int, vocabulary: int, number: int) -> GenerationRequest:
-    tokens = _tokens(length, vocabulary, f"warm-up/{length}/{number}")
+def _warm_up_request(length: int, words: Sequence[int], number: int) -> GenerationRequest:
+    tokens = _tokens(length, words, f"warm-up/{length}/{number}")
     return GenerationRequest(f"warm-up {length} {number}", tokens, WARM_UP_TOKENS)
 
 
-def _tokens(count: int, vocabulary: int, seed: str) -> tuple[int, ...]:
-    return tuple(random.Random(seed).choices(range(vocabulary), k=count))
+def _tokens(count: int, words: Sequence[int], seed: str) -> tuple[int, ...]:
+    return tuple(random.Random(seed).choices(words, k=count))
 
 
 def kept(traces: Sequence[GenerationTrace]) -> list[dict[str, Any]]:

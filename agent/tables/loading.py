@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +13,8 @@ from configs.asked_over import IN_ENGINE, AskedOver
 from configs.models import ModelProfile
 from experiments.engines.port import Engine, Infeasible, Launch
 from experiments.engines.vllm.engine import VllmEngine, cache_bytes
+from experiments.measurement.random_words import random_words
+from experiments.reference_model.load import reference_model_path
 from experiments.shapes.folder import shape_in, write_shape
 
 
@@ -32,6 +34,11 @@ class Sources:
     load_limit_s: float
     checkpoint: Path | None = None
     engine: Callable[[], Engine] = served_alone
+
+    @property
+    def words(self) -> Sequence[int]:
+        """What prompts are drawn from: the words of the tokenizer that it is served with."""
+        return random_words(self.checkpoint or reference_model_path(), self.profile.vocabulary)
 
     def folder_of(self, load: PlannedLoad, digest: str) -> Path:
         """The checkpoint of a load. Raises `Infeasible` for a shape that can't be, and for a configuration

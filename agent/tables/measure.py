@@ -29,6 +29,7 @@ from agent.tables.journal import Journal
 from agent.tables.loading import Loading, Sources, needed_bytes
 from agent.tables.work import Work
 from experiments.engines.port import GenerationTrace, Infeasible, Launch
+from experiments.job.launching import prepare
 from experiments.job.watched_block import WatchedBlocks, throttling_told
 from experiments.measurement.environment import moment
 from experiments.measurement.evidence import Json
@@ -187,7 +188,7 @@ class DeviceRun:
                 },
             )
             most = int(loading.load.configuration.get("serving.max_sequences", 1))
-            for requests, at_once in warm_up(self._work.grid.workloads, self._vocabulary, most):
+            for requests, at_once in warm_up(self._work.grid.workloads, self._sources.words, most):
                 launch.serve(requests, at_once)
         except Infeasible as failure:
             if self._budget.is_stopped:
@@ -219,7 +220,7 @@ class DeviceRun:
         """Keep the time of a decode step by part at concurrency 1; the launch is timed no more afterwards. A
         profile that fails is told and leaves the load measured."""
         workload = min(self._work.grid.workloads, key=lambda each: (each.concurrency, each.prompt_tokens))
-        request = requests_of(workload, self._vocabulary, self._work.grid.seed, "profile")[0]
+        request = requests_of(workload, self._sources.words, self._work.grid.seed, "profile")[0]
         told: dict[str, Any] = {"launch": number, "workload": {**asdict(workload), "key": workload.key}}
         try:
             told["parts"] = [asdict(part) for part in launch.profile(request)]
@@ -261,8 +262,9 @@ class DeviceRun:
         """Measure one cell; whether the launch is still there."""
         grid, device = self._work.grid, self._device.device
         which = "" if same is None else f"{same['beside']}/{same['repeat']}"
-        requests = requests_of(workload, self._vocabulary, grid.seed, which)
+        requests = requests_of(workload, self._sources.words, grid.seed, which)
         described = {**asdict(workload), "key": workload.key}
+        prepare(launch, requests)
         before, beside, seconds = moment(device), self._goes_on(), 0.0
         gpu: dict[str, Json] | None = None
 
@@ -301,10 +303,6 @@ class DeviceRun:
         if (throttling := throttling_told(gpu)) is not None:
             self._tell(f"{loading.digest} {workload.key}: {throttling}")
         return True
-
-    @property
-    def _vocabulary(self) -> int:
-        return self._sources.profile.vocabulary
 
     def _add(self, kind: str, loading: Loading, more: Mapping[str, Any]) -> None:
         grid, load = self._work.grid, loading.load

@@ -124,6 +124,8 @@ class OpenLaunch:
         the GPU throttled is repeated as `watched_block` says.
         """
         moment = self._job.context.material.moment
+        with self._asking():
+            prepare(self.launch, requests)
         self._alone()
         before = moment()
         traces, during = self._watched(requests, concurrency or self._job.workload.concurrency)
@@ -381,6 +383,12 @@ class RunningJob:
             launch.close()
             raise
         return launch
+
+
+def prepare(launch: Launch, requests: Sequence[GenerationRequest]) -> None:
+    """Let an engine that has anything to do for these requests before they are timed do it."""
+    if (prepares := getattr(launch, "prepare", None)) is not None:
+        prepares(requests)
 
 
 def close(launches: Sequence[OpenLaunch]) -> None:

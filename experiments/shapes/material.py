@@ -1,4 +1,4 @@
-"""The prompts of a job on a shape: random tokens by seed, and nothing to score."""
+"""The prompts of a job on a shape: random words by seed, and nothing to score."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from experiments.measurement.environment import machine_facts, moment
 from experiments.measurement.evidence import TEXTS_KEY, Json
 from experiments.measurement.plan import Workload
 from experiments.measurement.prompts import WARM_UP
+from experiments.measurement.random_words import random_words
+from experiments.reference_model.load import reference_model_path
 from experiments.shapes.folder import NO_QUALITY
 
-RANDOM_TOKENS = "random tokens"
+RANDOM_WORDS = "random words"
 """What stands for the texts that a job was measured with."""
 
 
 class RandomMaterial:
-    """`job.context.Material` of a shape, which has no tokenizer.
+    """`job.context.Material` of a shape, which is served with the packaged model's tokenizer.
 
-    No two prompts begin alike, and which tokens a prompt has is decided by seed, launch pair, block and
-    number alone. Documents, items and prompts to check drafting on are refused.
+    No two prompts begin alike, and which words of that tokenizer a prompt has is decided by seed, launch
+    pair, block and number alone. Documents, items and prompts to check drafting on are refused.
     """
 
     def __init__(self, shape: Path, device: str, seed: int) -> None:
         """Read the vocabulary of the shape's config.json."""
         self._device, self._seed = device, seed
-        self._vocabulary = read_profile(shape).vocabulary
+        self._words = random_words(reference_model_path(), read_profile(shape).vocabulary)
 
     @cached_property
     def _facts(self) -> dict[str, Json]:
@@ -66,8 +68,8 @@ class RandomMaterial:
         raise Infeasible("unsupported", NO_QUALITY)
 
     def texts(self) -> str:
-        """That prompts are random tokens of this vocabulary: they differ with nothing else."""
-        return f"{RANDOM_TOKENS} of {self._vocabulary}"
+        """That prompts are random, of so many words: they differ with nothing else."""
+        return f"{RANDOM_WORDS} of {len(self._words)}"
 
     def machine(self) -> Mapping[str, Json]:
         """What does not change while a job runs: `environment.machine_facts`, and what prompts are."""
@@ -81,7 +83,7 @@ class RandomMaterial:
         self, workload: Workload, seed: int, pair: int, block: int, number: int
     ) -> GenerationRequest:
         draw = random.Random(f"{seed}/{pair}/{block}/{number}")
-        tokens = draw.choices(range(self._vocabulary), k=workload.prompt_tokens)
+        tokens = draw.choices(self._words, k=workload.prompt_tokens)
         return GenerationRequest(
-            f"{pair}.{block}.{number} {RANDOM_TOKENS}", tuple(tokens), workload.new_tokens, seed
+            f"{pair}.{block}.{number} {RANDOM_WORDS}", tuple(tokens), workload.new_tokens, seed
         )

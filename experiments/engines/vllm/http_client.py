@@ -6,6 +6,8 @@ taken when it was read, as there. Prompts go out as texts, as its users send the
 text is read before its request is scheduled, and at many requests at once what comes a moment later
 comes a whole step later. A prompt that no text is read as goes out as token ids.
 
+What is sent for the prompts of a block is asked for before the block, and not within its time.
+
 It reads blocks from stdin and answers on stdout (`messages`), one after the other; started by
 `http_client_process.py`, it stays for the whole launch and ends with the process that started it.
 """
@@ -34,6 +36,12 @@ if TYPE_CHECKING:
 EVENT, DATA, DONE = b"\n\n", b"data: ", b"[DONE]"
 """What ends an event of a stream, what begins one that tells something, and what the last one tells."""
 
+AS_IT_IS: dict[str, Json] = {"add_special_tokens": False}
+"""That the server's tokenizer puts nothing before a text: what a model wants there is in the prompt."""
+
+WRITTEN_AT_ONCE = 8
+"""Prompts under way to the server's tokenizer."""
+
 REFUSED = 400
 """The status of a request that the server does not take."""
 
@@ -41,13 +49,34 @@ NOT_THERE = (404, 405)
 """The statuses of a path that the server does not have, or not to be asked so."""
 
 
-async def ask_all(
+async def write_all(
     told: Mapping[str, Any], requests: Sequence[GenerationRequest]
-) -> tuple[list[GenerationTrace], list[str]]:
-    """One trace a request, in their order, and the name that each had; raises what the first to fail raises,
-    and ends the others."""
+) -> dict[tuple[int, ...], Json]:
+    """What is sent for each prompt (`prompt_of`), by its tokens; raises what the first to fail raises."""
     import aiohttp
 
+    connector = aiohttp.TCPConnector(limit=WRITTEN_AT_ONCE)
+    try:
+        async with aiohttp.ClientSession(str(told["address"]), connector=connector) as session:
+            asked = (prompt_of(session, str(told["model"]), each) for each in requests)
+            written = await asyncio.gather(*asked)
+    except aiohttp.ClientError as broken:
+        raise _told(broken) from None
+    return {request.prompt_ids: prompt for request, prompt in zip(requests, written, strict=True)}
+
+
+async def ask_all(
+    told: Mapping[str, Any],
+    requests: Sequence[GenerationRequest],
+    written: Mapping[tuple[int, ...], Json],
+) -> tuple[list[GenerationTrace], list[str]]:
+    """One trace a request, in their order, and the name that each had; raises what the first to fail raises,
+    and ends the others. `written` is what is sent for prompts, as far as it is known; the rest is written
+    first."""
+    import aiohttp
+
+    if unwritten := [each for each in requests if each.prompt_ids not in written]:
+        written = {**written, **await write_all(told, unwritten)}
     address, model, concurrency = str(told["address"]), str(told["model"]), int(told["concurrency"])
     traces: dict[int, GenerationTrace] = {}
     names = [f"{told['name']}-{place}" for place in range(len(requests))]
@@ -59,9 +88,9 @@ async def ask_all(
 
             async def one_after_the_other() -> None:
                 for place, request in waiting:
-                    traces[place] = await ask(session, model, names[place], request, prompts[place])
+                    prompt = written[request.prompt_ids]
+                    traces[place] = await ask(session, model, names[place], request, prompt)
 
-            prompts = await asyncio.gather(*(prompt_of(session, model, each) for each in requests))
             at_once = range(min(concurrency, len(requests)))
             await asyncio.gather(*(connect(session) for _ in at_once))
             async with asyncio.TaskGroup() as group:
@@ -82,13 +111,13 @@ async def connect(session: aiohttp.ClientSession) -> None:
 
 async def prompt_of(session: aiohttp.ClientSession, model: str, request: GenerationRequest) -> Json:
     """What is sent for a prompt: the text that the server itself reads as these very tokens; the tokens where
-    it has none, such as a word that is cut, random tokens, or a token that the model does not have.
+    it has none, such as a word that is cut, or a token that the model does not have.
 
     Raises `Infeasible` where the server does not tell what it reads: all would go out as tokens unseen.
     """
     ids: list[Json] = list(request.prompt_ids)
     text = await _told_by(session, "/detokenize", "prompt", {"model": model, "tokens": ids})
-    read = await _told_by(session, "/tokenize", "tokens", {"model": model, "prompt": text})
+    read = await _told_by(session, "/tokenize", "tokens", {"model": model, "prompt": text, **AS_IT_IS})
     return text if read == ids else ids
 
 
@@ -120,6 +149,7 @@ async def ask(
         "ignore_eos": True,
         "stream": True,
         "return_token_ids": True,
+        **AS_IT_IS,
     }
     if request.stop_ids:
         body["stop_token_ids"] = list(request.stop_ids)
@@ -198,16 +228,20 @@ async def answer_blocks() -> None:
     loop = asyncio.get_running_loop()
     import aiohttp  # noqa: F401 -- before the first block
 
+    written: dict[tuple[int, ...], Json] = {}
     gc.collect()
     gc.freeze()
     while True:
         told = await loop.run_in_executor(None, blocks.get)
         requests = messages_of(GenerationRequest, told["requests"])
+        reply: dict[str, Json]
         try:
-            traces, names = await ask_all(told, requests)
-            reply: dict[str, Json] = {
-                "ok": {"traces": [data_of(trace) for trace in traces], "names": list(names)}
-            }
+            if told.get("prepare"):
+                written = await write_all(told, requests)
+                reply = {"ok": {}}
+            else:
+                traces, names = await ask_all(told, requests, written)
+                reply = {"ok": {"traces": [data_of(trace) for trace in traces], "names": list(names)}}
         except Infeasible as refusal:
             reply = infeasible_data(refusal)
         except Exception as failure:

@@ -14,6 +14,7 @@ from experiments.engines.server_process import ServerProcess
 from experiments.engines.vllm.arrivals import OURS
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.openai_app import SERVED_AS
+from experiments.measurement.evidence import Json
 
 CLIENT_MODULE = "experiments.engines.vllm.http_client"
 
@@ -33,7 +34,8 @@ class HttpClient:
         module: str = CLIENT_MODULE,
     ) -> None:
         """Start the process, which runs `module`; raises `OSError` when it can't be started."""
-        self._address, self._blocks = address, count()
+        self._server: dict[str, Json] = {"address": address, "model": SERVED_AS}
+        self._blocks = count()
         self._process = ServerProcess(
             CLIENT, python_command(found.python, module), client_environment, log_path, cache_dir
         )
@@ -53,8 +55,7 @@ class HttpClient:
         """
         answer = self._process.ask(
             {
-                "address": self._address,
-                "model": SERVED_AS,
+                **self._server,
                 "name": f"{OURS}{next(self._blocks)}",
                 "requests": [data_of(each) for each in requests],
                 "concurrency": concurrency,
@@ -63,6 +64,15 @@ class HttpClient:
             "serve them",
         )
         return messages_of(GenerationTrace, answer["traces"]), answer["names"]
+
+    def prepare(self, requests: Sequence[GenerationRequest], limit_s: float) -> None:
+        """Have the prompts of the next block written; raises `Infeasible` as `ask`."""
+        order: dict[str, Json] = {
+            "prepare": True,
+            **self._server,
+            "requests": [data_of(each) for each in requests],
+        }
+        self._process.ask(order, limit_s, "write their prompts")
 
     def close(self) -> None:
         """End the process; idempotent."""

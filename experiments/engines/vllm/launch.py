@@ -142,11 +142,9 @@ class VllmLaunch:
         if self._asked_over == IN_ENGINE:
             return self.answer(requests, concurrency)
         self._check_room(requests, concurrency)
-        if self._client is None:
-            self._client = self._start_client(self.open_http())
-        limit_s = self._request_limit_s * _rounds(requests, concurrency)
+        client, limit_s = self._opened_client(), self._request_limit_s * _rounds(requests, concurrency)
         try:
-            traces, names = self._client.ask(requests, concurrency, limit_s)
+            traces, names = client.ask(requests, concurrency, limit_s)
         except Infeasible as failure:
             if failure.kind == "illegal":
                 raise
@@ -157,6 +155,24 @@ class VllmLaunch:
         return [
             replace(trace, step_tokens=tuple(told[1:])) for trace, told in zip(traces, steps, strict=True)
         ]
+
+    def prepare(self, requests: Sequence[GenerationRequest]) -> None:
+        """Before a block is timed over HTTP: let the client write its prompts as texts (`http_client.py`).
+
+        Raises `Infeasible` as `serve`.
+        """
+        if self._asked_over == IN_ENGINE:
+            return
+        client = self._opened_client()
+        try:
+            client.prepare(requests, self._request_limit_s)
+        except Infeasible as failure:
+            raise self._failed_over_http(failure, self._request_limit_s) from None
+
+    def _opened_client(self) -> HttpClient:
+        if self._client is None:
+            self._client = self._start_client(self.open_http())
+        return self._client
 
     def answer(self, requests: Sequence[GenerationRequest], concurrency: int) -> list[GenerationTrace]:
         """As `serve`, in the engine's process however the launch is asked; the loop is in `serving.py`."""

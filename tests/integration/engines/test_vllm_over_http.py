@@ -4,6 +4,7 @@ Skipped where no vLLM for CPUs is named (see `test_vllm_engine.py`). Everything 
 """
 
 import asyncio
+import random
 import shutil
 import signal
 import threading
@@ -32,6 +33,7 @@ from experiments.measurement.evidence import Json, Metric, Stage
 from experiments.measurement.judging import MeasurePair
 from experiments.measurement.plan import Workload
 from experiments.measurement.prompts import PromptSource, load_tokenizer
+from experiments.measurement.random_words import random_words
 from experiments.own_processes import children
 from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import Configuration, KnobValue
@@ -78,6 +80,12 @@ def cut_prompts(number: int) -> list[GenerationRequest]:
     return source.block(Workload(prompt_tokens=96, new_tokens=2, prompts_per_block=number), 0, 0, 0)
 
 
+def of_random_words(tokens: int) -> GenerationRequest:
+    """A prompt as a shape and a table have them."""
+    words = random_words(reference_model_path(), 4096)
+    return GenerationRequest("words", tuple(random.Random(1).choices(words, k=tokens)), 2)
+
+
 async def sent_for(address: str, requests: list[GenerationRequest]) -> list[Json]:
     """What the client sends for these prompts."""
     async with aiohttp.ClientSession(address) as session:
@@ -102,10 +110,13 @@ def test_a_block_over_http_says_what_the_engine_says_and_many_are_under_way_and_
         assert refused.value.kind == "illegal"
         assert launch.serve([SHORT], 1), "what is refused ends nothing"
         assert launch.resolved()["asked_over"] == HTTP
-        sent = asyncio.run(sent_for(launch.open_http(), cut_prompts(6)))
+        prepared = cut_prompts(5)
+        launch.prepare(prepared)
+        assert [len(trace.token_ids) for trace in launch.serve(prepared, 2)] == [2] * 5
+        sent = asyncio.run(sent_for(launch.open_http(), [*cut_prompts(6), of_random_words(96)]))
     finally:
         launch.close()
-    assert [type(each) for each in sent] == [str] * 6, "texts, as users send them"
+    assert [type(each) for each in sent] == [str] * 7, "texts, as users send them"
     assert [each.token_ids for each in alone] == [each.token_ids for each in said]
     assert (max(at_once(alone)), max(at_once(together))) == (1, 2)
     for trace in (*alone, *together):

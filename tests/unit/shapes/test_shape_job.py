@@ -9,6 +9,8 @@ from configs.models import load_model_profile
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.shape import read_profile
 from experiments.measurement.plan import Workload
+from experiments.measurement.prompts import load_tokenizer
+from experiments.reference_model.load import reference_model_path
 from experiments.shapes.folder import shape_in, write_shape
 from experiments.shapes.material import RandomMaterial
 from experiments.shapes.stages import ShapePruning, ShapeQuantization, removed_layers
@@ -24,7 +26,7 @@ def shape(tmp_path: Path) -> Path:
     return write_shape(load_model_profile("qwen3.5-9b"), Configuration.of({}), tmp_path / "shape")
 
 
-def test_prompts_are_random_tokens_of_the_vocabulary_by_seed_pair_and_block(shape: Path) -> None:
+def test_prompts_are_random_words_that_a_text_is_read_as_by_seed_pair_and_block(shape: Path) -> None:
     material = RandomMaterial(shape, "cpu", 7)
     one = material.requests(WORKLOAD, 7, 0, 0)
     assert one == RandomMaterial(shape, "cpu", 7).requests(WORKLOAD, 7, 0, 0)
@@ -32,7 +34,9 @@ def test_prompts_are_random_tokens_of_the_vocabulary_by_seed_pair_and_block(shap
     begins = [each.prompt_ids[:8] for requests in (one, *others) for each in requests]
     assert len(set(begins)) == len(begins)
     assert all(len(each.prompt_ids) == 32 for each in one)
-    assert max(max(each.prompt_ids) for each in one) < load_model_profile("qwen3.5-9b").vocabulary
+    tokenizer = load_tokenizer(reference_model_path())
+    for each in one:
+        assert tuple(tokenizer.encode(tokenizer.decode(list(each.prompt_ids))).ids) == each.prompt_ids
 
 
 def test_nothing_can_be_scored_or_checked(shape: Path) -> None:

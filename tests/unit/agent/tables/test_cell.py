@@ -31,8 +31,8 @@ def test_with_drafting_a_step_is_timed_and_not_a_token() -> None:
 
 
 def test_prompts_are_the_same_for_a_seed_and_share_no_beginning() -> None:
-    first, again = (requests_of(WORKLOAD, 4096, 7, "") for _ in range(2))
-    other = requests_of(WORKLOAD, 4096, 8, "")
+    first, again = (requests_of(WORKLOAD, range(4096), 7, "") for _ in range(2))
+    other = requests_of(WORKLOAD, range(4096), 8, "")
     assert first == again
     assert first[0].prompt_ids != other[0].prompt_ids
     assert len({request.prompt_ids[:4] for request in first}) == len(first) == WORKLOAD.requests
@@ -41,7 +41,7 @@ def test_prompts_are_the_same_for_a_seed_and_share_no_beginning() -> None:
 
 def test_each_length_is_warmed_up_and_as_many_at_once_as_the_load_serves() -> None:
     cells = [TableWorkload(1, 8, 4, 1), TableWorkload(16, 32, 4, 16)]
-    served = list(warm_up(cells, 100, most_at_once=4))
+    served = list(warm_up(cells, range(100), most_at_once=4))
     assert [(len(requests), at_once, len(requests[0].prompt_ids)) for requests, at_once in served] == [
         (1, 1, 8),
         (1, 1, 32),

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from experiments.engines.port import GenerationRequest, GenerationTrace, Infeasible
-from experiments.engines.vllm.http_client import ask_all
+from experiments.engines.vllm.http_client import ask_all, write_all
 
 LETTERS = "abc"
 """The tokens 0, 1 and 2."""
@@ -72,7 +72,12 @@ PATHS = ("/tokenize", "/detokenize", "/v1/completions")
 
 
 def asked_for(
-    server: Server, prompts: Sequence[tuple[int, ...]], at_once: int, paths: Sequence[str] = PATHS
+    server: Server,
+    prompts: Sequence[tuple[int, ...]],
+    at_once: int,
+    paths: Sequence[str] = PATHS,
+    *,
+    prepared: bool = False,
 ) -> list[GenerationTrace]:
     async def story() -> list[GenerationTrace]:
         app = web.Application()
@@ -87,7 +92,10 @@ def asked_for(
         told = {"address": f"http://{host}:{port}", "model": "model", "name": "block", "concurrency": at_once}
         try:
             requests = [GenerationRequest(str(place), ids, 1) for place, ids in enumerate(prompts)]
-            traces, _ = await ask_all(told, requests)
+            written = await write_all(told, requests) if prepared else {}
+            if prepared:
+                server.asked.clear()
+            traces, _ = await ask_all(told, requests, written)
             return traces
         finally:
             await runner.cleanup()
@@ -143,3 +151,18 @@ def test_a_server_that_breaks_off_while_texts_are_written_is_told_as_that() -> N
     with pytest.raises(Infeasible, match="The connection to vLLM's HTTP server broke") as broken:
         asked_for(Gone(), [(0, 1)] * 8, 2)
     assert broken.value.kind == "crashed"
+
+
+def test_of_a_block_that_was_prepared_nothing_is_written_while_it_is_timed() -> None:
+    server = Server()
+    asked_for(server, [(0, 1, 2), (0, CUT)], 1, prepared=True)
+    assert [path for path, _ in server.asked] == ["/health", "/v1/completions", "/v1/completions"]
+    assert server.prompts == ["abc", [0, CUT]]
+
+
+def test_the_server_s_tokenizer_puts_nothing_before_a_text() -> None:
+    server = Server()
+    asked_for(server, [(0, 1)], 1)
+    asked = {path: body for path, body in server.asked if body is not None}
+    assert asked["/tokenize"]["add_special_tokens"] is False
+    assert asked["/v1/completions"]["add_special_tokens"] is False
