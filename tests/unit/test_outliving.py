@@ -26,7 +26,7 @@ def test_a_process_ends_with_who_started_it_even_where_that_is_killed() -> None:
         assert parent.stdout is not None
         child = psutil.Process(int(parent.stdout.readline()))
         try:
-            assert child.is_running()
+            wait_for(lambda: child.cmdline() == sleeper)  # setpriv has had its turn
             parent.kill()
             wait_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
         finally:
