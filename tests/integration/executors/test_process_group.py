@@ -22,13 +22,14 @@ from tests.waiting import wait_for
 
 TWO = """
 import subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", "import time; print(1, flush=True); time.sleep(600)"],
+child = subprocess.Popen([sys.executable, "-c", "import time; print(end='1', flush=True); time.sleep(600)"],
                          stdout=subprocess.PIPE)
 child.stdout.read(1)
 print(child.pid, flush=True)
 sys.stdin.read()
 """
-"""A leader that ends when its standard input does, and a child of it that stays."""
+"""A leader that ends when its standard input does, and a child of it that stays. The child writes one
+character and no more: what it wrote after its leader is gone would end it."""
 
 
 @contextmanager
