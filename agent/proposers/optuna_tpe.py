@@ -40,8 +40,8 @@ ASKS_A_DRAFT = 40
 over."""
 
 LISTED_POINTS = 200
-"""Of a space with no more points, what is left is listed before anything is asked for: it is faster than to
-ask in vain: an ask takes some milliseconds."""
+"""Of a space with no more points, what is left is listed before anything is asked for, for an ask takes some
+milliseconds, and where nothing is left all of them are in vain."""
 
 PENALTY_LOG = 0.3
 """How much worse than the worst measured value a trial is told that did not run or lost its quality."""

@@ -264,7 +264,6 @@ class DeviceRun:
         which = "" if same is None else f"{same['beside']}/{same['repeat']}"
         requests = requests_of(workload, self._sources.words, grid.seed, which)
         described = {**asdict(workload), "key": workload.key}
-        prepare(launch, requests)
         before, beside, seconds = moment(device), self._goes_on(), 0.0
         gpu: dict[str, Json] | None = None
 
@@ -276,6 +275,7 @@ class DeviceRun:
             return served
 
         try:
+            prepare(launch, requests)
             if self._gpu_watch is None:
                 traces = serve()
             else:

@@ -328,8 +328,8 @@ class _Comparison:
     def _loaded_together(self, name: Stage, part: int) -> dict[Arm, OpenLaunch]:
         """Launches of both arms to score, loaded at the same time, for nothing is timed.
 
-        None where memory or cores have no room for both, or not both come up: then each is loaded by itself.
-        Nor where one drafts, which needs more room to score than to be timed.
+        Empty where memory or cores have no room for both, or not both come up: then each is loaded by itself.
+        So it is where one drafts, which needs more room to score than to be timed.
         """
         room = min(self._job.spec.at_once or 1, self._job.context.cores)
         drafting = any(is_drafting(each.get(METHOD)) for each in (self._control, self._candidate))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -77,6 +78,14 @@ def plain(share: float) -> str:
 def seed_of(*key: int) -> int:
     """A seed for one piece of work, from the run's seed and the place of the piece."""
     return int(np.random.SeedSequence(key).generate_state(1)[0])
+
+
+def at_least_one(text: str) -> int:
+    """A number of seeds or of processes from a command line, for argparse to refuse what is none."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is none: give 1 or more")
+    return number
 
 
 class Workers:

@@ -35,6 +35,7 @@ from experiments.engines.port import PartTime
 from experiments.measurement.evidence import Metric
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration
+from tests.proofs.counting import at_least_one
 from tests.proofs.transfer_page import Ran, Runs, page
 from tests.proofs.transfer_tables import (
     HELD_OUT,
@@ -144,8 +145,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.proofs.transfer", description=__doc__)
     parser.add_argument("--only", metavar="KIND", default="", help="kinds of pairs whose name holds this")
     parser.add_argument("--held-out", action="store_true", help="between the workloads of h200-4b.csv too")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--seeds", type=at_least_one, default=10)
+    parser.add_argument("--processes", type=at_least_one, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--output", type=Path, default=OUTPUT)
     given = list(sys.argv[1:] if arguments is None else arguments)
     asked = parser.parse_args(given)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.proofs.counting import at_least_one
 from tests.proofs.markdown import table
 from tests.proofs.transfer import FIRST, TOLD, TRIALS, run, sizes_of
 from tests.proofs.transfer_page import (
@@ -36,8 +37,8 @@ OUTPUT = Path(__file__).parents[2] / "docs" / "results" / "transfer-hardware.md"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run all pairs and write the page; the exit code is 0 whatever was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.proofs.transfer_hardware", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--seeds", type=at_least_one, default=10)
+    parser.add_argument("--processes", type=at_least_one, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--output", type=Path, default=OUTPUT)
     given = list(sys.argv[1:] if arguments is None else arguments)
     asked = parser.parse_args(given)

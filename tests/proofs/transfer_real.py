@@ -34,6 +34,7 @@ from experiments.stages.pruning.calibration import calibration_documents
 from experiments.stages.pruning.choosing import Choice
 from experiments.stages.pruning.prune import prune
 from knowledge.queries.carried import carried_view
+from tests.proofs.counting import at_least_one
 
 REACHED = 0.95
 
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run all campaigns and print what came of them; exit code 1 where one did not end well."""
     parser = argparse.ArgumentParser(prog="python -m tests.proofs.transfer_real", description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seeds", type=at_least_one, default=1)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--budget", default="9m40s", help="of each campaign on the variant")
     parser.add_argument("--first-budget", help="of the campaign on the packaged model; else the same")

@@ -136,6 +136,24 @@ def test_an_engine_that_dies_while_it_serves_is_a_failure_with_its_cause(tmp_pat
 
 
 @pytest.mark.timeout(300)
+def test_an_engine_that_dies_before_a_cell_is_timed_is_a_failure_too(tmp_path: Path) -> None:
+    class CannotPrepare(SimulatedEngine):
+        def launch(self, *args: Any, **more: Any) -> SimulatedLaunch:
+            launch = super().launch(*args, **more)
+            launch.prepare = prepare  # type: ignore[attr-defined]
+            return launch
+
+    def prepare(requests: object) -> None:
+        raise Infeasible("crashed", "The server ended while it read the prompts.")
+
+    run = run_in(tmp_path, grid_in(tmp_path))
+    sources = replace(run.sources, engine=CannotPrepare)
+    measure(replace(run, grid=replace(run.grid, same=None), sources=sources), lambda text: None)
+    failures = [line["failure"]["cause"] for line in lines_of(tmp_path) if line["kind"] == "failure"]
+    assert "The server ended while it read the prompts." in failures
+    assert not cells(tmp_path)
+
+
 def test_a_measuring_process_that_is_killed_loses_a_cell_at_most_and_leaves_nothing_running(
     tmp_path: Path,
 ) -> None:

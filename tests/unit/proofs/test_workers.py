@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
+import pytest
+
+from tests.proofs import transfer, transfer_hardware
 
 ROOT = Path(__file__).parents[3]
 PARENT = """
@@ -46,3 +50,13 @@ def test_workers_end_with_a_parent_that_is_ended(tmp_path: Path) -> None:
 
 def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+@pytest.mark.parametrize("proof", [transfer.main, transfer_hardware.main])
+@pytest.mark.parametrize("option", ["--seeds", "--processes"])
+def test_no_seeds_and_no_processes_are_refused_in_a_sentence(
+    proof: Callable[[Sequence[str]], int], option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        proof([option, "0"])
+    assert f"argument {option}: 0 is none: give 1 or more" in capsys.readouterr().err
