@@ -1,7 +1,8 @@
 """Ways to time the same requests on one running vLLM: by HTTP, in its engine, by
 vLLM's own bench.
 
-Each gives one `Figures`: medians over the requests, and throughput, by the definitions of `vllm bench serve`.
+Each gives one `Figures`: medians and means over the requests, and throughput, by the definitions of `vllm
+bench serve`; and what is kept of each request.
 """
 
 import json
@@ -12,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 from tokenizers import Tokenizer
@@ -42,7 +43,9 @@ TRIES = 20
 
 @dataclass(frozen=True)
 class Figures:
-    """What one run of requests showed: medians in ms, and output tokens and requests a second over all."""
+    """What one run of requests showed: medians in ms, output tokens and requests a second over all, and means
+    in ms, which scatter less where requests come in groups; without means in what was kept before there were
+    any."""
 
     ttft_ms: float
     tpot_ms: float
@@ -50,6 +53,13 @@ class Figures:
     e2el_ms: float
     output_tokens_per_s: float
     requests_per_s: float
+    mean_ttft_ms: float | None = None
+    mean_tpot_ms: float | None = None
+    mean_e2el_ms: float | None = None
+
+
+Run = tuple[Figures, dict[str, Any]]
+"""What one run of requests showed, and what is kept of each of them: see `kept_of`."""
 
 
 @dataclass(frozen=True)
@@ -92,23 +102,23 @@ def _prompt(tokenizer: Tokenizer, words: Sequence[int], tokens: int, chance: ran
     return found
 
 
-def by_http(launch: VllmLaunch, asked: Sequence[Prompt], load: Load) -> Figures:
+def by_http(launch: VllmLaunch, asked: Sequence[Prompt], load: Load) -> Run:
     """As a campaign measures vLLM: a client process of its own asks vLLM's HTTP server."""
     requests = requests_of(asked, load)
-    return figures_of(requests, launch.serve(requests, load.concurrency))
+    return _run_of(requests, launch.serve(requests, load.concurrency))
 
 
-def by_token_ids(client: HttpClient, asked: Sequence[Prompt], load: Load) -> Figures:
+def by_token_ids(client: HttpClient, asked: Sequence[Prompt], load: Load) -> Run:
     """As `by_http`, but each prompt goes out as token ids (`token_ids_client.py`)."""
     requests = requests_of(asked, load)
     traces, _ = client.ask(requests, load.concurrency, LIMIT_S)
-    return figures_of(requests, traces)
+    return _run_of(requests, traces)
 
 
-def by_driver(launch: VllmLaunch, asked: Sequence[Prompt], load: Load) -> Figures:
+def by_driver(launch: VllmLaunch, asked: Sequence[Prompt], load: Load) -> Run:
     """As a campaign measures where it is asked in the engine's process."""
     requests = requests_of(asked, load)
-    return figures_of(requests, launch.answer(requests, load.concurrency))
+    return _run_of(requests, launch.answer(requests, load.concurrency))
 
 
 def requests_of(asked: Sequence[Prompt], load: Load) -> list[GenerationRequest]:
@@ -116,13 +126,31 @@ def requests_of(asked: Sequence[Prompt], load: Load) -> list[GenerationRequest]:
     return [GenerationRequest(str(place), prompt.ids, load.new_tokens) for place, prompt in enumerate(asked)]
 
 
-def figures_of(requests: Sequence[GenerationRequest], traces: Sequence[GenerationTrace]) -> Figures:
-    """The figures of a block as a campaign stores it: medians of its raw samples."""
-    samples = block_samples(requests, traces, 0)
-    middle = {
-        each: median([value for _, _, metric, value in samples if metric is each])
-        for each in {metric for _, _, metric, _ in samples}
+def _run_of(requests: Sequence[GenerationRequest], traces: Sequence[GenerationTrace]) -> Run:
+    starts_s = [trace.start_s for trace in traces]
+    ttfts_s = [trace.token_times_s[0] for trace in traces]
+    decode_s = [trace.token_times_s[-1] - trace.token_times_s[0] for trace in traces]
+    return figures_of(requests, traces), kept_of(starts_s, ttfts_s, decode_s)
+
+
+def kept_of(starts_s: Sequence[float], ttfts_s: Sequence[float], decode_s: Sequence[float]) -> dict[str, Any]:
+    """Of each request, in seconds to a microsecond: when it was sent, from when the first one was; from
+    then to its first token; and from that to its last."""
+    first = min(starts_s)
+    return {
+        "start_s": [round(each - first, 6) for each in starts_s],
+        "ttft_s": [round(each, 6) for each in ttfts_s],
+        "decode_s": [round(each, 6) for each in decode_s],
     }
+
+
+def figures_of(requests: Sequence[GenerationRequest], traces: Sequence[GenerationTrace]) -> Figures:
+    """The figures of a block as a campaign stores it, medians of its raw samples, and their means."""
+    samples = block_samples(requests, traces, 0)
+    values: dict[Metric, list[float]] = {}
+    for _, _, metric, value in samples:
+        values.setdefault(metric, []).append(value)
+    middle = {metric: median(each) for metric, each in values.items()}
     return Figures(
         middle[Metric.TTFT_MS],
         middle[Metric.TPOT_MS],
@@ -130,6 +158,7 @@ def figures_of(requests: Sequence[GenerationRequest], traces: Sequence[Generatio
         middle[Metric.E2EL_MS],
         middle[Metric.OUTPUT_TOKENS_PER_S],
         middle[Metric.REQUESTS_PER_S],
+        *(mean(values[metric]) for metric in (Metric.TTFT_MS, Metric.TPOT_MS, Metric.E2EL_MS)),
     )
 
 
@@ -156,7 +185,8 @@ def by_vllm_bench(
         raise RuntimeError(f"vllm bench serve completed {saved['completed']} of {load.requests} requests")
     saved.pop("generated_texts", None)
     middle = [saved[f"median_{metric}_ms"] for metric in ("ttft", "tpot", "itl", "e2el")]
-    return Figures(*middle, saved["output_throughput"], saved["request_throughput"]), saved
+    means = [saved[f"mean_{metric}_ms"] for metric in ("ttft", "tpot", "e2el")]
+    return Figures(*middle, saved["output_throughput"], saved["request_throughput"], *means), saved
 
 
 def as_we_define_them(saved: Mapping[str, Any]) -> Figures:

@@ -11,7 +11,7 @@ the bench is held against. Every second round has the turns reversed. Told are t
 and how far each lies from the bench: the geometric mean of the rounds' ratios with its 95 % interval
 (Student's t on their logarithms; a round is one pair). `--within` is the share that counts as agreement:
 *within* it where the whole interval is, *beyond* it where none of it is, else *not settled* by these
-rounds. With `--json` everything is written after each run, and what vLLM's bench saved of it. After
+rounds. With `--json` everything is written after each run, with the times of each of its requests. After
 `--limit` seconds no further concurrency and no further round begins. `--table FILE` prints the table of
 such a file, no more.
 """
@@ -27,7 +27,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -50,10 +50,12 @@ from tests.benchmarks.serving_arms import (
     Figures,
     Load,
     Prompt,
+    Run,
     by_driver,
     by_http,
     by_token_ids,
     by_vllm_bench,
+    kept_of,
     prompts,
 )
 
@@ -159,7 +161,7 @@ def compare(
         stack.callback(launch.close)
         found["resolved"] = dict(launch.resolved())
         address = launch.open_http()
-        ours: dict[str, Callable[[Sequence[Prompt], Load], Figures]] = {
+        ours: dict[str, Callable[[Sequence[Prompt], Load], Run]] = {
             DRIVER: partial(by_driver, launch),
             HTTP: partial(by_http, launch),
         }
@@ -181,13 +183,12 @@ def compare(
                     ours[arm](warm, load)
             texts = prompts(tokenizer, load, seed=turn)
             for arm in arms if turn % 2 == 0 else reversed(arms):
-                saved: dict[str, Any] | None = None
                 if arm == BENCH:
                     figures, saved = by_vllm_bench(
                         environment.python, address, asked.tokenizer, load, turn, folder
                     )
                 else:
-                    figures = ours[arm](texts, load)
+                    figures, saved = ours[arm](texts, load)
                 said = {"arm": arm, "round": turn, "load": asdict(load), "figures": asdict(figures)}
                 found["runs"].append({**said, "saved": saved})
                 print(f"{concurrency} at once, round {turn + 1}, {arm}: {_line(figures)}", flush=True)
@@ -211,11 +212,14 @@ def compared(runs: Sequence[Mapping[str, Any]]) -> list[Compared]:
     found = []
     for concurrency, by_round in rounds.items():
         whole = [arms for arms in by_round.values() if arms.keys() == {*every}]
-        for field in fields(Figures) if whole else ():
-            values = {arm: [arms[arm][field.name] for arms in whole] for arm in every}
+        names = [field.name for field in fields(Figures)]
+        for name in names if whole else ():
+            values = {arm: [arms[arm].get(name) for arms in whole] for arm in every}
+            if None in chain(*values.values()):  # of before there were means
+                continue
             off = {arm: difference(values[arm], values[BENCH]) for arm in ours}
             middle = {arm: median(each) for arm, each in values.items()}
-            found.append(Compared(concurrency, field.name, middle, off))
+            found.append(Compared(concurrency, name, middle, off))
     return found
 
 
@@ -248,10 +252,18 @@ def _knob(text: str) -> tuple[str, KnobValue]:
     return name, int(value) if value.isdigit() else value
 
 
+def _reduced(saved: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What vLLM's bench saved of each request, as it is kept of ours: without the gaps between its tokens."""
+    if "itls" not in saved:
+        return saved
+    return kept_of(saved["start_times"], saved["ttfts"], [sum(each) for each in saved["itls"]])
+
+
 def _keep(file: Path | None, found: dict[str, Any]) -> None:
     if file is not None:
-        told = {**found, "compared": [asdict(each) for each in compared(found["runs"])]}
-        file.write_text(json.dumps(told, indent=1), encoding="utf-8")
+        runs = [{**run, "saved": _reduced(run["saved"])} for run in found["runs"]]
+        told = {**found, "runs": runs, "compared": [asdict(each) for each in compared(runs)]}
+        file.write_text(json.dumps(told), encoding="utf-8")
 
 
 def main() -> int:
