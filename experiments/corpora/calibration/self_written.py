@@ -26,6 +26,7 @@ from experiments.corpora.calibration.source import (
 )
 from experiments.corpora.instructions import IM_END
 from experiments.engines import one_answer
+from experiments.engines.one_device import one_device
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.measurement.environment import package_version
@@ -77,7 +78,10 @@ class SelfWritten:
                 break
             rows = [list(islice(beginning, BEGINNINGS_PER_SAMPLE)) for _ in range(missing)]
             answer = one_answer.ask(
-                PROCESS_MODULE, _request(ask, rows, turn), doing="writes calibration text"
+                PROCESS_MODULE,
+                _request(ask, rows, turn),
+                doing="writes calibration text",
+                environment=one_device(ask.device),
             )
             for ids, written in zip(answer["documents"], answer["written"], strict=True):
                 if not is_evaluation_text(ask.tokenizer.decode(ids)):

@@ -12,6 +12,7 @@ from typing import Any
 
 from experiments.engines.garbage import unsearched
 from experiments.engines.one_answer import give
+from experiments.engines.one_device import seen_as
 from experiments.engines.port import Infeasible
 from experiments.engines.torch_memory import told_of_memory
 
@@ -26,9 +27,9 @@ def answer(request: dict[str, Any]) -> dict[str, object]:
         from experiments.engines.reference.inspection import inspect_checkpoint
 
     torch.set_num_threads(request["threads"])
-    device = torch.device(request["device"])
+    asked, device = request["device"], torch.device(seen_as(request["device"]))
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise Infeasible("unsupported", f"The model can't write on {device}: there is no such GPU here.")
+        raise Infeasible("unsupported", f"The model can't write on {asked}: there is no such GPU here.")
     dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
     sampling = Sampling(
         tokens=request["tokens"],
@@ -39,9 +40,9 @@ def answer(request: dict[str, Any]) -> dict[str, object]:
     )
     ways = (
         "take fewer quantization.sample_tokens or another quantization.corpus, which no model has to write; "
-        f"or free memory on {device}"
+        f"or free memory on {asked}"
     )
-    with told_of_memory(f"Writing calibration text on {device} ran out of memory", ways):
+    with told_of_memory(f"Writing calibration text on {asked} ran out of memory", ways):
         model = load_model(inspect_checkpoint(Path(request["checkpoint"])), dtype, device)
         documents, written = write(model, request["beginnings"], sampling)
     return {"documents": documents, "written": written}

@@ -11,6 +11,7 @@ from typing import Any
 
 from experiments.engines.messages import data_of
 from experiments.engines.one_answer import python_command
+from experiments.engines.one_device import CPU, one_device
 from experiments.engines.port import Infeasible
 from experiments.engines.server_process import SOCKETS, ServerProcess
 from experiments.engines.vllm.blame import of_configuration
@@ -26,8 +27,6 @@ DRIVER_MODULE = "experiments.engines.vllm.driver"
 LOG_BYTES = 256 * 1024
 """How much of the log's end is searched for the cause of a failure: vLLM prints a traceback for each of its
 processes."""
-
-VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 
 NOT_PASSED_ON = frozenset({"PYTHONPATH", "VLLM_API_KEY"})
 """Variables that a driver does not get: it has vLLM's own packages, and its server answers without a key."""
@@ -139,23 +138,8 @@ def driver_environment(device: str, cache_dir: Path, temporary: str, sockets: st
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         "HF_HUB_DISABLE_TELEMETRY": "1",
-        "CUDA_DEVICE_ORDER": os.environ.get("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
     }
-    if device == "cpu":
+    if device == CPU:
         told["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # or vLLM starts a process more for the worker
-    else:
-        told[VISIBLE_DEVICES] = visible_device(device, os.environ.get(VISIBLE_DEVICES))
-    return told
-
-
-def visible_device(device: str, visible: str | None) -> str:
-    """What `CUDA_VISIBLE_DEVICES` must be for `cuda:N` to be all that is seen: the N-th of those visible."""
-    number = int(device.partition(":")[2] or 0)
-    listed = [each.strip() for each in (visible or "").split(",") if each.strip()]
-    if not listed:
-        return str(number)
-    if number >= len(listed):
-        raise Infeasible(
-            "unsupported", f"There is no device {device}: {VISIBLE_DEVICES} shows {len(listed)} of them."
-        )
-    return listed[number]
+        return told
+    return told | one_device(device)

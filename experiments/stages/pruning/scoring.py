@@ -8,6 +8,7 @@ from pathlib import Path
 
 from configs.cpu import usable_cores
 from experiments.engines.one_answer import ask
+from experiments.engines.one_device import one_device
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.stages.pruning.choosing import Choice
 from experiments.stages.pruning.criteria import criterion_named
@@ -70,7 +71,14 @@ def rank_layers(
         "device": device,
         "number_format": number_format,
     }
-    answer = ask(PROCESS_MODULE, request, doing="scores layers", log_path=log_path, tell=tell)
+    answer = ask(
+        PROCESS_MODULE,
+        request,
+        doing="scores layers",
+        log_path=log_path,
+        environment=one_device(device),
+        tell=tell,
+    )
     for each in asked:
         rankings[each] = ranking_from(answer[each])
         if kept is not None and scores_once:

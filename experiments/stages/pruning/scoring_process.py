@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from configs.memory import available_memory_bytes
 from experiments.engines.garbage import unsearched
 from experiments.engines.one_answer import give
+from experiments.engines.one_device import seen_as
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
 from experiments.engines.torch_memory import told_of_memory
@@ -41,9 +42,11 @@ def answer(request: dict[str, Any]) -> dict[str, Json]:
         import torch
 
     files = {name: inspect_checkpoint(Path(path)) for name, path in request["checkpoints"].items()}
-    device = torch.device(request["device"])
+    device = torch.device(seen_as(request["device"]))
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise Infeasible("unsupported", f"Layers can't be ranked on {device}: there is no such GPU here.")
+        raise Infeasible(
+            "unsupported", f"Layers can't be ranked on {request['device']}: there is no such GPU here."
+        )
     # on a GPU one document after the other keeps it busy
     workers = 1 if device.type == "cuda" else min(request["threads"], len(request["documents"]))
     torch.set_num_threads(request["threads"] // workers)
@@ -51,12 +54,12 @@ def answer(request: dict[str, Any]) -> dict[str, Json]:
     rooms = [Room(profile_of(each), tokens, workers) for each in files.values()]
     largest = max(rooms, key=lambda room: room.profile.text_parameters)
     dtype = request["number_format"]
-    whole = fits_whole(largest, dtype, available_bytes(device), str(device))
+    whole = fits_whole(largest, dtype, available_bytes(device), request["device"])
     if not whole:  # a layer is called by one document at a time
         workers = 1
         torch.set_num_threads(request["threads"])
-    ways = f"free memory on {device}, or take a target with more memory or a smaller model"
-    with told_of_memory(f"Ranking layers on {device} ran out of memory", ways):
+    ways = f"free memory on {request['device']}, or take a target with more memory or a smaller model"
+    with told_of_memory(f"Ranking layers on {request['device']} ran out of memory", ways):
         return {
             name: _ranking(each, request, device, workers, whole, _rows(request, name, device))
             for name, each in files.items()

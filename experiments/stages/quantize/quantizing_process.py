@@ -18,6 +18,7 @@ from typing import Any
 
 from experiments.engines.garbage import unsearched
 from experiments.engines.one_answer import give, progress
+from experiments.engines.one_device import seen_as
 from experiments.engines.port import Infeasible
 from experiments.engines.torch_memory import told_of_memory
 
@@ -51,10 +52,12 @@ def _quantized(request: dict[str, Any], started_s: float) -> dict[str, Any]:
     with unsearched():
         import torch
 
-    device = torch.device(request["device"])
+    device = torch.device(seen_as(request["device"]))
     on_gpu = device.type == "cuda"
     if on_gpu and not torch.cuda.is_available():  # before all that takes seconds to load
-        raise Infeasible("unsupported", f"Quantizing on {device} can't be: there is no such GPU here.")
+        raise Infeasible(
+            "unsupported", f"Quantizing on {request['device']} can't be: there is no such GPU here."
+        )
 
     with unsearched():
         from experiments.engines.reference.inspection import inspect_checkpoint
@@ -100,7 +103,7 @@ def _quantized(request: dict[str, Any], started_s: float) -> dict[str, Any]:
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT_BYTES,
         "gpu_peak_memory_bytes": torch.cuda.max_memory_allocated() if on_gpu else None,
         "threads": torch.get_num_threads(),
-        "device": str(device),
+        "device": request["device"],
     }
 
 

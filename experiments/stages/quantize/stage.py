@@ -13,6 +13,7 @@ from pathlib import Path
 from configs.cpu import usable_cores
 from experiments.artifacts.key import ArtifactKey
 from experiments.engines.one_answer import ask
+from experiments.engines.one_device import CPU, one_device
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import (
     CONFIG_FILE,
@@ -44,11 +45,6 @@ PROCESS_MODULE = "experiments.stages.quantize.quantizing_process"
 
 QUANTIZATION_VERSION = 4
 """Part of the artifact's key; raised when the same inputs would give other bytes."""
-
-CPU = "cpu"
-
-NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
-"""Environment of a process that is to compute on the CPU: llmcompressor takes a GPU wherever it sees one."""
 
 PLACE = 1
 """Where it stands among the stages: pruning stands before (0) or after it (2), by `pruning.order`."""
@@ -125,7 +121,8 @@ def quantize(
         doing="quantizes",
         log_path=log_path,
         python=python,
-        environment={"TQDM_DISABLE": "1", **(NO_GPU if device == CPU else {})},
+        # llmcompressor takes a GPU wherever it sees one, and asks all that it sees for their memory
+        environment={"TQDM_DISABLE": "1", **one_device(device)},
         tell=tell,
     )
     shutil.rmtree(work if work_dir else out_dir / UNFINISHED, ignore_errors=True)

@@ -3,7 +3,6 @@
 import pytest
 
 from experiments.engines.port import Infeasible
-from experiments.engines.vllm.driver_process import visible_device
 from experiments.engines.vllm.order import DEFAULTS, DRAFT_TOKENS_MAX, order_for
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.loading import load_space
@@ -119,18 +118,3 @@ def test_every_value_of_the_packaged_space_is_understood() -> None:
             for value in knob.values:
                 order_for(Configuration.of({knob.name: value}), "model", "cuda:1", CACHE_BYTES)
     assert {knob.name for knob in space.knobs if knob.name.startswith("serving.")} == set(DEFAULTS)
-
-
-@pytest.mark.parametrize(
-    ("device", "visible", "expected"),
-    [("cuda:1", None, "1"), ("cuda", "", "0"), ("cuda:1", "4, 7", "7"), ("cuda:0", "GPU-12ab", "GPU-12ab")],
-)
-def test_a_device_is_counted_among_those_that_are_visible(
-    device: str, visible: str | None, expected: str
-) -> None:
-    assert visible_device(device, visible) == expected
-
-
-def test_a_device_that_is_not_visible_is_refused() -> None:
-    with pytest.raises(Infeasible, match="shows 1 of them"):
-        visible_device("cuda:1", "3")
