@@ -5,8 +5,10 @@ python -m tests.proofs.transfer_real FOLDER [--seeds N] [--first-seed N] [--budg
 
 For each seed three campaigns on the reference engine, one after the other: the packaged model; the variant
 with one layer pruned, in the same database; and the variant in a database of its own. Told are the trials
-until 95 % of the best gain that either campaign on the variant found. Nothing else should run meanwhile.
-FOLDER keeps everything: what is there already is not run again.
+until 95 % of the best gain that either campaign on the variant found. A campaign measures a gain once, and
+two tests of one configuration differ by as much as those 5 %. So they are told a second time, as `pooled`,
+with one gain where both had one configuration as a best, tested from the same baseline: the mean of what each
+measured. Nothing else should run meanwhile. FOLDER keeps everything: what is there already is not run again.
 
 With `--beside` each campaign has half of the processors that this process may run on, and the two on the
 variant run at the same time, so that an hour which is slow is slow for both.
@@ -22,7 +24,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.campaign.incumbent import find_incumbent
@@ -30,6 +32,7 @@ from agent.campaign.reading_facts import read_facts
 from agent.ground.checkpoint import find_checkpoint
 from configs.core_shares import usable
 from db.session import open_database
+from experiments.space.configuration import Configuration
 from experiments.stages.pruning.calibration import calibration_documents
 from experiments.stages.pruning.choosing import Choice
 from experiments.stages.pruning.prune import prune
@@ -41,9 +44,11 @@ REACHED = 0.95
 
 @dataclass(frozen=True)
 class Course:
-    """A campaign on the variant: the share that its best saves of a token's time after each trial, the
-    seconds that its trials took, and the last word on what was carried over."""
+    """A campaign on the variant: what it began from; after each trial its best, and the share that this saves
+    of a token's time; the seconds that its trials took; and the last word on what was carried over."""
 
+    baseline: Configuration
+    bests: tuple[Configuration, ...]
     gains: tuple[float, ...]
     cost_s: tuple[float, ...]
     carried: str
@@ -51,6 +56,31 @@ class Course:
     def trials_to(self, gain: float) -> int | None:
         """Trials until this gain; None where it was not reached."""
         return next((number for number, each in enumerate(self.gains, start=1) if each >= gain), None)
+
+
+def pooled(one: Course, other: Course) -> tuple[Course, Course]:
+    """Both with one gain for each configuration that was a best in both, in logarithms of a token's time the
+    mean of what each measured; as they are where they began from different baselines."""
+    if one.baseline != other.baseline:
+        return one, other
+    ours, theirs = (dict(zip(each.bests, each.gains, strict=True)) for each in (one, other))
+    in_both = {best: 1 - math.sqrt((1 - ours[best]) * (1 - theirs[best])) for best in ours.keys() & theirs}
+
+    def with_those(course: Course) -> Course:
+        told = zip(course.bests, course.gains, strict=True)
+        return replace(course, gains=tuple(in_both.get(best, gain) for best, gain in told))
+
+    return with_those(one), with_those(other)
+
+
+def counted(with_: Course, without: Course) -> dict[str, object]:
+    """The gain that is looked for, and the trials of both until it."""
+    gain = REACHED * max(with_.gains[-1], without.gains[-1])
+    return {
+        "gain_looked_for": round(gain, 4),
+        "trials_with": with_.trials_to(gain),
+        "trials_without": without.trials_to(gain),
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,12 +113,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if any(together.map(Run.go, turn)):
                     return 1
         with_, without = course(after, 2), course(alone, 1)
-        gain = REACHED * max(with_.gains[-1], without.gains[-1])
         told = {
             "seed": seed,
-            "gain_looked_for": round(gain, 4),
-            "trials_with": with_.trials_to(gain),
-            "trials_without": without.trials_to(gain),
+            **counted(with_, without),
+            "pooled": counted(*pooled(with_, without)),
             "gains_with": [round(each, 4) for each in with_.gains],
             "gains_without": [round(each, 4) for each in without.gains],
             "cost_s_with": [round(each, 1) for each in with_.cost_s],
@@ -143,12 +171,13 @@ def course(data: Path, campaign_id: int) -> Course:
     if facts.baseline is None or not facts.trials:
         raise SystemExit(f"The campaign {campaign_id} in {data} judged nothing.")
     trials = [each for each in facts.trials if each.on_objective]
-    logs = [
-        find_incumbent(facts.baseline, trials[: count + 1], facts.objective).log_ratio
-        for count in range(len(trials))
+    bests = [
+        find_incumbent(facts.baseline, trials[: count + 1], facts.objective) for count in range(len(trials))
     ]
     return Course(
-        tuple(-math.expm1(log) for log in logs),
+        facts.baseline,
+        tuple(each.configuration for each in bests),
+        tuple(-math.expm1(each.log_ratio) for each in bests),
         tuple(each.cost_s for each in trials),
         "" if view is None else view.sentence,
     )

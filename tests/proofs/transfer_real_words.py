@@ -1,4 +1,4 @@
-"""What the page of transfer says of the real engine: ten seeds that were run by hand. Pure."""
+"""What the page of transfer says of the real engine: fourteen seeds that were run by hand. Pure."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ def on_the_real_engine() -> list[str]:
         "## On the real engine",
         paragraph(" ".join(_REAL.split())),
         table(_SEED_COLUMNS, _SEEDS),
-        *(paragraph(" ".join(each.split())) for each in (_REAL_MORE, _REAL_WHY, _REAL_HOST)),
+        *(paragraph(" ".join(each.split())) for each in (_REAL_LONG, _REAL_MORE, _REAL_WHY, _REAL_HOST)),
     ]
 
 
 _REAL = """On the real engine: `python -m tests.proofs.transfer_real FOLDER --seeds 3` runs, for each seed,
 a campaign on the packaged model, one on a variant pruned by the house's own stage after it, and
-one on the variant alone, and prints the trials that each of the two needed. Ten seeds were run, six
-on two cores, half an hour each, and four at a time on the processors of an H200's host (`--beside
---first-budget 11m30s --budget 9m`), two for each campaign. Wanted is 0.6 of the trials: by what each
-campaign measured **one met it and nine missed it**."""
+one on the variant alone, and prints the trials that each of the two needed. Wanted is 0.6 of the
+trials. Ten seeds were run while what carries over was being mended, six on two cores, half an hour
+each, and four at a time on the processors of an H200's host (`--beside --first-budget 11m30s --budget
+9m`), two for each campaign: by what each campaign measured **one of these met it and nine missed it**.
+Four more were run with all mends and a longer first campaign, on the processors of a host of four
+H200s (`--beside --first-budget 14m30s --budget 9m30s`), four for each campaign: by what each campaign
+measured **three of these met it and one missed it by 0.4 points; with one gain for what is one
+configuration all four met it**."""
 
 _SEEDS = (
     ("0, 2026-11-23", "75.8 %", "2", "2", "75.7 %", "8.8 %", "—", "—"),
@@ -33,9 +37,13 @@ _SEEDS = (
     ("7, 2026-11-26, the host", "67.6 %", "never in 3", "3", "0.0 %", "0.0 %", "—", "—"),
     ("8, 2026-11-26, the host", "69.4 %", "never in 6", "3", "0.0 %", "13.7 %", "—", "—"),
     ("9, 2026-11-26, the host", "69.4 %", "2", "3", "0.0 %", "0.0 %", "—", "—"),
+    ("10, 2026-11-26, mended, longer", "69.9 %", "**1**", "2", "73.6 %", "0.0 %", "**1**", "2"),
+    ("11, 2026-11-26, mended, longer", "70.0 %", "**1**", "3", "72.6 %", "0.0 %", "**1**", "3"),
+    ("12, 2026-11-26, mended, longer", "66.6 %", "**1**", "2", "67.8 %", "0.0 %", "**1**", "2"),
+    ("13, 2026-11-26, mended, longer", "71.1 %", "never in 5", "2", "70.7 %", "0.0 %", "**1**", "2"),
 )
 """Each seed: what was looked for, the trials of both campaigns, what the first trial of each saved, and the
-trials by what their bests take beside each other."""
+trials by what their bests take beside each other; of seeds 10 to 13 with one gain for one configuration."""
 
 _SEED_COLUMNS = (
     "seed",
@@ -44,9 +52,22 @@ _SEED_COLUMNS = (
     "without",
     "first trial with saved",
     "without",
-    "beside each other: trials with",
+    "beside each other, or one gain for one configuration: trials with",
     "without",
 )
+
+_REAL_LONG = """Seeds 10 to 13 ([what was measured](tables/transfer-real-long-first.jsonl)) ran at
+the same time, beside campaigns and a benchmark on the host's GPUs, each kept to processors of its
+own. In all four the first trial with knowledge was the change that the first campaign had settled,
+compilation, and the campaign alone came to the same change one or two trials later: its first trial
+(in seed 11 its second) was the C++ wrapper, which crashes there, and which the first campaign had
+ruled out. In seeds 10 and 13 both found the very same configuration, from the same baseline. In
+seed 13 two tests of it saved 70.7 and 74.8 %, which alone is why it counts as a miss; with the mean
+of the two for both it is met. That this is one configuration was looked at after the miss had been
+seen. In seeds 11 and 12 the sweeps had chosen different numbers of threads, and nothing is pooled.
+Seed 10 was cut by the end of the lease within the tests that followed. Drafting by n-grams on top
+of it was settled by no campaign, also not by the longer first ones: what was looked for is what
+compilation saves."""
 
 _REAL_MORE = """Saved is a share of a token's time. Gains are as each campaign measured them once,
 and on these cores one configuration's gain differs between two tests by as much as the 5 % that
