@@ -9,7 +9,7 @@ and everyone skips. Every line tells what it was measured with (`identity`). Kin
 | `load` | an engine that came up: seconds, resolved configuration |
 | `cell` | a workload measured on it: each request's times, and what a GPU did meanwhile (`gpu`) |
 | `profile` | the time of a decode step by part, or why there is none |
-| `failure` | a load or a cell that failed, with kind and cause |
+| `failure` | a load or a cell that failed, with kind and cause; a cell of `same` says so as a `cell` does |
 | `end` | why a call stopped |
 """
 
@@ -29,7 +29,8 @@ from configs.asked_over import ASKED_OVER, IN_ENGINE
 from configs.errors import AutoinferError, DiskFull, PermissionRefused
 
 TRIES: Mapping[str, int] = {"crashed": 2, "timed_out": 2, "out_of_memory": 2}
-"""How often a load is tried that failed in this way; one that failed in any other way is not tried again."""
+"""How often a load or a cell is tried that failed in this way; one that failed in any other way is not tried
+again."""
 
 NAMED_BY = frozenset({"model", "weights", "stored_as", "configuration"})
 """Fields of a line that make its load's name."""
@@ -130,7 +131,8 @@ class Measured:
     def __init__(self, lines: Iterable[Line], scope: Scope) -> None:
         """Lines of another `scope` are left out."""
         self._cells: set[tuple[str, str]] = set()
-        self._failures: dict[tuple[str, str | None], list[str]] = {}
+        self._failures: dict[tuple[str, str | None, str | None], list[str]] = {}
+        """Kinds by load, workload (None: the load itself), and what went on beside (None: the grid's own)."""
         for line in lines:
             if scope_of(line) == scope:
                 self.add(line)
@@ -143,15 +145,24 @@ class Measured:
         elif line["kind"] == "failure":
             workload = line.get("workload")
             key = None if workload is None else workload["key"]
-            self._failures.setdefault((line["load"], key), []).append(line["failure"]["kind"])
+            beside = (line.get("same") or {}).get("beside")
+            self._failures.setdefault((line["load"], key, beside), []).append(line["failure"]["kind"])
 
     def load_is_over(self, load: str) -> bool:
         """Whether a load failed for good."""
-        return _for_good(self._failures.get((load, None), []))
+        return self._failed_for_good(load, None, None)
 
     def cell_is_over(self, load: str, workload: str) -> bool:
         """Whether a cell is measured, or failed for good."""
-        return (load, workload) in self._cells or _for_good(self._failures.get((load, workload), []))
+        return (load, workload) in self._cells or self._failed_for_good(load, workload, None)
+
+    def same_is_over(self, load: str, workload: str, beside: str) -> bool:
+        """Whether a cell of `same` failed for good while that went on beside: it says nothing of the grid's
+        own cell of that workload, nor of what goes on otherwise."""
+        return self._failed_for_good(load, workload, beside)
+
+    def _failed_for_good(self, load: str, workload: str | None, beside: str | None) -> bool:
+        return _for_good(self._failures.get((load, workload, beside), []))
 
 
 def _for_good(kinds: list[str]) -> bool:

@@ -239,7 +239,7 @@ class DeviceRun:
         if same is None or not self._has_same(loading):
             return True
         for repeat in range(same.repeats):
-            for workload in same.workloads:
+            for workload in self._work.same_left(loading.load, beside):
                 if self._budget.is_over or self._goes_on() != beside:
                     return True
                 if not self._cell(loading, launch, number, workload, {"beside": beside, "repeat": repeat}):
@@ -282,8 +282,7 @@ class DeviceRun:
                 traces, gpu = self._blocks.run(serve, self._gpu_watch, self._wait)
         except Infeasible as failure:
             if not self._budget.is_stopped:
-                self._failed(loading, failure, {"workload": described, "launch": number})
-                self._tell(f"{loading.digest} {workload.key} failed ({failure.kind}): {failure.cause}")
+                self._cell_failed(loading, failure, workload, {"workload": described, "launch": number}, same)
             return failure.kind not in DEADLY
         self._add(
             "cell",
@@ -303,6 +302,24 @@ class DeviceRun:
         if (throttling := throttling_told(gpu)) is not None:
             self._tell(f"{loading.digest} {workload.key}: {throttling}")
         return True
+
+    def _cell_failed(
+        self,
+        loading: Loading,
+        failure: Infeasible,
+        workload: TableWorkload,
+        told: Mapping[str, Any],
+        same: Mapping[str, Any] | None,
+    ) -> None:
+        """Keep why a cell failed, and say whether it is tried again: a cell of `same` counts for itself."""
+        if same is None:
+            self._failed(loading, failure, told)
+            which, left = "", self._work.cells_left(loading.load)
+        else:
+            self._failed(loading, failure, {**told, "same": dict(same)})
+            which, left = f" ({same['beside']})", self._work.same_left(loading.load, same["beside"])
+        again = "It is tried again." if workload in left else "It is left out from now on."
+        self._tell(f"{loading.digest} {workload.key}{which} failed ({failure.kind}): {failure.cause} {again}")
 
     def _add(self, kind: str, loading: Loading, more: Mapping[str, Any]) -> None:
         grid, load = self._work.grid, loading.load

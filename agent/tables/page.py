@@ -185,17 +185,23 @@ def _parts(lines: Sequence[Line], words: Mapping[str, str]) -> str:
 
 def _failures(lines: Sequence[Line], words: Mapping[str, str]) -> str:
     causes = {
-        (line["load"], (line.get("workload") or {}).get("key", "")): line["failure"]
-        for line in lines
-        if line["kind"] == "failure"
+        (line["load"], _failed_part(line)): line["failure"] for line in lines if line["kind"] == "failure"
     }
     if not causes:
         return "Nothing in the journal failed."
     body = [
-        [words[load], workload or "the load", failure["kind"], failure["cause"].replace("|", "\\|")]
-        for (load, workload), failure in causes.items()
+        [words[load], part, failure["kind"], failure["cause"].replace("|", "\\|")]
+        for (load, part), failure in causes.items()
     ]
     return _table(["load", "what", "kind", "cause"], body)
+
+
+def _failed_part(line: Line) -> str:
+    """What of a load failed, in words: itself, a cell, or a cell of `same` and what went on beside it."""
+    if not line.get("workload"):
+        return "the load"
+    same = line.get("same")
+    return str(line["workload"]["key"]) + (f", again while {same['beside']}" if same else "")
 
 
 def _same(lines: Sequence[Line], words: Mapping[str, str]) -> str:

@@ -49,3 +49,11 @@ class Work:
         if self._measured.load_is_over(digest):
             return []
         return [each for each in self.grid.workloads if not self._measured.cell_is_over(digest, each.key)]
+
+    def same_left(self, load: PlannedLoad, beside: str) -> list[TableWorkload]:
+        """The workloads of the grid's `same` that have not failed for good on a load while that goes on
+        beside; none of a load that `same` does not name."""
+        same, digest = self.grid.same, self.grid.digest(load)
+        if same is None or digest not in same.loads:
+            return []
+        return [each for each in same.workloads if not self._measured.same_is_over(digest, each.key, beside)]

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import chain, repeat
 from pathlib import Path
@@ -19,10 +19,11 @@ from agent.tables.device import TableDevice, leased
 from agent.tables.export import export
 from agent.tables.journal import read_journal
 from agent.tables.measure import ALONE, LOADED, LOADING
-from agent.tables.run import measure
+from agent.tables.page import page
+from agent.tables.run import Ended, measure
 from agent.tables.same import same_rows
 from configs.errors import AutoinferError, UsageError
-from experiments.engines.port import Infeasible
+from experiments.engines.port import GenerationRequest, Infeasible
 from experiments.job.watched_block import COOLING_S, REPEATS_MAX
 from experiments.space.configuration import Configuration
 from experiments.telemetry.watching import GpuReading, GpuWatch
@@ -152,6 +153,79 @@ def test_an_engine_that_dies_before_a_cell_is_timed_is_a_failure_too(tmp_path: P
     failures = [line["failure"]["cause"] for line in lines_of(tmp_path) if line["kind"] == "failure"]
     assert "The server ended while it read the prompts." in failures
     assert not cells(tmp_path)
+
+
+MOST_LAUNCHES = 40
+"""Launches after which a call that would go on loading the same is ended: twice as many as it needs."""
+
+
+class Preparing(SimulatedEngine):
+    """An engine that calls `prepare` before it is timed, and whose launches stop `budget` at some number."""
+
+    def __init__(self, budget: Budget, prepare: Callable[[Sequence[GenerationRequest]], None]) -> None:
+        self._budget, self._prepare, self._launches = budget, prepare, 0
+
+    def launch(self, *args: Any, **more: Any) -> SimulatedLaunch:
+        self._launches += 1
+        if self._launches > MOST_LAUNCHES:
+            self._budget.stop()
+        launch = super().launch(*args, **more)
+        launch.prepare = self._prepare  # type: ignore[attr-defined]
+        return launch
+
+
+def ends_with_same(folder: Path, dies_at: str) -> tuple[Ended, list[str]]:
+    """A call whose engine ends at requests of cells whose name begins so; how it ended and what it said."""
+    budget, said = Budget(), list[str]()
+
+    def prepare(requests: Sequence[GenerationRequest]) -> None:
+        if requests[0].item.startswith(dies_at):
+            raise Infeasible("crashed", "The server ended while it read the prompts.")
+
+    run = run_in(folder, grid_in(folder), budget=budget)
+    engine = Preparing(budget, prepare)
+    return measure(replace(run, sources=replace(run.sources, engine=lambda: engine)), said.append), said
+
+
+def failed_cells(folder: Path) -> Counter[tuple[str, str]]:
+    """How often a cell of the grid's first load failed, by workload and, in `same`, what went on beside."""
+    found = [line for line in lines_of(folder) if line["kind"] == "failure" and line["workload"]]
+    first = next(line["load"] for line in lines_of(folder) if line["kind"] == "load")
+    return Counter(
+        (line["workload"]["key"], (line.get("same") or {}).get("beside", ""))
+        for line in found
+        if line["load"] == first
+    )
+
+
+def test_an_engine_that_dies_in_every_cell_is_tried_once_more_in_each_whatever_goes_on_beside(
+    tmp_path: Path,
+) -> None:
+    ended, said = ends_with_same(tmp_path, "")
+    assert (ended.loads_left, ended.reason) == (0, "everything is measured")
+    assert not cells(tmp_path)
+    failed = failed_cells(tmp_path)
+    assert {key for key, beside in failed if not beside} == {"c1 8/4 x2", "c4 8/4 x4"}
+    assert {beside for _, beside in failed} >= {"", ALONE}
+    assert all(times == 2 for (_, beside), times in failed.items() if beside in ("", ALONE))
+    assert max(failed.values()) == 2
+    told = [each for each in said if f"c1 8/4 x2 ({ALONE}) failed (crashed)" in each]
+    assert [each.rpartition("prompts. ")[2] for each in told] == [
+        "It is tried again.",
+        "It is left out from now on.",
+    ]
+
+
+def test_an_engine_that_dies_in_same_cells_alone_is_measured_without_them(tmp_path: Path) -> None:
+    ended, _ = ends_with_same(tmp_path, f"{ALONE}/")
+    assert (ended.loads_left, ended.reason) == (0, "everything is measured")
+    assert len(cells(tmp_path)) == 3 * 2
+    assert failed_cells(tmp_path) == {("c1 8/4 x2", ALONE): 2}
+    table = export(lines_of(tmp_path), None, None)
+    assert Counter(row["feasible"] for row in table.rows) == {"yes": 6, "no": 2}  # a load never comes up
+    assert f"| c1 8/4 x2, again while {ALONE} | crashed |" in page(lines_of(tmp_path), table, "T", [])
+    again = ends_with_same(tmp_path, f"{ALONE}/")[0]
+    assert (again.loads_left, failed_cells(tmp_path).total()) == (0, 2)
 
 
 def test_a_measuring_process_that_is_killed_loses_a_cell_at_most_and_leaves_nothing_running(

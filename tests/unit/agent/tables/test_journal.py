@@ -114,3 +114,13 @@ def test_what_was_measured_in_the_engine_s_process_is_not_taken_for_what_is_aske
     assert not Measured([cell("a")], over_http).cell_is_over("L", "a")
     assert Measured([asked], over_http).cell_is_over("L", "a")
     assert not Measured([asked], SCOPE).cell_is_over("L", "a")
+
+
+def test_a_cell_of_same_that_fails_for_good_counts_for_itself_and_for_what_goes_on_beside() -> None:
+    crash = failure("crashed", "a") | {"same": {"beside": "nothing loads", "repeat": 0}}
+    assert not Measured([crash], SCOPE).same_is_over("L", "a", "nothing loads")
+    measured = Measured([crash, crash], SCOPE)
+    assert measured.same_is_over("L", "a", "nothing loads")
+    assert not measured.same_is_over("L", "a", "another loads")
+    assert not measured.cell_is_over("L", "a")
+    assert not measured.load_is_over("L")
