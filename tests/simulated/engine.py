@@ -41,7 +41,7 @@ _SERVER = Path(__file__).with_name("server.py")
 
 
 class TwoComputedAtOnce(AssertionError):
-    """Two launches were asked to work at the same time: the job broke its first rule."""
+    """Two launches of a device were asked to work at the same time: the job broke its first rule."""
 
 
 KERNEL, GROUP = "simulated.kernel", "simulated.group"
@@ -66,7 +66,9 @@ def _with_recorded_time(configuration: Configuration) -> dict[str, KnobValue]:
 
 
 class SimulatedLaunch:
-    def __init__(self, configuration: Configuration, log_path: Path, load_limit_s: float) -> None:
+    def __init__(
+        self, configuration: Configuration, log_path: Path, load_limit_s: float, device: str = "cpu"
+    ) -> None:
         self.configuration = configuration
         started = time.monotonic()
         with log_path.open("ab") as log:
@@ -79,7 +81,7 @@ class SimulatedLaunch:
                 pass_fds=guard.descriptors(),
             )
         self._log_path = log_path
-        lock = str(log_path.with_name("one-at-a-time"))
+        lock = str(log_path.with_name(f"one-at-a-time-{device.replace(':', '-')}"))
         late = threading.Timer(load_limit_s, self.process.kill)
         late.start()
         try:
@@ -237,4 +239,4 @@ class SimulatedEngine:
         cache_dir: Path,
         load_limit_s: float = LOAD_LIMIT_S,
     ) -> SimulatedLaunch:
-        return SimulatedLaunch(configuration, log_path, load_limit_s)
+        return SimulatedLaunch(configuration, log_path, load_limit_s, device)

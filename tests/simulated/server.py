@@ -1,7 +1,7 @@
 """The process of the simulated engine: answers requests with made-up times; run by `python -I -S server.py`.
 
 It computes nothing and stands for no device: its numbers come from its configuration and a random generator.
-One lock file is shared by all servers of a job, so that two of them computing at once is noticed.
+One lock file is shared by all servers of a job on a device, so that two of them computing at once is noticed.
 """
 
 import fcntl

@@ -325,7 +325,8 @@ class Roomy(TableDevice):
 
 def test_two_devices_share_the_loads(tmp_path: Path) -> None:
     devices = tuple(Roomy(**asdict(replace(DEVICE, device=each))) for each in ("cuda:0", "cuda:1"))
-    run = run_in(tmp_path, grid_in(tmp_path), devices=devices, loads_ahead=0)
+    grid = grid_in(tmp_path, "simulated.request_s: 0.05")  # so that both compute at once
+    run = run_in(tmp_path, grid, devices=devices, loads_ahead=0)
     measure(run, lambda text: None)
     assert set(cells(tmp_path).values()) == {1}
     used = {line["identity"]["device"] for line in lines_of(tmp_path) if line["kind"] == "cell"}
