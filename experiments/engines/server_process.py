@@ -157,6 +157,19 @@ class ServerProcess:
         )
 
 
+def not_started(process: str, cause: OSError) -> Infeasible:
+    """Why a process could not be started that a launch needs once it is up; `process` begins the sentence.
+
+    For a launch's first process `OSError` is left as it is: nothing of the configuration was tried yet.
+    """
+    where = "" if cause.filename is None else f": {cause.filename}"
+    return Infeasible(
+        "crashed",
+        f"{process} can't be started ({cause.strerror or cause}{where}); see that this is there and may be "
+        "used, that the disk has room and that the machine may start more processes, then ask for it again.",
+    )
+
+
 def sweep_launches(cache_dir: Path) -> None:
     """Delete what launches of killed processes left among the temporary files of this machine."""
     sweep(TEMPORARY, cache_dir)

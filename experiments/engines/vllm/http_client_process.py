@@ -10,7 +10,7 @@ from pathlib import Path
 from experiments.engines.messages import data_of, messages_of
 from experiments.engines.one_answer import python_command
 from experiments.engines.port import GenerationRequest, GenerationTrace
-from experiments.engines.server_process import ServerProcess
+from experiments.engines.server_process import ServerProcess, not_started
 from experiments.engines.vllm.arrivals import OURS
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.openai_app import SERVED_AS
@@ -33,12 +33,14 @@ class HttpClient:
         cache_dir: Path,
         module: str = CLIENT_MODULE,
     ) -> None:
-        """Start the process, which runs `module`; raises `OSError` when it can't be started."""
+        """Start the process, which runs `module`; raises `Infeasible` when it, or its log, can't be begun."""
         self._server: dict[str, Json] = {"address": address, "model": SERVED_AS}
         self._blocks = count()
-        self._process = ServerProcess(
-            CLIENT, python_command(found.python, module), client_environment, log_path, cache_dir
-        )
+        command = python_command(found.python, module)
+        try:
+            self._process = ServerProcess(CLIENT, command, client_environment, log_path, cache_dir)
+        except OSError as cause:
+            raise not_started(CLIENT, cause) from None
 
     @property
     def pid(self) -> int:

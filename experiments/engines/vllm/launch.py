@@ -24,6 +24,7 @@ from experiments.engines.reference.drafting.order import drafter_source
 from experiments.engines.reference.inspection import CheckpointFiles
 from experiments.engines.reference.stored_parameters import stored_parameters
 from experiments.engines.reference.stored_weights import stored_weights
+from experiments.engines.server_process import not_started
 from experiments.engines.vllm.driver_process import DriverProcess
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.http_client_process import CLIENT, HttpClient
@@ -170,8 +171,14 @@ class VllmLaunch:
             raise self._failed_over_http(failure, self._request_limit_s) from None
 
     def _opened_client(self) -> HttpClient:
+        """The client, begun with the first block; where it can't be, all is ended and `Infeasible` raised."""
         if self._client is None:
-            self._client = self._start_client(self.open_http())
+            address = self.open_http()
+            try:
+                self._client = self._start_client(address)
+            except Infeasible:
+                self.close()
+                raise
         return self._client
 
     def answer(self, requests: Sequence[GenerationRequest], concurrency: int) -> list[GenerationTrace]:
@@ -298,13 +305,19 @@ class VllmLaunch:
             order = replace(self._order, arguments=self._order.arguments | {ASYNC_SCHEDULING: False})
             log_path = self._log_path.with_stem(f"{self._log_path.stem}-reader")
             try:
-                self._reader = self._start(order, log_path=log_path)
+                self._reader = self._started_reader(order, log_path)
             except Infeasible as failure:
                 if failure.kind != "out_of_memory":
                     raise
                 self._driver.close()
-                self._reader = self._start(order, log_path=log_path)
+                self._reader = self._started_reader(order, log_path)
         return self._reader or self._driver
+
+    def _started_reader(self, order: VllmOrder, log_path: Path) -> DriverProcess:
+        try:
+            return self._start(order, log_path=log_path)
+        except OSError as cause:
+            raise not_started("vLLM's second process, which reads texts,", cause) from None
 
 
 def _rounds(requests: Sequence[GenerationRequest], concurrency: int) -> int:

@@ -7,6 +7,7 @@ computes nothing and is no GPU. Against a real vLLM the same engine runs in `tes
 
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -449,6 +450,27 @@ class TestOverHttp:
         with pytest.raises(Infeasible, match=r"HTTP client's process ended \(signal 9\)") as told:
             launch.serve(vllm_requests.requests(), 1)
         assert told.value.kind == "crashed"
+        assert wait_until_gone(begun(before)) == [], "without a close"
+
+    @pytest.mark.parametrize("what", ["python", "log"])
+    @pytest.mark.parametrize("prepares", [False, True])
+    def test_a_client_that_cannot_be_started_is_told_with_what_to_do_and_ends_the_launch(
+        self, folder: Path, what: str, prepares: bool
+    ) -> None:
+        before, asked = children(), vllm_requests.requests()
+        launch = over_http(folder)
+        if what == "python":
+            missing = Path(os.environ[PYTHON_VARIABLE])
+            missing.unlink()
+        else:
+            missing = folder / "launch-client.log"
+            missing.mkdir()  # so that no log can be written there
+        with pytest.raises(Infeasible) as told:
+            launch.prepare(asked) if prepares else launch.serve(asked, 1)
+        assert told.value.kind == "crashed"
+        which = re.escape(str(missing))
+        said = rf"vLLM's HTTP client can't be started \([^()]+: {which}\); see that .* again\."
+        assert re.fullmatch(said, told.value.cause)
         assert wait_until_gone(begun(before)) == [], "without a close"
 
     def test_a_driver_that_is_killed_is_told_whoever_is_asked(self, folder: Path) -> None:

@@ -25,7 +25,7 @@ class Driver:
     """Stands for a driver's process: it keeps what it is asked, and says what is scheduled."""
 
     made: ClassVar[list["Driver"]] = []
-    refuses: ClassVar[list[Infeasible | None]] = []
+    refuses: ClassVar[list[Infeasible | OSError | None]] = []
 
     def __init__(self, order: VllmOrder, *, log_path: Path, **more: Any) -> None:
         refused = self.refuses.pop(0) if self.refuses else None
@@ -99,3 +99,13 @@ def test_without_memory_for_both_the_timed_one_makes_room(tmp_path: Path, driver
     timed, reader = drivers
     assert timed.closed
     assert not reader.closed
+
+
+def test_a_second_process_that_cannot_be_started_is_a_failure_with_what_to_do(tmp_path: Path) -> None:
+    launch = launched(tmp_path)
+    Driver.refuses[:] = [OSError(11, "Resource temporarily unavailable")]
+    with pytest.raises(
+        Infeasible, match=r"can't be started \(Resource temporarily unavailable\); see"
+    ) as told:
+        launch.check_drafting([REQUEST])
+    assert told.value.kind == "crashed"
