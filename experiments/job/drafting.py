@@ -110,7 +110,7 @@ def _store_check(
 ) -> None:
     values = drafting_values(launch.check_drafting(requests))
     content = {
-        "resolved": dict(launch.launch.resolved()),
+        "resolved": dict(launch.resolved()),
         "machine": dict(job.context.material.machine()),
         "load_s": launch.launch.load_s,
         "values": [[item, metric.value, value] for item, metric, value in values],

@@ -227,7 +227,7 @@ def evaluate_candidate(
         candidate.index,
         stage,
         candidate.configuration.digest,
-        up.launch.resolved(),
+        up.resolved(),
         job.context.material.machine(),
         up.launch.load_s,
     )
@@ -237,7 +237,7 @@ def evaluate_candidate(
 def weigh(job: RunningJob, stage: Stage, wanted: Wanted) -> None:
     """Start a launch to learn what weights a step of it reads, and record that; nothing is scored."""
     with job.launches(stage, [wanted]) as [launch]:
-        job.records.block(launch.number, 0, 0, _rows(weight_values(launch.launch.resolved())), {}, {})
+        job.records.block(launch.number, 0, 0, _rows(weight_values(launch.resolved())), {}, {})
 
 
 def _score_candidate(
@@ -261,7 +261,7 @@ def _score_candidate(
         scores = launch.score(some_documents, some_tasks, reference=distributions)
         values = quality_values(*scores)
         if not block:
-            values += weight_values(launch.launch.resolved())
+            values += weight_values(launch.resolved())
         job.records.block(number, block, 0, _rows(values, scored), before, material.moment())
         scored += len(values)
         more = block + 1 < len(parts) or bool(workload.evaluation_tasks)
@@ -290,7 +290,7 @@ def _reference_scores(
     answers = graded_answers(job, launch, workload, part)
     values = [*quality_values(*scores), *quality_values((), answers.scores)]
     return {
-        "resolved": dict(launch.launch.resolved()),
+        "resolved": dict(launch.resolved()),
         "machine": dict(material.machine()),
         "load_s": launch.launch.load_s,
         "values": [[item, metric.value, value] for item, metric, value in values],

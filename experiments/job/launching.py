@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -90,8 +90,7 @@ class OpenLaunch:
     def record(self, stage: Stage) -> None:
         """Write it into the records as a launch of `stage`, before it is asked for anything of that stage;
         what is measured from then on stands there."""
-        resolved = self.launch.resolved()
-        self._stay()
+        resolved = self.resolved()
         self.number = self._job.records.launch(
             self.wanted.arm,
             self.wanted.index,
@@ -101,6 +100,11 @@ class OpenLaunch:
             self._job.context.material.machine(),
             self.launch.load_s,
         )
+
+    def resolved(self) -> Mapping[str, Json]:
+        """What it actually runs, as `engines.port.Launch.resolved`."""
+        with self._asking():
+            return self.launch.resolved()
 
     def warm_up(self, workload: Workload) -> None:
         """Send the warm-up requests and drop what they measured."""
@@ -318,7 +322,8 @@ class RunningJob:
     ) -> tuple[list[OpenLaunch], list[ArmInfeasible]]:
         """Open launches; returns those that came up and why the others did not, both in order. Close them.
 
-        Without `record` they are not in the records yet; see `OpenLaunch.record`.
+        Without `record` they are not in the records yet; see `OpenLaunch.record`. With it one that comes up
+        and does not tell what it runs is among the others, and ended.
 
         Where more than `spec.at_once` would be up, what is spare is ended before. Raises `Infeasible` where
         the device is to blame (`device_guard`) and where the time is up.
@@ -346,8 +351,6 @@ class RunningJob:
             reason = future.exception()
             if reason is None:
                 opened.append(OpenLaunch(future.result(), each, self))
-                if record:
-                    opened[-1].record(stage)
             elif isinstance(reason, Infeasible):
                 reason = self.guard.explained(reason)
                 failed.append(ArmInfeasible(each.arm, place, reason))
@@ -358,7 +361,12 @@ class RunningJob:
         if crashed is not None:
             close(opened)
             raise crashed
-        return opened, failed
+        if not record:
+            return opened, failed
+        told, untold = recorded(stage, opened)
+        places = {(each.arm, each.index): place for place, each in enumerate(wanted)}
+        failed += [ArmInfeasible(each.arm, places[each.arm, each.place], each.reason) for each in untold]
+        return told, sorted(failed, key=lambda each: each.place)
 
     def _load(self, stage: Stage, each: Wanted) -> Launch:
         logs = self.context.folder / LAUNCH_LOGS
@@ -389,6 +397,30 @@ def prepare(launch: Launch, requests: Sequence[GenerationRequest]) -> None:
     """Let an engine that has anything to do for these requests before they are timed do it."""
     if (prepares := getattr(launch, "prepare", None)) is not None:
         prepares(requests)
+
+
+def recorded(stage: Stage, launches: Sequence[OpenLaunch]) -> tuple[list[OpenLaunch], list[ArmInfeasible]]:
+    """Record launches that are up; returns those that tell what they run and why the others, which are ended,
+    do not, both in order.
+
+    Raises `Infeasible` where the device is to blame and where the time is up; all of them are ended then.
+    """
+    told: list[OpenLaunch] = []
+    untold: list[ArmInfeasible] = []
+    try:
+        for each in launches:
+            try:
+                each.record(stage)
+                told.append(each)
+            except ArmInfeasible as failed:
+                if failed.reason.kind in DEVICE_FAULTS:
+                    raise failed.reason from failed
+                untold.append(failed)
+                close([each])
+    except BaseException:
+        close(launches)
+        raise
+    return told, untold
 
 
 def close(launches: Sequence[OpenLaunch]) -> None:

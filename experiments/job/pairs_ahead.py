@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close
+from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close, recorded
 from experiments.job.schedule import seats
 from experiments.measurement.evidence import Arm, Stage
 
@@ -39,19 +39,14 @@ class PairsAhead:
         if stage is Stage.VALIDATION:
             self._left -= 1
         if index in self._ahead:
-            opened = self._ahead.pop(index)
-            for each in opened:
-                each.record(stage)
-            return opened, []
+            return recorded(stage, self._ahead.pop(index))
         more = self._more(stage)
         if more:
             opened, failed = self._job.open(stage, self._of(range(index, index + 1 + more)), record=False)
             if not failed:
                 for each in opened[ARMS:]:
                     self._ahead.setdefault(each.wanted.index, []).append(each)
-                for each in opened[:ARMS]:
-                    each.record(stage)
-                return opened[:ARMS], []
+                return recorded(stage, opened[:ARMS])
             close(opened)
         return self._job.open(stage, self._of(range(index, index + 1)))
 

@@ -5,10 +5,11 @@ The processes are real, of the simulated engine; the driver's answers are invent
 
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,15 +21,17 @@ from experiments.job.records import Records
 from experiments.job.result import HeldMemory
 from experiments.job.run import run_job
 from experiments.job.spec import Knobs
-from experiments.measurement.evidence import Stage
-from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair
+from experiments.measurement.evidence import Json, Metric, Stage
+from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair, Step
+from experiments.measurement.plan import StoppingPlan
 from experiments.own_processes import begun_beside, children
+from experiments.space.configuration import Configuration
 from experiments.telemetry.occupants import DeviceGone, DeviceUse, Occupant
 from tests.integration.job.further import WIDE, SameLaunches, a_test_with
 from tests.integration.job.running import Run, a_place, run
-from tests.simulated.engine import SimulatedEngine
+from tests.simulated.engine import SimulatedEngine, SimulatedLaunch
 from tests.simulated.judges import StepsJudge
-from tests.simulated.specs import CONTROL, FASTER, a_baseline_job, a_test_job
+from tests.simulated.specs import CONTROL, FASTER, PLAN, a_baseline_job, a_test_job
 from tests.waiting import PATIENCE_S
 
 __all__ = ["run"]
@@ -218,3 +221,57 @@ def test_a_launch_that_dies_with_its_device_blames_no_arm(run: Run, arm: str, op
     result = run(a_test_job(candidate, control), guard=shared.guard)
     assert result.failure is not None
     assert result.failure.kind == DEVICE_LOST
+
+
+class Forgetting(SimulatedEngine):
+    """Launches of a configuration end when they are asked a second time what they run, after `then`."""
+
+    def __init__(self, knobs: Knobs, then: Callable[[], None]) -> None:
+        self._knobs, self._then = knobs, then
+        self.launched: list[SimulatedLaunch] = []
+
+    def launch(self, configuration: Configuration, *args: Any, **more: Any) -> SimulatedLaunch:
+        launch = super().launch(configuration, *args, **more)
+        self.launched.append(launch)
+        if dict(configuration) == self._knobs:
+            told = iter([launch.resolved()])
+
+            def resolved() -> Mapping[str, Json]:
+                for once in told:
+                    return once
+                self._then()
+                launch.process.kill()
+                raise Infeasible("crashed", "The simulated process ended.")
+
+            launch.resolved = resolved  # type: ignore[method-assign]
+        return launch
+
+
+AT_ONCE = 4
+"""So that both arms are up while one of them is asked, and a second validation pair too."""
+
+SCORES = PLAN.model_copy(update={"metric": Metric.NLL_BITS})
+
+
+@pytest.mark.parametrize("arm", ["control", "candidate"])
+@pytest.mark.parametrize(
+    ("steps", "plan"),
+    [
+        ([MeasurePair(Stage.QUICK, 1)], PLAN),
+        ([MeasurePair(Stage.VALIDATION, 1)], PLAN),
+        ([Evaluate()], SCORES),  # the candidate waits, loaded, while the control is scored
+    ],
+)
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_launch_that_ends_before_it_tells_what_it_runs_is_told_as_its_arm_or_its_device(
+    run: Run, lost: bool, steps: list[Step], plan: StoppingPlan, arm: str
+) -> None:
+    shared = Shared()
+    engine = Forgetting(CONTROL if arm == "control" else FASTER, lambda: setattr(shared, "lost", lost))
+    job = a_test_job(FASTER, at_once=AT_ONCE, plan=plan)
+    result = run(job, steps, engine, guard=shared.guard, cores=AT_ONCE)
+    assert result.failure is not None
+    expected = {"control": "control", "candidate": "crashed"}[arm]
+    assert result.failure.kind == (DEVICE_LOST if lost else expected)
+    assert shared.guard.up == 0
+    assert all(each.process.poll() is not None for each in engine.launched)
