@@ -328,16 +328,17 @@ class _Comparison:
     def _loaded_together(self, name: Stage, part: int) -> dict[Arm, OpenLaunch]:
         """Launches of both arms to score, loaded at the same time, for nothing is timed.
 
-        Empty where memory or cores have no room for both, or not both come up: then each is loaded by itself.
-        So it is where one drafts, which needs more room to score than to be timed.
+        Empty where memory or cores have no room for both: then each is loaded by itself. So it is where one
+        drafts, which needs more room to score than to be timed. A candidate that does not come up beside the
+        control is loaded again once that was scored; where the control does not, it is loaded again alone.
         """
         room = min(self._job.spec.at_once or 1, self._job.context.cores)
         drafting = any(is_drafting(each.get(METHOD)) for each in (self._control, self._candidate))
         if room < len(Arm) or self._up or drafting:
             return {}
         opened, failed = self._job.open(name, [self._wanted(arm, part) for arm in Arm], record=False)
-        if failed:
-            close(opened)
+        if any(each.arm is Arm.CONTROL for each in failed):
+            close(opened)  # the control is scored first, and may lack the candidate's room
             return {}
         return {launch.wanted.arm: launch for launch in opened}
 

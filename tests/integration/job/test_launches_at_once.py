@@ -194,21 +194,23 @@ def test_a_pair_of_a_shape_that_was_loaded_ahead_serves_whatever_stage_comes_nex
 QUALITY = PLAN.model_copy(update={"metric": Metric.NLL_BITS})
 """A claim about scores, for which nothing is timed."""
 
+LATER_S = 1.0
+"""By how much one arm comes up later than the other, seconds."""
+
 
 @pytest.mark.parametrize(
-    ("at_once", "cores", "room", "up"),
+    ("at_once", "cores", "up"),
     [
-        (2, 4, None, [1, 2, 1, 2]),  # both at the same time, of each part
-        (1, 4, None, [1, 1, 1, 1]),  # no memory for two
-        (None, 4, None, [1, 1, 1, 1]),  # nobody counted what fits
-        (2, 1, None, [1, 1, 1, 1]),  # no core for two
-        (2, 4, 1, [1, 2, 1, 1, 1, 2, 1, 1]),  # two fit by count and not in truth
+        (2, 4, [1, 2, 1, 2]),  # both at the same time, of each part
+        (1, 4, [1, 1, 1, 1]),  # no memory for two
+        (None, 4, [1, 1, 1, 1]),  # nobody counted what fits
+        (2, 1, [1, 1, 1, 1]),  # no core for two
     ],
 )
 def test_both_arms_of_a_claim_about_scores_are_loaded_together_where_they_fit_and_score_the_same(
-    run: Run, at_once: int | None, cores: int, room: int | None, up: list[int]
+    run: Run, at_once: int | None, cores: int, up: list[int]
 ) -> None:
-    engine = CountingEngine(room)
+    engine = CountingEngine()
     job = a_test_job(FASTER | {"simulated.bits": 900.0}, at_once=at_once, plan=QUALITY)
     result = run(job, [Evaluate(), Evaluate(1)], engine, cores=cores)
     assert result.failure is None
@@ -218,6 +220,25 @@ def test_both_arms_of_a_claim_about_scores_are_loaded_together_where_they_fit_an
         (Stage.VALIDATION, 1, "control"), (Stage.VALIDATION, 1, "candidate"),
     ]  # fmt: skip
     assert [each.values(Metric.NLL_BITS)[0] for each in result.launches] == [1000.0, 900.0] * 2
+
+
+@pytest.mark.parametrize(
+    ("later", "up"),
+    [
+        (Arm.CANDIDATE, [1, 2, 1]),  # the control that came up is scored, and then the candidate loaded
+        (Arm.CONTROL, [1, 2, 1, 1]),  # the control is scored first, and wants its room for itself
+    ],
+)
+def test_where_two_fit_by_count_and_not_in_truth_a_control_that_came_up_is_kept(
+    run: Run, later: Arm, up: list[int]
+) -> None:
+    knobs = {arm: {"simulated.load_s": LATER_S} if arm is later else {} for arm in Arm}
+    control, candidate = CONTROL | knobs[Arm.CONTROL], FASTER | knobs[Arm.CANDIDATE]
+    engine = CountingEngine(room=1)
+    result = run(a_test_job(candidate, control, at_once=2, plan=QUALITY), [Evaluate()], engine, cores=4)
+    assert result.failure is None
+    assert engine.up == up
+    assert order(result) == [(Stage.EVALUATE, 0, "control"), (Stage.EVALUATE, 0, "candidate")]
 
 
 def test_where_the_control_was_scored_before_the_candidate_is_loaded_alone(run: Run) -> None:
