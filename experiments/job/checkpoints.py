@@ -80,7 +80,10 @@ def _run(
 
     def build(folder: Path) -> None:
         job.guard.before_launches()  # a stage may compute on the device too
-        told = each.build(configuration, checkpoint, folder, beside, tell)
+        try:
+            told = each.build(configuration, checkpoint, folder, beside, tell)
+        except Infeasible as reason:
+            raise job.guard.explained(reason) from reason
         (folder / report_name(each)).write_text(json.dumps(dict(told), indent=2) + "\n", encoding="utf-8")
 
     with stage(job, each.stage, planned=1, text=f"{each.stage.value} the checkpoint") as told:

@@ -6,8 +6,8 @@
 - Before and after a block, a process that computes there and is not the job's ends the job the same way, so
   that nothing is silently measured beside it. One that is gone by the time it is asked whose it was may have
   been a child of the job that ended: it counts where a second look finds somebody too.
-- Where a launch dies and the driver says that the device is lost, or the kernel logged a fault of the device
-  since the job began, the device is to blame: `device_lost`.
+- Where a launch dies, or a stage that makes a checkpoint, and the driver says that the device is lost, or the
+  kernel logged a fault of the device since the job began, the device is to blame: `device_lost`.
 - When the last launch has ended, what launches held is waited for, at most `RETURN_LIMIT_S`. What is left
   then is told and ends nothing: what was measured was measured before.
 
@@ -163,7 +163,7 @@ class DeviceGuard:
         return HeldMemory(before_bytes, self._seen.most_bytes, after_bytes, waited_s, told)
 
     def explained(self, reason: Infeasible) -> Infeasible:
-        """The failure of a launch, or, where the device is why, that."""
+        """The failure of a launch, or of a stage that makes a checkpoint; where the device is why, that."""
         if not self._watched or reason.kind not in _MAY_BE_THE_DEVICE:
             return reason
         try:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -31,6 +31,7 @@ from tests.integration.job.further import WIDE, SameLaunches, a_test_with
 from tests.integration.job.running import Run, a_place, run
 from tests.simulated.engine import SimulatedEngine, SimulatedLaunch
 from tests.simulated.judges import StepsJudge
+from tests.simulated.material import SimulatedPruning
 from tests.simulated.specs import CONTROL, FASTER, PLAN, a_baseline_job, a_test_job
 from tests.waiting import PATIENCE_S
 
@@ -275,3 +276,21 @@ def test_a_launch_that_ends_before_it_tells_what_it_runs_is_told_as_its_arm_or_i
     assert result.failure.kind == (DEVICE_LOST if lost else expected)
     assert shared.guard.up == 0
     assert all(each.process.poll() is not None for each in engine.launched)
+
+
+@pytest.mark.parametrize(("lost", "kind"), [(True, DEVICE_LOST), (False, "crashed")])
+def test_a_checkpoint_that_is_not_built_for_its_device_was_lost_blames_no_arm(
+    run: Run, lost: bool, kind: str
+) -> None:
+    shared = Shared()
+
+    class Dying(SimulatedPruning):
+        def build(self, *_: object) -> NoReturn:
+            shared.lost = lost
+            raise Infeasible("crashed", "The process that ranks layers ended.")
+
+    job = a_test_job(FASTER | {"simulated.layers": 2})
+    result = run(job, guard=shared.guard, checkpoint_stages=(Dying(),))
+    assert result.failure is not None
+    assert result.failure.kind == kind
+    assert "The process that ranks layers ended." in result.failure.cause
