@@ -240,9 +240,14 @@ class SideBySideRun:
                 self._failed(up.load, failure)
 
     def _keep(self, up: _Up, batch: str, number: int) -> None:
+        """Keep what a launch was measured at; one that ends before it tells what it runs is a failure."""
         workload = self._ground.grid.workloads[0]
         told = {**load_fields(self._ground.grid, up.load), "launch": up.number, "batch": batch}
-        resolved = dict(up.launch.resolved())
+        try:
+            resolved = dict(up.launch.resolved())
+        except Infeasible as failure:
+            self._failed(up.load, failure)
+            return
         known = self._resolved.get(told["load"]) == resolved
         self._resolved[told["load"]] = resolved
         parts = dict(getattr(up.launch, "load_parts_s", {}))

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NoReturn
 
 import psutil
 import pytest
@@ -25,7 +25,10 @@ from agent.tables.side_by_side import SideBySideRun, batches
 from agent.tables.trained_page import trained_page
 from configs.cpu import usable_cores
 from configs.errors import UsageError
+from experiments.engines.port import Infeasible
+from experiments.space.configuration import Configuration
 from tests.integration.tables.side_by_side import grid_in, ground_in, prepare
+from tests.simulated.engine import SimulatedEngine, SimulatedLaunch
 from tests.waiting import PATIENCE_S
 
 ONCE = {"build": 1, "drafting": 1, "compile": 1}
@@ -65,6 +68,31 @@ def test_forwards_and_backwards_prepare_the_same(tmp_path: Path) -> None:
         return {(line["number"], line["quality"], line["drafting"], line["compile"]) for line in found}
 
     assert prepared(tmp_path / "a", backwards=False) == prepared(tmp_path / "b", backwards=True)
+
+
+def test_a_launch_that_ends_before_it_tells_what_it_runs_is_a_failure_and_measured_anew(
+    tmp_path: Path,
+) -> None:
+    class Forgetting(SimulatedEngine):
+        ended = False
+
+        def launch(self, configuration: Configuration, *args: Any, **more: Any) -> SimulatedLaunch:
+            launch = super().launch(configuration, *args, **more)
+            if configuration["simulated.tpot_ms"] == 2.0 and not self.ended:
+                self.ended = True
+                launch.resolved = resolved  # type: ignore[method-assign]
+            return launch
+
+    def resolved() -> NoReturn:
+        raise Infeasible("crashed", "The simulated process ended.")
+
+    prepare(ground_in(tmp_path))
+    engine = Forgetting()
+    ended = SideBySideRun(replace(ground_in(tmp_path), engine=engine), lambda text: None).run()
+    assert (ended.loads_left, engine.ended) == (0, True)
+    failures = [line["number"] for line in lines_of(tmp_path) if line["kind"] == "failure"]
+    assert failures.count(1) == 1
+    assert [cells(tmp_path)[1, each] for each in range(2)] == [1, 1]
 
 
 def test_every_load_has_a_launch_of_each_pass_and_the_control_one_of_each_batch(tmp_path: Path) -> None:
