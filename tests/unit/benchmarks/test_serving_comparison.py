@@ -68,12 +68,24 @@ def test_a_round_counts_once_every_arm_has_been_asked_in_it() -> None:
         assert (each.differences[DRIVER].value, each.differences[DRIVER].n) == (pytest.approx(1.0), 2)
 
 
+def test_what_was_kept_before_there_were_means_is_told_without_them() -> None:
+    arms = (*ARMS, BENCH)
+    old = [run(arm, 0, 1.0) for arm in arms]
+    for each in old:
+        del each["figures"]["mean_ttft_ms"]
+    assert {each.metric for each in compared(old)} == {
+        field.name for field in fields(Figures) if field.name != "mean_ttft_ms"
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "page"),
     [
         ("h100-serving-comparison", "h100-serving-comparison"),
         ("h100-serving-comparison-texts", "h100-serving-comparison"),
         ("h200-serving-comparison", "h200-serving-comparison"),
+        ("h200-serving-comparison-16", "h200-serving-comparison"),
+        ("h200-serving-comparison-64", "h200-serving-comparison"),
     ],
 )
 def test_the_page_has_the_table_of_what_was_measured(name: str, page: str) -> None:
