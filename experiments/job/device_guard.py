@@ -3,9 +3,11 @@
 - Before launches are opened and none of the job's is up, memory that anything else holds must be gone: what
   a predecessor held comes back a while after its process ended, and that is waited for, at most
   `MEMORY_RETURN_LIMIT_S`. What is left then belongs to somebody else: `device_busy`, with names and figures.
-- Before and after a block, a process that computes there and is not the job's ends the job the same way, so
-  that nothing is silently measured beside it. One that is gone by the time it is asked whose it was may have
-  been a child of the job that ended: it counts where a second look finds somebody too.
+- Before and after a block, a process that computes there and is not the job's spoils the block, so that
+  nothing is silently measured beside it. Its end is waited for as long, and the block measured again
+  (`launching.OpenLaunch.time_block`); who stays ends the job as above. One that is gone by the time it is
+  asked whose it was may have been a child of the job that ended: it counts where a second look finds
+  somebody too.
 - Where a launch dies, or a stage that makes a checkpoint, and the driver says that the device is lost, or the
   kernel logged a fault of the device since the job began, the device is to blame: `device_lost`.
 - When the last launch has ended, what launches held is waited for, at most `RETURN_LIMIT_S`. What is left
@@ -87,6 +89,7 @@ class DeviceGuard:
         self._end, self._exists, self._seen = end, exists, SeenMemory()
         self._unnamed_bytes = allowed_bytes() if unnamed_bytes is None else unnamed_bytes
         self._strangers: frozenset[int] = frozenset()
+        self._came = ""
         self._xids_before = xids(device) if self._watched else ()
 
     def unwatched(self) -> str | None:
@@ -112,13 +115,21 @@ class DeviceGuard:
 
         Raises `Infeasible`: kind `device_busy` where somebody is left after the limit, `device_lost`.
         """
+        self._await(f", {MEMORY_RETURN_LIMIT_S:.0f} s after the job could have begun")
+
+    def alone_again(self) -> str:
+        """Wait until those are gone whom `alone` found; says who they were. Raises as `before_launches`."""
+        self._await(f", {MEMORY_RETURN_LIMIT_S:.0f} s after it came while the job measured")
+        return self._came
+
+    def _await(self, when: str) -> None:
         others = self._others()
         until = self._clock() + MEMORY_RETURN_LIMIT_S
         while others is not None and self._clock() < until:
             self._wait(LOOK_EVERY_S)
             others = self._others()
         if others is not None:
-            raise self._busy(others, f", {MEMORY_RETURN_LIMIT_S:.0f} s after the job could have begun")
+            raise self._busy(others, when)
 
     def alone(self) -> None:
         """Raise `Infeasible` of kind `device_busy` where somebody else computes there, by a second look where
@@ -128,6 +139,7 @@ class DeviceGuard:
             self._wait(LOOK_EVERY_S)
             others = self._others()
         if others is not None:
+            self._came = others
             raise self._busy(others, "")
 
     def seen(self) -> None:

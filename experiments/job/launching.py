@@ -11,6 +11,7 @@ from pathlib import Path
 
 from configs.errors import AutoinferError
 from experiments.engines.port import (
+    DEVICE_BUSY,
     DEVICE_FAULTS,
     DocumentScore,
     DraftingCheck,
@@ -43,6 +44,10 @@ UNRECORDED = -1
 
 LAUNCH_LOGS = "launches"
 """Folder within the job's folder that holds one log a launch."""
+
+GUESTS_MAX = 2
+"""How often a block is measured again at most, where something else was on the device and went: what comes a
+third time will come again."""
 
 ROUNDS_A_PART = 8
 """Answers of quality tasks that follow each other at every place before the stage's limit is looked at."""
@@ -124,17 +129,26 @@ class OpenLaunch:
         record every raw sample; `mark` begins the name of its item.
 
         Meanwhile nothing is written and nothing computed, but that a GPU is read; records go out after the
-        block. A block beside which something else was on the device is not recorded: it raises. One in which
-        the GPU throttled is repeated as `watched_block` says.
+        block. A block beside which something else was on the device is not recorded, but measured again once
+        that is gone; it raises where that stays, or comes more than `GUESTS_MAX` times. One in which the GPU
+        throttled is repeated as `watched_block` says.
         """
-        moment = self._job.context.material.moment
         with self._asking():
             prepare(self.launch, requests)
-        self._alone()
-        before = moment()
-        traces, during = self._watched(requests, concurrency or self._job.workload.concurrency)
-        after = moment()
-        self._alone()
+        at_once = concurrency or self._job.workload.concurrency
+        guests: list[Json] = []
+        while True:
+            try:
+                traces, before, after, during = self._undisturbed(requests, at_once)
+                break
+            except ArmInfeasible as disturbed:
+                if disturbed.reason.kind != DEVICE_BUSY or len(guests) == GUESTS_MAX:
+                    raise
+                with self._watching():
+                    guests.append(self._job.guard.alone_again())
+                self._note(block, f"measured again, for something else was on the device: {guests[-1]}")
+        if guests:
+            during["measured_again_beside"] = guests
         samples = [
             (f"{mark}{item}", seq, metric, value)
             for item, seq, metric, value in block_samples(requests, traces, self._seq)
@@ -145,7 +159,25 @@ class OpenLaunch:
         reached(KillPoint.AFTER_MEASURE)
         told = throttling_told(during.get("gpu"))
         if told is not None:
-            self._job.records.note(f"block {block} of {self.wanted.arm.value} {self.wanted.index}: {told}")
+            self._note(block, told)
+
+    def _undisturbed(
+        self, requests: Sequence[GenerationRequest], concurrency: int
+    ) -> tuple[list[GenerationTrace], Mapping[str, Json], Mapping[str, Json], dict[str, Json]]:
+        """Traces, the machine before and after, and what is told of the block beside its samples; raises
+        where something else was on the device at one of its ends."""
+        moment = self._job.context.material.moment
+        with self._watching():
+            self._job.guard.alone()
+        before = moment()
+        traces, during = self._watched(requests, concurrency)
+        after = moment()
+        with self._watching():
+            self._job.guard.alone()
+        return traces, before, after, during
+
+    def _note(self, block: int, told: str) -> None:
+        self._job.records.note(f"block {block} of {self.wanted.arm.value} {self.wanted.index}: {told}")
 
     def _watched(
         self, requests: Sequence[GenerationRequest], concurrency: int
@@ -263,9 +295,11 @@ class OpenLaunch:
         told = self.wanted.configuration.get(MAX_SEQUENCES, self._job.workload.concurrency)
         return max(1, min(self._job.engine.max_concurrency, int(told)))
 
-    def _alone(self) -> None:
+    @contextmanager
+    def _watching(self) -> Iterator[None]:
+        """What the guard finds of the device is told with the arm that it was looked at for."""
         try:
-            self._job.guard.alone()
+            yield
         except Infeasible as reason:
             raise ArmInfeasible(self.wanted.arm, self.wanted.index, reason) from reason
 

@@ -3,6 +3,7 @@
 The processes are real, of the simulated engine; the driver's answers are invented, and no GPU is asked.
 """
 
+import json
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +16,8 @@ import pytest
 
 from experiments.artifacts.store import ArtifactStore
 from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST, Infeasible
-from experiments.job.device_guard import DeviceGuard
+from experiments.job.device_guard import MEMORY_RETURN_LIMIT_S, DeviceGuard
+from experiments.job.launching import GUESTS_MAX
 from experiments.job.limits import StageLimits
 from experiments.job.records import Records
 from experiments.job.result import HeldMemory
@@ -43,14 +45,23 @@ OTHER = Occupant(7, "train.py", 30 * GB)
 
 class Shared:
     """Answers of a driver that lists the job's own processes, and `also` from the look `after` on; of what
-    launches held so many bytes (`kept`) never come back. Where they `hang`, their processes are listed as
-    long as this machine lists them, ended or not. What this process had started before is not listed: the
-    guard would end it."""
+    launches held so many bytes (`kept`) never come back. `also` goes after `stays` looks, and comes back for
+    as many in every `again`, if that is given. Where they `hang`, their processes are listed as long as this
+    machine lists them, ended or not. What this process had started before is not listed: the guard would end
+    it."""
 
     def __init__(
-        self, also: Occupant | None = None, after: int = 0, kept: int = 0, *, hang: bool = False
+        self,
+        also: Occupant | None = None,
+        after: int = 0,
+        kept: int = 0,
+        *,
+        hang: bool = False,
+        stays: int | None = None,
+        again: int | None = None,
     ) -> None:
         self.looks, self.also, self.after, self.seconds, self.lost = 0, also, after, 0.0, False
+        self.stays, self.again = stays, again
         self.kept, self.last_alone, self.hang = kept, 0, hang
         self.before = children()
         self.up: list[int] = []
@@ -75,9 +86,14 @@ class Shared:
             raise DeviceGone("GPU is lost")
         listed = begun_beside(self.before) if self.guard.up or self.hang else ()
         own = [Occupant(each.pid, "simulated", GB) for each in listed]
-        others = [self.also] if self.also is not None and self.looks > self.after else []
+        others = [self.also] if self.also is not None and self._is_there(self.looks - self.after) else []
         kept = self.kept if max(self.up) and not self.guard.up else 0
         return DeviceUse(GB * len(own) + 30 * GB * len(others) + kept, 150 * GB, (*own, *others))
+
+    def _is_there(self, look: int) -> bool:
+        if look <= 0 or self.stays is None:
+            return look > 0
+        return (look if self.again is None else (look - 1) % self.again + 1) <= self.stays
 
     def wait(self, seconds: float) -> None:
         self.seconds += seconds
@@ -89,6 +105,14 @@ def before() -> Iterator["subprocess.Popen[bytes]"]:
     with subprocess.Popen(["sleep", str(2 * PATIENCE_S)]) as process:
         yield process
         process.kill()
+
+
+@pytest.fixture
+def notes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What jobs say in their logs."""
+    told: list[str] = []
+    monkeypatch.setattr(Records, "note", lambda _records, text: told.append(text))
+    return told
 
 
 def test_nothing_is_launched_beside_somebody_else(run: Run) -> None:
@@ -113,6 +137,35 @@ def test_a_block_beside_somebody_who_came_is_not_kept(run: Run) -> None:
         return sum(len({sample.block for sample in each.samples}) for each in found.launches)  # type: ignore[attr-defined]
 
     assert blocks(result) == blocks(whole) - 1
+    assert last.seconds >= MEMORY_RETURN_LIMIT_S
+    assert "60 s after it came while the job measured" in result.failure.cause
+
+
+def test_a_block_beside_somebody_who_goes_again_is_measured_once_more(
+    run: Run, notes: list[str], tmp_path: Path
+) -> None:
+    alone = Shared()
+    whole = run(a_test_job(), guard=alone.guard)
+    guest = Shared(OTHER, after=alone.last_alone - 1, stays=3)
+    result = run(a_test_job(), guard=guest.guard)
+    assert result.failure is None
+    assert [len(each.samples) for each in result.launches] == [len(each.samples) for each in whole.launches]
+    assert guest.looks > alone.looks
+    told = "process 7 (train.py) holds 30.0 GB"
+    assert notes == [f"block 1 of control 0: measured again, for something else was on the device: {told}"]
+    lines = [line for file in tmp_path.rglob("records.jsonl") for line in file.read_text().splitlines()]
+    during = [record["during"] for record in map(json.loads, lines) if record.get("during")]
+    assert [each["measured_again_beside"] for each in during] == [[told]]
+
+
+def test_somebody_who_comes_to_every_block_ends_the_job(run: Run, notes: list[str]) -> None:
+    alone = Shared()
+    run(a_test_job(), guard=alone.guard)
+    guest = Shared(OTHER, after=alone.last_alone - 1, stays=1, again=3)
+    result = run(a_test_job(), guard=guest.guard)
+    assert result.failure is not None
+    assert result.failure.kind == DEVICE_BUSY
+    assert len([note for note in notes if "measured again" in note]) == GUESTS_MAX
 
 
 def test_a_job_counts_the_launches_that_it_has_up(run: Run) -> None:
