@@ -305,6 +305,8 @@ class Engine(Protocol):
     context_tokens)`: the same engine, for jobs with such a workload.
     One that has an HTTP server of its own says `serves_http = True` and has `asked_over(way)`: the same
     engine whose launches are asked in that way (`configs/asked_over.py`).
+    One that can begin the next launch's process while one loads may have `loading_ahead()`, a context that
+    gives the same engine for the time of a job; what was begun for nothing ends with it.
     One that can time its kernels for packed weights without loading a model may have
     `time_kernels(configurations, checkpoint, device, rows, log_path, cache_dir, tell, known)`, which gives
     `KernelTimings` (`kernel_timings.py`) of all products in each configuration's format by its kernel, with

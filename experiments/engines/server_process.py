@@ -109,6 +109,22 @@ class ServerProcess:
             raise Infeasible(answer["infeasible"]["kind"], answer["infeasible"]["cause"])
         return answer["ok"]
 
+    @property
+    def temporary(self) -> Path:
+        """The folder of its temporary files."""
+        return self._temporary.path
+
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
+    def log_to(self, log_path: Path) -> None:
+        """Move the log, to which the process goes on adding, where there is none yet. Raises `OSError`."""
+        log_path.parent.mkdir(parents=True, exist_ok=True)
+        os.link(self._log_path, log_path)  # a rename would take another log's place
+        self._log_path.unlink()
+        self._log_path = log_path
+
     def kill(self) -> None:
         """Kill the process, from any thread: the one that asks it learns that it ended, and ends the rest."""
         self._process.kill()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from configs.errors import AutoinferError
 from experiments.engines.port import Engine, Infeasible
@@ -46,15 +47,16 @@ def run_job(
     guard = guard or DeviceGuard(spec.device)
 
     limits = StageLimits(context.limits_s, on_stuck and _telling_memory(on_stuck, guard, records))
-    job = RunningJob(spec, context, engine, records, limits, guard)
     try:
-        if isinstance(spec, BaselineJob):
-            run_baseline(job, spec)
-        elif isinstance(spec, AaJob):
-            run_aa(job, spec)
-        else:
-            _check_seal(spec, judge, context.material)
-            run_test(job, spec, judge)
+        with _loading_ahead(engine) as ahead:
+            job = RunningJob(spec, context, ahead, records, limits, guard)
+            if isinstance(spec, BaselineJob):
+                run_baseline(job, spec)
+            elif isinstance(spec, AaJob):
+                run_aa(job, spec)
+            else:
+                _check_seal(spec, judge, context.material)
+                run_test(job, spec, judge)
     except ArmInfeasible as failed:
         _record(records, spec, failed.reason)
     except Infeasible as reason:
@@ -66,6 +68,12 @@ def run_job(
         _tell_memory(guard, records)
     records.end(time.monotonic() - started)
     return records.fold.result()
+
+
+def _loading_ahead(engine: Engine) -> AbstractContextManager[Engine]:
+    """The engine for the time of a job, with launches' processes begun ahead where it can do that."""
+    ahead: Callable[[], AbstractContextManager[Engine]] | None = getattr(engine, "loading_ahead", None)
+    return nullcontext(engine) if ahead is None else ahead()
 
 
 def _tell_memory(guard: DeviceGuard, records: Records, limit_s: float = RETURN_LIMIT_S) -> None:

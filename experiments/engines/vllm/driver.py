@@ -10,8 +10,10 @@ import asyncio
 import os
 import signal
 import sys
+import tempfile
 import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from experiments.engines.messages import data_of, infeasible_data, message_of, messages_of, send
@@ -24,8 +26,8 @@ from experiments.engines.port import (
     ScoringTask,
 )
 from experiments.engines.vllm.failures import engine_died
-from experiments.engines.vllm.loaded_engine import LoadedEngine
-from experiments.engines.vllm.order import VllmOrder
+from experiments.engines.vllm.loaded_engine import LoadedEngine, import_vllm
+from experiments.engines.vllm.order import IMPORTED, VllmOrder
 from experiments.measurement.evidence import Json
 
 
@@ -103,7 +105,9 @@ async def answer_requests() -> None:
     requests = requests_from(sys.stdin.buffer)
     loop = asyncio.get_running_loop()
     try:
-        engine = await LoadedEngine.started(message_of(VllmOrder, requests.get()))
+        imported = import_vllm()  # before it is told what to load: a driver may be begun ahead of its order
+        Path(tempfile.gettempdir(), IMPORTED).touch()
+        engine = await LoadedEngine.started(message_of(VllmOrder, requests.get()), imported)
     except Exception as failure:
         send(replies, reply_to_failure(failure))
         return

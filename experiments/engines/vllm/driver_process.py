@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from experiments.engines.server_process import SOCKETS, ServerProcess
 from experiments.engines.vllm.blame import of_configuration
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.failures import ENGINE_DIED, death_of, failure_of
-from experiments.engines.vllm.order import VllmOrder
+from experiments.engines.vllm.order import IMPORTED, VllmOrder
 from experiments.measurement.evidence import Json
 from experiments.scratch import ScratchFolder
 from experiments.space.configuration import Configuration
@@ -32,6 +32,53 @@ NOT_PASSED_ON = frozenset({"PYTHONPATH", "VLLM_API_KEY"})
 """Variables that a driver does not get: it has vLLM's own packages, and its server answers without a key."""
 
 
+class BegunDriver:
+    """A driver's process that imports vLLM, or has, and waits for its order; not for several threads."""
+
+    def __init__(self, found: VllmEnvironment, device: str, log_path: Path, cache_dir: Path) -> None:
+        """Start the process; raises `OSError` when it can't be started."""
+        self.log_path, self.begun_s = log_path, time.perf_counter()
+        self._for = (found, device, cache_dir)
+        self._sockets = ScratchFolder(SOCKETS, Path(tempfile.gettempdir()))
+        try:
+            self.process = ServerProcess(
+                "vLLM",
+                python_command(found.python, DRIVER_MODULE),
+                lambda temporary: driver_environment(device, cache_dir, temporary, str(self._sockets.path)),
+                log_path,
+                cache_dir,
+            )
+        except OSError:
+            self._sockets.close()
+            raise
+
+    def is_for(self, found: VllmEnvironment, device: str, cache_dir: Path) -> bool:
+        """Whether it was begun for such a launch, and is there."""
+        return self._for == (found, device, cache_dir) and self.is_running()
+
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self.process.is_running()
+
+    def is_at_rest(self) -> bool:
+        """Whether it does nothing until it has its order, for it has imported everything or has ended."""
+        return (self.process.temporary / IMPORTED).exists() or not self.is_running()
+
+    def log_to(self, log_path: Path) -> bool:
+        """Let its log be that of a launch; False where it can't, such as where that one has a log."""
+        try:
+            self.process.log_to(log_path)
+        except OSError:
+            return False
+        self.log_path = log_path
+        return True
+
+    def close(self) -> None:
+        """End the driver and all that it started; idempotent."""
+        self.process.close()
+        self._sockets.close()
+
+
 class DriverProcess:
     """A driver with a checkpoint loaded as ordered; not for several threads."""
 
@@ -44,36 +91,29 @@ class DriverProcess:
         load_limit_s: float,
         request_limit_s: float,
         configuration: Configuration,
+        begin: Callable[[VllmEnvironment, str, Path, Path], BegunDriver] = BegunDriver,
     ) -> None:
-        """Start the process and wait until it is ready; raises `Infeasible` with the cause when it is not.
+        """Take a process and wait until it is ready; raises `Infeasible` with the cause when it is not.
 
         A cause that it reads from vLLM's words, then or later, blames what `configuration` has of it alone.
+        `begin` gives the process, one that begins or one that was begun before.
         """
         self._request_limit_s = request_limit_s
         self._configuration = configuration
         self._death: Infeasible | None = None
         start_s = time.perf_counter()
-        self._sockets = ScratchFolder(SOCKETS, Path(tempfile.gettempdir()))
+        self._begun = begin(found, order.device, log_path, cache_dir)
+        self._process = self._begun.process
         try:
-            self._process = ServerProcess(
-                "vLLM",
-                python_command(found.python, DRIVER_MODULE),
-                lambda temporary: driver_environment(
-                    order.device, cache_dir, temporary, str(self._sockets.path)
-                ),
-                log_path,
-                cache_dir,
-            )
-        except OSError:
-            self._sockets.close()
-            raise
-        try:
-            self.load_parts_s: Mapping[str, float] = self._load(order, load_limit_s)
-            """Seconds of the driver's imports and of everything that vLLM does then."""
+            parts_s = self._load(order, load_limit_s)
         except BaseException:
             self.close()
             raise
         self.load_s = time.perf_counter() - start_s
+        before_s = max(0.0, start_s - self._begun.begun_s)
+        import_s = max(0.0, parts_s["import_s"] - before_s)
+        self.load_parts_s: Mapping[str, float] = {**parts_s, "import_s": import_s}
+        """Seconds of the driver's imports that the load waited for, and of everything that vLLM does then."""
 
     @property
     def pid(self) -> int:
@@ -103,8 +143,7 @@ class DriverProcess:
 
     def close(self) -> None:
         """End the driver, vLLM's engine process and all else it started; idempotent."""
-        self._process.close()
-        self._sockets.close()
+        self._begun.close()
 
     def _load(self, order: VllmOrder, load_limit_s: float) -> Mapping[str, float]:
         try:

@@ -6,7 +6,8 @@ Pruning and quantization are in the checkpoint it is given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from experiments.engines.reference.memory import LAUNCHES_AT_ONCE
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.serve_command import ServeCommand
 from experiments.engines.vllm.device_check import check_device
+from experiments.engines.vllm.drivers_ahead import DriversAhead
 from experiments.engines.vllm.environment import PACKAGES, needed_environment, untried
 from experiments.engines.vllm.kernel_timer import KernelTimer, Order
 from experiments.engines.vllm.known_values import known_values
@@ -91,28 +93,41 @@ class VllmEngine:
         launches_at_once: int = LAUNCHES_AT_ONCE,
         workload: tuple[int, int] = (1, 1),
         way: AskedOver = IN_ENGINE,
+        ahead: DriversAhead | None = None,
     ) -> None:
         """`launches_at_once` are those that must fit into a device's memory side by side; `workload` the
         requests at once, and the tokens of each, that what would fit is to serve; `way` how launches are
-        asked."""
+        asked; `ahead` where drivers of launches come from that were begun before."""
         self._request_limit_s, self._launches_at_once = request_limit_s, launches_at_once
-        self._workload, self._way = workload, way
+        self._workload, self._way, self._ahead = workload, way, ahead
 
     def up_at_once(self, launches: int) -> VllmEngine:
         """The same for jobs that have at most so many launches up: what must fit is the fewer of these and
         the two of a test."""
         least = min(launches, LAUNCHES_AT_ONCE)
-        return VllmEngine(self._request_limit_s, least, self._workload, self._way)
+        return VllmEngine(self._request_limit_s, least, self._workload, self._way, self._ahead)
 
     def asked_for(self, concurrency: int, context_tokens: int) -> VllmEngine:
         """The same for jobs that ask for so many requests at once of so many tokens, prompt and answer: what
         is named as what would fit serves them."""
         workload = (concurrency, context_tokens)
-        return VllmEngine(self._request_limit_s, self._launches_at_once, workload, self._way)
+        return VllmEngine(self._request_limit_s, self._launches_at_once, workload, self._way, self._ahead)
 
     def asked_over(self, way: AskedOver) -> VllmEngine:
         """The same whose launches are asked in this way."""
-        return VllmEngine(self._request_limit_s, self._launches_at_once, self._workload, way)
+        return VllmEngine(self._request_limit_s, self._launches_at_once, self._workload, way, self._ahead)
+
+    @contextmanager
+    def loading_ahead(self, ahead: DriversAhead | None = None) -> Iterator[VllmEngine]:
+        """The same for the time of a job, each of whose loads begins to import for the next
+        (`drivers_ahead.py`); what was begun for nothing ends with it."""
+        drivers = ahead or DriversAhead()
+        try:
+            yield VllmEngine(
+                self._request_limit_s, self._launches_at_once, self._workload, self._way, drivers
+            )
+        finally:
+            drivers.close()
 
     def check(
         self, configuration: Configuration, checkpoint: Path, device: str, context_tokens: int = 1
@@ -219,7 +234,7 @@ class VllmEngine:
         one, reserved = one_sequence(configuration, checkpoint), order.arguments["kv_cache_memory_bytes"]
         gpu = gpu_of(device)
         try:
-            return VllmLaunch(
+            launch = VllmLaunch(
                 configuration,
                 order,
                 files,
@@ -230,6 +245,7 @@ class VllmEngine:
                 self._request_limit_s,
                 lambda tokens: sequences_that_fit(one, tokens, reserved),
                 asked_over=self._way,
+                ahead=self._ahead,
             )
         except Infeasible as failure:
             if gpu is None:
@@ -238,6 +254,9 @@ class VllmEngine:
             served = Gpu(gpu.compute_capability, self.name, found.number)
             place = Place(checkpoint, gpu.memory_bytes, context_tokens, concurrency, served)
             raise with_what_would_fit(failure, configuration, place, gpu.free_bytes) from None
+        if self._ahead is not None:
+            self._ahead.settle()
+        return launch
 
     def time_kernels(
         self,

@@ -26,6 +26,7 @@ class EngineProcesses:
 
     def __init__(self, context: BaseContext) -> None:
         self._context = context
+        self._touched: bool | None = None
 
     @classmethod
     def begun(cls, imported: tuple[str, ...] = IMPORTED) -> EngineProcesses:
@@ -37,6 +38,10 @@ class EngineProcesses:
         forkserver.ensure_running()
         return cls(context)
 
+    def wait(self) -> None:
+        """Wait until everything is imported."""
+        self._touched = self._touched_a_gpu()
+
     def use(self) -> bool:
         """Let vLLM start its engine so; False where this version starts it otherwise, or where what was
         imported has touched a GPU, which no forked process could use."""
@@ -44,7 +49,9 @@ class EngineProcesses:
             from vllm.v1.engine import utils
         except ImportError:
             return False
-        if not hasattr(utils, "get_mp_context") or self._touched_a_gpu():
+        if self._touched is None:
+            self.wait()
+        if self._touched or not hasattr(utils, "get_mp_context"):
             return False
         vars(utils)["get_mp_context"] = lambda: self
         return True

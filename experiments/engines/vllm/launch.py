@@ -25,7 +25,8 @@ from experiments.engines.reference.inspection import CheckpointFiles
 from experiments.engines.reference.stored_parameters import stored_parameters
 from experiments.engines.reference.stored_weights import stored_weights
 from experiments.engines.server_process import not_started
-from experiments.engines.vllm.driver_process import DriverProcess
+from experiments.engines.vllm.driver_process import BegunDriver, DriverProcess
+from experiments.engines.vllm.drivers_ahead import DriversAhead
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.http_client_process import CLIENT, HttpClient
 from experiments.engines.vllm.order import VllmOrder, drafting_of
@@ -57,11 +58,13 @@ class VllmLaunch:
         fits: Callable[[int], int] | None = None,
         *,
         asked_over: AskedOver = IN_ENGINE,
+        ahead: DriversAhead | None = None,
     ) -> None:
         """Start the process and wait until it is ready; raises `Infeasible` with the cause when it is not.
 
         `fits` tells how many sequences of so many tokens its cache has room for; None: not looked at.
-        `asked_over` is how `serve` asks; over HTTP the order names a tokenizer.
+        `asked_over` is how `serve` asks; over HTTP the order names a tokenizer. `ahead` has processes that
+        were begun before.
         """
         self.configuration = configuration
         self._order, self._files = order, files
@@ -74,7 +77,8 @@ class VllmLaunch:
             request_limit_s=request_limit_s,
             configuration=configuration,
         )
-        self._driver = self._start(order, log_path=log_path)
+        begin = BegunDriver if ahead is None else ahead.take
+        self._driver = self._start(order, log_path=log_path, begin=begin)
         self._reader: DriverProcess | None = None
         self._asked_over = asked_over
         self._client: HttpClient | None = None

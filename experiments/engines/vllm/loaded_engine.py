@@ -10,7 +10,7 @@ import gc
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,28 @@ WORKER_EXTENSION = "experiments.engines.vllm.worker.EngineProbe"
 ACCEPTED_PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos"
 
 
+@dataclass(frozen=True)
+class Imported:
+    """What a driver has done before it knows what to load: seconds that its imports took, and the process
+    that imported for its engine meanwhile, where there is one."""
+
+    import_s: float
+    processes: EngineProcesses | None
+
+
+def import_vllm() -> Imported:
+    """Import what a load needs of vLLM, whatever is loaded; touches no GPU."""
+    start_s = time.perf_counter()
+    own_process = os.environ.get("VLLM_ENABLE_V1_MULTIPROCESSING") != "0"
+    processes = EngineProcesses.begun() if own_process else None
+    import vllm.engine.arg_utils
+    import vllm.v1.engine.async_llm  # noqa: F401 -- imported for those who use it
+
+    if processes is not None:
+        processes.wait()
+    return Imported(time.perf_counter() - start_s, processes)
+
+
 class LoadedEngine:
     """vLLM's asynchronous engine with one model; what is asked of it is answered one after the other."""
 
@@ -41,17 +63,14 @@ class LoadedEngine:
         self._names = count()
 
     @classmethod
-    async def started(cls, order: VllmOrder) -> LoadedEngine:
+    async def started(cls, order: VllmOrder, imported: Imported) -> LoadedEngine:
         """Load as ordered; raises `Infeasible` for an argument that this vLLM does not know, and whatever
         vLLM raises."""
         start_s = time.perf_counter()
-        own_process = os.environ.get("VLLM_ENABLE_V1_MULTIPROCESSING") != "0"
-        processes = EngineProcesses.begun() if own_process else None
         from vllm import ModelRegistry
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
 
-        imported_s = time.perf_counter()
         folder = served_folder(Path(order.checkpoint), ModelRegistry.get_supported_archs(), Path(order.kept))
         arguments = order.arguments | {
             "model": str(folder),
@@ -69,14 +88,14 @@ class LoadedEngine:
             raise Infeasible("unsupported", f"vLLM {vllm.__version__} has no setting {name}.")
         steps = StepsOverHttp()
         keep_arrivals(steps if order.draft_tokens else None)
-        if processes is not None and not processes.use():
+        if imported.processes is not None and not imported.processes.use():
             print("vLLM imports for its engine's process once more.", flush=True)
         engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
         gc.collect()
         gc.freeze()
         load: dict[str, Json] = {
-            "import_s": imported_s - start_s,
-            "engine_s": time.perf_counter() - imported_s,
+            "import_s": imported.import_s,
+            "engine_s": time.perf_counter() - start_s,
         }
         return cls(order, engine, load, steps)
 

@@ -26,6 +26,9 @@ GRAPH_MODES = (AUTO, EAGER, "none", "piecewise", "full", "full_decode_only", "fu
 
 DTYPES = ("bfloat16", "float16", "float32")
 
+IMPORTED = "imported"
+"""The file among a driver's temporary ones that says that all is imported that can be before its order."""
+
 STORED, FP8 = "stored", "fp8"
 """Values of `serving.weight_dtype`: weights as they are stored, or quantized by vLLM as it loads them."""
 

@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +23,7 @@ from configs.asked_over import HTTP
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.port import DECODE_ITEM_PREFIX, Infeasible
 from experiments.engines.vllm.driver_process import DRIVER_MODULE
+from experiments.engines.vllm.drivers_ahead import DriversAhead
 from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.environment import PACKAGES, PYTHON_VARIABLE
 from experiments.engines.vllm.http_client_process import CLIENT_MODULE
@@ -137,6 +139,33 @@ def test_the_environment_is_found_and_a_configuration_checked_against_it(folder:
     with pytest.raises(Infeasible, match="is a build for CPUs and can't serve on cuda:0") as told:
         engine.check(configuration, reference_model_path(), "cuda:0")
     assert told.value.kind == "unsupported"
+
+
+def test_each_load_of_a_job_begins_the_next_ones_process_and_the_last_is_begun_for_nothing(
+    folder: Path,
+) -> None:
+    before = children()
+    (order,) = [each for each in RECORDED.orders if each.launch == "served"]
+    assert order.answer is not None
+    told = order.answer["ok"]
+    knobs, cache = Configuration.of(vllm_requests.KNOBS), folder / "cache"
+    with VllmEngine().loading_ahead(DriversAhead(worth_it=lambda device: True)) as engine:
+        launches: list[VllmLaunch] = []
+        for name in ("first", "second"):
+            waiting = begun(before) - {each.pid for each in launches}
+            launch = engine.launch(knobs, reference_model_path(), "cpu", folder / f"{name}.log", cache)
+            assert isinstance(launch, VllmLaunch)
+            launches.append(launch)
+            time.sleep(0.2)
+        assert launches[1].pid in waiting
+        assert launches[0].load_parts_s == told
+        assert launches[1].load_parts_s["import_s"] < told["import_s"] - 0.1
+        assert launches[1].load_parts_s["engine_s"] == told["engine_s"]
+        assert launches[1].resolved() == launches[0].resolved()
+        for each in launches:
+            each.close()
+    assert wait_until_gone(begun(before)) == []
+    assert sorted(path.name for path in folder.glob("*.log")) == ["first.log", "second.log"]
 
 
 def test_a_launch_tells_its_configuration_and_how_long_it_took(launch: VllmLaunch) -> None:

@@ -145,7 +145,7 @@ class Driver:
 
     def ask(self, request: Mapping[str, object], limit_s: float, verb: str) -> Mapping[str, float]:
         if verb == "load" and self._loads:
-            return {}
+            return {"import_s": 1.0, "engine_s": 1.0}
         raise Infeasible("crashed", CLIENT if verb == "load" else DIED)
 
     def log_since_start(self, most_bytes: int) -> str:

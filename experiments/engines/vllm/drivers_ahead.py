@@ -1,0 +1,127 @@
+"""Drivers that have imported vLLM before the launch that takes them is asked for. Imports no torch.
+
+Of a load 15 to 30 s are imports, the same ones whatever is loaded. So each load begins the next one's driver,
+which imports while that load goes on and waits then for its order, as fresh a process as any other: it has
+read no weights and touched no GPU. A load is not over before that one is at rest, so that nothing of it is
+left to do when something is timed.
+
+What is begun for nothing ends with the job. It takes a core for the time of a load and memory of the machine.
+So none is begun where cores or memory are few, nor for a CPU, which would have to share both with what is
+measured.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from configs.cpu import usable_cores
+from configs.memory import available_memory_bytes
+from experiments.engines.vllm.driver_process import BegunDriver
+from experiments.engines.vllm.environment import VllmEnvironment
+
+CORES_MIN = 4
+"""Fewest cores with which a driver is begun ahead: two loads at once take as many for themselves."""
+
+AT_REST_LIMIT_S = 60.0
+"""How long a driver may take to import once the load that began it is up, seconds: twice the longest seen."""
+
+AT_REST_POLL_S = 0.1
+"""Between two looks, seconds."""
+
+WAITING_MAX = 2
+"""Most drivers that wait: the arms of a test load at the same time."""
+
+MEMORY_MIN_BYTES = 16 * 10**9
+"""Least memory of the machine that must be free: a driver and the process that its engine is forked from take
+some 3 GB together, and two may be begun beside two that load."""
+
+
+def is_worth_it(device: str) -> bool:
+    """Whether a driver is begun ahead for a device."""
+    if device.partition(":")[0] != "cuda" or usable_cores() < CORES_MIN:
+        return False
+    return available_memory_bytes() >= MEMORY_MIN_BYTES
+
+
+@dataclass
+class DriversAhead:
+    """The drivers of one job that wait for a launch; for several threads.
+
+    `worth_it` says for which devices they are begun.
+    """
+
+    worth_it: Callable[[str], bool] = is_worth_it
+    _waiting: list[BegunDriver] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _names: itertools.count[int] = field(default_factory=itertools.count)
+    _closed: bool = False
+
+    def take(self, found: VllmEnvironment, device: str, log_path: Path, cache_dir: Path) -> BegunDriver:
+        """A driver for a launch: one that waits, or one that begins now. The next is begun, too.
+
+        Raises `OSError` where none can be started.
+        """
+        taken = self._taken(found, device, log_path, cache_dir)
+        if taken is None:
+            taken = BegunDriver(found, device, log_path, cache_dir)
+        self._begin_next(found, device, log_path.parent, cache_dir)
+        return taken
+
+    def settle(self) -> None:
+        """Wait until all that wait for a launch are at rest; what is not by then is ended."""
+        until_s = time.monotonic() + AT_REST_LIMIT_S
+        while True:
+            with self._lock:
+                busy = [each for each in self._waiting if not each.is_at_rest()]
+                late = busy if time.monotonic() >= until_s else []
+                self._waiting = [each for each in self._waiting if each not in late]
+            for each in late:
+                _drop(each)
+            if late or not busy:
+                return
+            time.sleep(AT_REST_POLL_S)
+
+    def close(self) -> None:
+        """End all that wait, and begin no more; idempotent."""
+        with self._lock:
+            self._closed, left = True, self._waiting
+            self._waiting = []
+        for each in left:
+            _drop(each)
+
+    def _taken(
+        self, found: VllmEnvironment, device: str, log_path: Path, cache_dir: Path
+    ) -> BegunDriver | None:
+        with self._lock:
+            for each in tuple(self._waiting):
+                if each.is_for(found, device, cache_dir):
+                    self._waiting.remove(each)
+                    if each.log_to(log_path):
+                        return each
+                    _drop(each)
+                elif not each.is_running():
+                    self._waiting.remove(each)
+                    _drop(each)
+        return None
+
+    def _begin_next(self, found: VllmEnvironment, device: str, folder: Path, cache_dir: Path) -> None:
+        if not self.worth_it(device):
+            return
+        with self._lock:
+            if self._closed or len(self._waiting) >= WAITING_MAX:
+                return
+            log_path = folder / f"ahead-{next(self._names)}.log"
+            with suppress(OSError):  # the launch that wants one tells why there can be none
+                self._waiting.append(BegunDriver(found, device, log_path, cache_dir))
+
+
+def _drop(driver: BegunDriver) -> None:
+    driver.close()
+    with suppress(OSError):
+        driver.log_path.unlink()

@@ -1,0 +1,164 @@
+"""Which processes of vLLM are begun ahead of the launch that takes them, and which one takes which."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
+
+import pytest
+
+from experiments.engines.vllm import drivers_ahead
+from experiments.engines.vllm.drivers_ahead import (
+    AT_REST_LIMIT_S,
+    CORES_MIN,
+    MEMORY_MIN_BYTES,
+    WAITING_MAX,
+    DriversAhead,
+)
+from experiments.engines.vllm.environment import VllmEnvironment
+
+FOUND = VllmEnvironment(Path("python"), "0.26.0", for_cpu=False)
+
+
+class Begun:
+    """Stands for a driver's process."""
+
+    made: ClassVar[list["Begun"]] = []
+
+    def __init__(self, found: VllmEnvironment, device: str, log_path: Path, cache_dir: Path) -> None:
+        self.args, self.log_path = (found, device, cache_dir), log_path
+        self.closed, self.running, self.at_rest = False, True, False
+        log_path.parent.mkdir(parents=True, exist_ok=True)
+        log_path.touch()
+        self.made.append(self)
+
+    def is_for(self, *args: object) -> bool:
+        return self.args == args and self.running
+
+    def is_running(self) -> bool:
+        return self.running
+
+    def is_at_rest(self) -> bool:
+        return self.at_rest
+
+    def log_to(self, log_path: Path) -> bool:
+        if log_path.exists():
+            return False
+        self.log_path = self.log_path.rename(log_path)
+        return True
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Begun]:
+    monkeypatch.setattr(drivers_ahead, "BegunDriver", Begun)
+    Begun.made = []
+    return Begun.made
+
+
+def taken(ahead: DriversAhead, folder: Path, name: str, device: str = "cuda:0") -> Begun:
+    found: object = ahead.take(FOUND, device, folder / f"{name}.log", folder / "cache")
+    assert isinstance(found, Begun)
+    return found
+
+
+def always(device: str) -> bool:
+    return True
+
+
+def test_a_launch_takes_what_the_one_before_it_began(tmp_path: Path, made: list[Begun]) -> None:
+    ahead = DriversAhead(always)
+    first, second = taken(ahead, tmp_path, "a"), taken(ahead, tmp_path, "b")
+    assert (made.index(first), made.index(second), len(made)) == (0, 1, 3)
+    assert second.log_path == tmp_path / "b.log"
+    assert not made[2].closed
+
+
+def test_what_waits_is_for_launches_on_the_same_device_alone(tmp_path: Path, made: list[Begun]) -> None:
+    ahead = DriversAhead(always)
+    taken(ahead, tmp_path, "a")
+    other = taken(ahead, tmp_path, "b", "cuda:1")
+    assert made.index(other) == 2
+    assert taken(ahead, tmp_path, "c") is made[1]
+
+
+def test_what_ended_while_it_waited_is_not_taken(tmp_path: Path, made: list[Begun]) -> None:
+    ahead = DriversAhead(always)
+    taken(ahead, tmp_path, "a")
+    made[1].running = False
+    assert taken(ahead, tmp_path, "b") is made[2]
+    assert made[1].closed
+
+
+def test_a_launch_that_has_a_log_already_begins_its_own(tmp_path: Path, made: list[Begun]) -> None:
+    ahead = DriversAhead(always)
+    taken(ahead, tmp_path, "a")
+    again = taken(ahead, tmp_path, "a")
+    assert again is made[2]
+    assert made[1].closed
+    assert sorted(path.name for path in tmp_path.glob("*.log")) == ["a.log", "ahead-1.log"]
+
+
+def test_no_more_wait_than_load_at_the_same_time(tmp_path: Path, made: list[Begun]) -> None:
+    ahead = DriversAhead(always)
+    for number, device in enumerate(("cuda:0", "cuda:1", "cuda:2")):
+        taken(ahead, tmp_path, str(number), device)
+    assert len(made) == 3 + WAITING_MAX
+
+
+def test_a_load_is_over_once_all_that_it_began_is_at_rest(
+    tmp_path: Path, made: list[Begun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = [0.0]
+
+    def wait(waited_s: float) -> None:
+        seconds[0] += waited_s
+        made[1].at_rest = seconds[0] > 5.0
+
+    clock = SimpleNamespace(monotonic=lambda: seconds[0], sleep=wait)
+    monkeypatch.setattr(drivers_ahead, "time", clock)
+    ahead = DriversAhead(always)
+    taken(ahead, tmp_path, "a")
+    ahead.settle()
+    assert 5.0 < seconds[0] < 6.0
+    assert taken(ahead, tmp_path, "b") is made[1]
+    ahead.settle()
+    assert seconds[0] > AT_REST_LIMIT_S
+    assert made[2].closed, "what is never at rest would disturb whatever is timed"
+    assert taken(ahead, tmp_path, "c") is made[3]
+
+
+def test_what_was_begun_for_nothing_ends_and_nothing_more_is_begun(tmp_path: Path, made: list[Begun]) -> None:
+    ahead = DriversAhead(always)
+    taken(ahead, tmp_path, "a")
+    ahead.close()
+    ahead.close()
+    assert [each.closed for each in made] == [False, True]
+    assert not (tmp_path / "ahead-0.log").exists()
+    taken(ahead, tmp_path, "b")
+    assert len(made) == 3
+
+
+@pytest.mark.parametrize(
+    ("device", "cores", "free_bytes", "expected"),
+    [
+        ("cuda:0", CORES_MIN, MEMORY_MIN_BYTES, True),
+        ("cuda:0", CORES_MIN - 1, MEMORY_MIN_BYTES, False),
+        ("cuda:0", CORES_MIN, MEMORY_MIN_BYTES - 1, False),
+        ("cpu", CORES_MIN, MEMORY_MIN_BYTES, False),
+    ],
+)
+def test_none_is_begun_where_it_would_take_what_a_load_needs(
+    device: str,
+    cores: int,
+    free_bytes: int,
+    expected: bool,
+    tmp_path: Path,
+    made: list[Begun],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(drivers_ahead, "usable_cores", lambda: cores)
+    monkeypatch.setattr(drivers_ahead, "available_memory_bytes", lambda: free_bytes)
+    taken(DriversAhead(), tmp_path, "a", device)
+    assert (len(made) == 2) == expected
