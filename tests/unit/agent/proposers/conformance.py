@@ -69,16 +69,20 @@ class ProposerConformance:
         """Whether it has something to say before anything was tested."""
         return True
 
-    @pytest.fixture(params=list(campaigns()))
-    def campaign(self, request: pytest.FixtureRequest) -> CampaignView:
+    # Made once for a class: views and drafts are frozen, so that no test changes what another one is given, and
+    # that a proposer would say the same again has a test of its own.
+    @pytest.fixture(scope="class", params=list(campaigns()))
+    @classmethod
+    def campaign(cls, request: pytest.FixtureRequest) -> CampaignView:
         return campaigns()[str(request.param)]
 
     def test_it_proposes_something_in_some_campaign(self) -> None:
         assert any(self.proposer().propose(each, 4) for each in campaigns().values())
 
-    @pytest.fixture
-    def drafts(self, campaign: CampaignView) -> list[Draft]:
-        return self.proposer().propose(campaign, 8)
+    @pytest.fixture(scope="class")
+    @classmethod
+    def drafts(cls, campaign: CampaignView) -> tuple[Draft, ...]:
+        return tuple(cls().proposer().propose(campaign, 8))
 
     def test_it_proposes_something_in_a_fresh_campaign_or_says_that_it_can_t(self) -> None:
         assert bool(self.proposer().propose(view(), 4)) == self.speaks_first()
@@ -87,23 +91,23 @@ class ProposerConformance:
     def test_it_keeps_to_the_count(self, campaign: CampaignView, count: int) -> None:
         assert len(self.proposer().propose(campaign, count)) <= count
 
-    def test_every_draft_would_be_taken_in(self, drafts: list[Draft]) -> None:
+    def test_every_draft_would_be_taken_in(self, drafts: tuple[Draft, ...]) -> None:
         for draft in drafts:
             assert refusal(draft, SPACE, []) is None
 
-    def test_the_control_is_the_incumbent(self, campaign: CampaignView, drafts: list[Draft]) -> None:
+    def test_the_control_is_the_incumbent(self, campaign: CampaignView, drafts: tuple[Draft, ...]) -> None:
         assert all(draft.control == campaign.incumbent for draft in drafts)
 
-    def test_no_candidate_is_taken_or_comes_twice(self, campaign: CampaignView, drafts: list[Draft]) -> None:
+    def test_no_candidate_is_taken_or_comes_twice(self, campaign: CampaignView, drafts: tuple[Draft, ...]) -> None:
         digests = [draft.candidate.digest for draft in drafts]
         assert len(set(digests)) == len(digests)
         assert not campaign.taken & set(digests)
 
-    def test_no_draft_touches_a_banned_lever(self, campaign: CampaignView, drafts: list[Draft]) -> None:
+    def test_no_draft_touches_a_banned_lever(self, campaign: CampaignView, drafts: tuple[Draft, ...]) -> None:
         for draft in drafts:
             assert not campaign.banned_levers & set(SPACE.levers_between(draft.control, draft.candidate))
 
-    def test_a_claim_is_a_sentence_and_the_rest_is_not_left_empty(self, drafts: list[Draft]) -> None:
+    def test_a_claim_is_a_sentence_and_the_rest_is_not_left_empty(self, drafts: tuple[Draft, ...]) -> None:
         for draft in drafts:
             assert draft.claim[0].isupper()
             assert draft.claim.endswith(".")
@@ -112,11 +116,11 @@ class ProposerConformance:
             assert draft.refuted_if
             assert draft.proposer in self.names()
 
-    def test_the_prediction_is_the_surrogates(self, campaign: CampaignView, drafts: list[Draft]) -> None:
+    def test_the_prediction_is_the_surrogates(self, campaign: CampaignView, drafts: tuple[Draft, ...]) -> None:
         for draft in drafts:
             assert draft.prediction == campaign.predict(draft.control, draft.candidate)
 
-    def test_the_incumbents_hypothesis_is_a_parent(self, campaign: CampaignView, drafts: list[Draft]) -> None:
+    def test_the_incumbents_hypothesis_is_a_parent(self, campaign: CampaignView, drafts: tuple[Draft, ...]) -> None:
         if campaign.incumbent_hypothesis_id is not None:
             assert all(campaign.incumbent_hypothesis_id in draft.parents for draft in drafts)
 
