@@ -115,7 +115,13 @@ def trials_to_the_best(world: World) -> int | None:
     return None
 
 
-@pytest.mark.parametrize("keeper", CORPORA)
+@pytest.mark.parametrize(
+    "keeper",
+    [
+        *CORPORA[:2],
+        *(pytest.param(each, marks=pytest.mark.bench_only) for each in CORPORA[2:]),
+    ],
+)
 def test_the_corpus_that_keeps_the_tasks_is_found_whatever_it_is_called(keeper: str) -> None:
     found = trials_to_the_best(World(keeper))
     print(f"{keeper} keeps the tasks: {found} trials")

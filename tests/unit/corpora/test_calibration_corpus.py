@@ -41,6 +41,9 @@ ALWAYS_THERE = ("raw", "instruct", "blend:0.5")
 
 SHARES = st.decimals(0, 1, places=3)
 
+CORPORA_ASKED = settings().max_examples // 10
+"""Pairs of corpora, each of which takes a second: as many in `make bench` as a property has in the suite."""
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -62,7 +65,7 @@ def refusal(spec: str, folder: Path, samples: int = 4, tokens: int = 64) -> str:
     return caught.value.cause
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=CORPORA_ASKED, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(ALWAYS_THERE) | SHARES.map(lambda share: f"blend:{share}"),
     st.integers(1, 9),

@@ -71,7 +71,7 @@ def e_value_of(z: np.ndarray, shift: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dependence", ["none", "one shared noise", "opposed in pairs", "copies"])
-@pytest.mark.parametrize("true_share", [0.0, 0.3, 0.8])
+@pytest.mark.parametrize("true_share", [0.0, pytest.param(0.3, marks=pytest.mark.bench_only), 0.8])
 def test_the_false_discovery_rate_is_held_whatever_the_dependence(dependence: str, true_share: float) -> None:
     rng = np.random.default_rng(7)
     tests, shift = 20, 3.0
