@@ -126,6 +126,7 @@ def test_a_series_is_measured_told_and_shown_again(simulation: OnSimulation) -> 
     assert "autoinfer aa C-1" in simulation("show C-1").out
 
 
+@pytest.mark.bench_only  # in the suite a series is interrupted and gone on with in noise/test_series.py
 def test_ctrl_c_keeps_what_was_measured_and_the_same_command_goes_on(simulation: OnSimulation) -> None:
     line = f"{simulation.words} --launches 8 --blocks 2"
     running = simulation.autoinfer.start(line, **simulation.environment)

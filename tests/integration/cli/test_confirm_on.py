@@ -106,6 +106,7 @@ def test_a_verdict_of_another_target_makes_no_step_to_the_best(finished: RentedP
     assert finished.outcome["confirmed"] == {TARGET: {"supported": 1}}
 
 
+@pytest.mark.bench_only  # in the suite a price waits in test_rented_campaign.py
 def test_a_price_above_the_threshold_waits_and_holds_up_nothing_here(screened: RentedPlace) -> None:
     line = f"{screened.line} --budget-usd 5 --approve-above-usd 0.10"
     out, err = screened.run(line).communicate(timeout=180)
@@ -147,6 +148,7 @@ def test_a_budget_without_room_sends_nothing_and_says_what_was_left(screened: Re
     assert screened.cloud.submits() == []
 
 
+@pytest.mark.bench_only  # in the suite a campaign on one rented target is ended, in test_rented_campaign.py
 def test_an_interrupt_leaves_nothing_paid_running(screened: RentedPlace) -> None:
     running = screened.run(f"{screened.line} --budget-usd 5")
     wait_for(lambda: len(screened.cloud.reconcile()) == 1, 120)

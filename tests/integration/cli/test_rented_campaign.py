@@ -132,7 +132,15 @@ def test_prices_and_the_budget_they_need_are_told_before_anything_is_submitted(r
 
 
 @pytest.mark.parametrize(
-    "end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda each: each.name
+    "end",
+    [
+        signal.SIGINT,
+        # in the suite these two end a campaign in test_every_command.py and a worker in test_remote.py
+        pytest.param(signal.SIGTERM, marks=pytest.mark.bench_only),
+        pytest.param(signal.SIGHUP, marks=pytest.mark.bench_only),
+        signal.SIGKILL,
+    ],
+    ids=lambda each: each.name,
 )
 def test_a_campaign_that_is_ended_leaves_nothing_paid_running(
     rented: RentedPlace, end: signal.Signals

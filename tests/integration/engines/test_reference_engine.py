@@ -184,6 +184,7 @@ class TestReferenceEngine(EngineConformance):
         assert len(list(headers.glob("*.gch"))) == 2, "torch's headers, of the wrapper and of the kernels"
 
 
+@pytest.mark.bench_only  # in the suite the parent of a launch that answers is killed (conformance.py)
 def test_killing_the_parent_ends_a_launch_that_is_compiling(setting: EngineSetting, tmp_path: Path) -> None:
     told = {
         "engine": setting.entry,

@@ -1,6 +1,6 @@
 """The real stages one after the other in one job, and drafting for what they leave: the seams between.
 
-`make test` drafts in one way for each order of the stages, `make bench` in the other too.
+`make test` has one order of the stages and drafts in one way for what it leaves, `make bench` all of them.
 """
 
 import json
@@ -42,7 +42,8 @@ from tests.unit.measurement.tiny_tokenizer import tiny_tokenizer
 
 pytestmark = pytest.mark.slow
 
-ORDERS = ("before_quantization", "after_quantization")
+BEFORE, AFTER = "before_quantization", "after_quantization"
+ORDERS = (pytest.param(BEFORE, marks=pytest.mark.bench_only), AFTER)
 
 HIDDEN = 64
 SPREAD = 0.06
@@ -160,10 +161,10 @@ def test_both_stages_leave_a_model_that_each_of_them_changed(
 @pytest.mark.parametrize(
     ("made", "method"),
     [
-        ("before_quantization", "mtp"),
-        ("after_quantization", "dflash"),
-        pytest.param("before_quantization", "dflash", marks=pytest.mark.bench_only),
-        pytest.param("after_quantization", "mtp", marks=pytest.mark.bench_only),
+        (AFTER, "dflash"),
+        pytest.param(AFTER, "mtp", marks=pytest.mark.bench_only),
+        pytest.param(BEFORE, "mtp", marks=pytest.mark.bench_only),
+        pytest.param(BEFORE, "dflash", marks=pytest.mark.bench_only),
     ],
     indirect=["made"],
 )
