@@ -46,6 +46,13 @@ ONCE = (KillPoint.BEFORE_SUBMIT, KillPoint.BEFORE_RESULT, KillPoint.BETWEEN_RESU
 """Points that know nothing of the provider: what is asked at them of every provider in `make bench` is asked
 of one in each run (`tests/integration/remote`)."""
 
+OF_A_SUBMIT = (KillPoint.BEFORE_REMOTE_SUBMIT, KillPoint.AFTER_SUBMIT)
+"""Points that are asked of a provider's whole worker in `make bench`. In each run its submit alone is
+killed before it goes out (`test_a_process_killed_at_a_named_point_…`), and the worker before the ref is
+stored, so that the next one must find the run at the provider as it must after a submit."""
+
+IN_BENCH = (*ONCE, *OF_A_SUBMIT)
+
 PATIENCE_S = 60.0
 
 
@@ -67,7 +74,7 @@ class WorkersKilled:
     @pytest.mark.parametrize(
         "point",
         [
-            pytest.param(point, marks=pytest.mark.bench_only if point in ONCE else ())
+            pytest.param(point, marks=pytest.mark.bench_only if point in IN_BENCH else ())
             for point in (*NOT_SUBMITTED, *REF_NOT_STORED, *REF_STORED)
         ],
     )
