@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from configs.library_threads import compute_in_one_thread
 from experiments.engines.garbage import unsearched
+from tests.compiled_once import compile_statements_once
 
 pytest_plugins = ["tests.hanging"]
 
@@ -38,6 +39,8 @@ sys.dont_write_bytecode = False
 
 # What is planned and answered in this process takes the time that it takes in a command.
 compute_in_one_thread()
+
+compile_statements_once()
 
 
 @pytest.hookimpl(wrapper=True)
