@@ -65,7 +65,9 @@ def refusal(spec: str, folder: Path, samples: int = 4, tokens: int = 64) -> str:
     return caught.value.cause
 
 
-@settings(max_examples=CORPORA_ASKED, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=CORPORA_ASKED, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     st.sampled_from(ALWAYS_THERE) | SHARES.map(lambda share: f"blend:{share}"),
     st.integers(1, 9),

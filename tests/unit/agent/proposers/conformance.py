@@ -69,8 +69,8 @@ class ProposerConformance:
         """Whether it has something to say before anything was tested."""
         return True
 
-    # Made once for a class: views and drafts are frozen, so that no test changes what another one is given, and
-    # that a proposer would say the same again has a test of its own.
+    # Made once for a class: views and drafts are frozen, so that no test changes what another one is given,
+    # and that a proposer would say the same again has a test of its own.
     @pytest.fixture(scope="class", params=list(campaigns()))
     @classmethod
     def campaign(cls, request: pytest.FixtureRequest) -> CampaignView:
@@ -98,7 +98,9 @@ class ProposerConformance:
     def test_the_control_is_the_incumbent(self, campaign: CampaignView, drafts: tuple[Draft, ...]) -> None:
         assert all(draft.control == campaign.incumbent for draft in drafts)
 
-    def test_no_candidate_is_taken_or_comes_twice(self, campaign: CampaignView, drafts: tuple[Draft, ...]) -> None:
+    def test_no_candidate_is_taken_or_comes_twice(
+        self, campaign: CampaignView, drafts: tuple[Draft, ...]
+    ) -> None:
         digests = [draft.candidate.digest for draft in drafts]
         assert len(set(digests)) == len(digests)
         assert not campaign.taken & set(digests)
@@ -116,11 +118,15 @@ class ProposerConformance:
             assert draft.refuted_if
             assert draft.proposer in self.names()
 
-    def test_the_prediction_is_the_surrogates(self, campaign: CampaignView, drafts: tuple[Draft, ...]) -> None:
+    def test_the_prediction_is_the_surrogates(
+        self, campaign: CampaignView, drafts: tuple[Draft, ...]
+    ) -> None:
         for draft in drafts:
             assert draft.prediction == campaign.predict(draft.control, draft.candidate)
 
-    def test_the_incumbents_hypothesis_is_a_parent(self, campaign: CampaignView, drafts: tuple[Draft, ...]) -> None:
+    def test_the_incumbents_hypothesis_is_a_parent(
+        self, campaign: CampaignView, drafts: tuple[Draft, ...]
+    ) -> None:
         if campaign.incumbent_hypothesis_id is not None:
             assert all(campaign.incumbent_hypothesis_id in draft.parents for draft in drafts)
 

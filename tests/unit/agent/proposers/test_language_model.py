@@ -30,7 +30,9 @@ class TestLanguageModel(ProposerConformance):
     def proposer(self) -> Proposer:
         return LanguageModelProposer(READY)
 
-    def test_the_prediction_is_the_surrogates(self, campaign: CampaignView, drafts: tuple[Draft, ...]) -> None:
+    def test_the_prediction_is_the_surrogates(
+        self, campaign: CampaignView, drafts: tuple[Draft, ...]
+    ) -> None:
         """The model is held to its own."""
         assert all(draft.prediction == COMPILE.prediction for draft in drafts)
 
