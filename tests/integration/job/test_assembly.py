@@ -123,6 +123,9 @@ def test_what_else_is_missing_is_told_in_a_sentence_too(
     assert told in journal.fold.error
 
 
+# In the suite the simulated engine measures them (test_further_workloads.py), and the reference engine
+# decodes requests of other lengths (engines/test_reference_decode.py).
+@pytest.mark.bench_only
 def test_the_reference_engine_measures_further_workloads_of_other_lengths(
     installed: Path, checkpoint: Path, tmp_path: Path
 ):
