@@ -217,6 +217,9 @@ def _gpu(out: Console, detail: ExperimentDetail) -> None:
     ]
     told = (">SM clock", ">memory clock", ">power", ">energy a token", ">hottest", ">repeated", "throttled")
     out.print(table(("launch", "stage", *told), rows))
+    for each in detail.gpu_blocks:
+        if each.disturbed:
+            out.print(f"{each.arm.value} {each.index}: {each.disturbed_told}")
 
 
 def _known(value: float | None, unit: str) -> str:

@@ -17,7 +17,8 @@ class GpuBlocksView(View):
     driver did not tell.
 
     `repeated` counts blocks that were run anew because the GPU throttled, `throttled` those in which it
-    throttled every time, whose last attempt counts; `causes` says why.
+    throttled every time, whose last attempt counts; `causes` says why. `disturbed` counts those that were
+    measured anew because something else was on the GPU; `guests` says what.
     """
 
     arm: Arm
@@ -35,6 +36,14 @@ class GpuBlocksView(View):
     repeated: int
     throttled: int
     causes: tuple[str, ...]
+    disturbed: int
+    guests: tuple[str, ...]
+
+    @property
+    def disturbed_told(self) -> str:
+        """A sentence about the blocks that were measured anew beside a guest; for those that have any."""
+        blocks = "1 block was" if self.disturbed == 1 else f"{self.disturbed} blocks were"
+        return f"{blocks} measured again, for something else was on the GPU: {'; '.join(self.guests)}."
 
 
 def gpu_blocks(
@@ -44,6 +53,7 @@ def gpu_blocks(
     told = told_of_blocks(environment.get("blocks"))
     if not told:
         return None
+    beside = [guests for during in _during(environment.get("blocks")) if (guests := _guests(during))]
     repeats = [each.get("repeated") or [] for each in told]
     attempts = [each for each in told if each.get("throttled")]
     attempts += [each for one in repeats if isinstance(one, list) for each in one if isinstance(each, dict)]
@@ -66,19 +76,30 @@ def gpu_blocks(
         repeated=sum(bool(each) for each in repeats),
         throttled=sum(bool(each.get("throttled")) for each in told),
         causes=tuple(sorted({str(each.get("throttled")) for each in attempts})),
+        disturbed=len(beside),
+        guests=tuple(sorted({each for guests in beside for each in guests})),
     )
 
 
 def told_of_blocks(blocks: object) -> list[JsonObject]:
     """What is stored of a GPU with the blocks of a launch, of the attempts that count; empty where none was
     read."""
+    return [gpu for during in _during(blocks) if isinstance(gpu := during.get("gpu"), dict)]
+
+
+def _during(blocks: object) -> list[JsonObject]:
+    """What is stored beside the samples of each block that has anything beside them."""
     return [
-        gpu
+        during
         for block in (blocks if isinstance(blocks, list) else [])
-        if isinstance(block, dict)
-        and isinstance(during := block.get("during"), dict)
-        and isinstance(gpu := during.get("gpu"), dict)
+        if isinstance(block, dict) and isinstance(during := block.get("during"), dict)
     ]
+
+
+def _guests(during: JsonObject) -> list[str]:
+    """What else was on the GPU when a block was measured first."""
+    told = during.get("measured_again_beside")
+    return [str(each) for each in told] if isinstance(told, list) else []
 
 
 def numbers(blocks: Iterable[JsonObject], name: str, part: str | None = None) -> list[float]:

@@ -31,8 +31,17 @@ AGAIN = {**CALM, "repeated": [{**CALM, "throttled": HEAT}]}
 HOT = {**CALM, "throttled": HEAT, "repeated": [{**CALM, "throttled": HEAT}] * 2}
 
 
-def environment(*gpus: object) -> dict[str, object]:
-    return {"blocks": [{"block": at, "during": {"gpu": gpu}} for at, gpu in enumerate(gpus)]}
+GUEST = "process 7 (train.py) holds 30.0 GB"
+
+
+def environment(*gpus: object, guest: str = "") -> dict[str, object]:
+    blocks = [{"block": at, "during": {"gpu": gpu}} for at, gpu in enumerate(gpus)]
+    if guest:
+        blocks[0]["during"] |= {"measured_again_beside": [guest, guest]}  # type: ignore[operator]
+    return {"blocks": blocks}
+
+
+DISTURBED = f"1 block was measured again, for something else was on the GPU: {GUEST}."
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +50,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
     judged = found.judge(found.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)
     with found.database.write() as session:
         experiment = session.get_one(Experiment, judged.experiment_id)
-        add_launch(session, experiment, Arm.CONTROL, "quick", {}, [], environment(CALM, AGAIN))
+        add_launch(session, experiment, Arm.CONTROL, "quick", {}, [], environment(CALM, AGAIN, guest=GUEST))
         add_launch(session, experiment, Arm.CANDIDATE, "quick", {}, [], environment(CALM, HOT))
         plan = {**experiment.plan, "workload": {"concurrency": 16}}
         session.execute(update(Experiment).where(Experiment.id == experiment.id).values(plan=plan))
@@ -63,6 +72,8 @@ def test_the_page_tells_clocks_power_energy_and_what_was_repeated(client: TestCl
     assert html.count("1 of 2") == 2
     assert f"Launch 0 of the control: it throttled ({HEAT})." in html
     assert f"Launch 0 of the candidate: it throttled ({HEAT}); in 1 of the blocks in every attempt" in html
+    assert f"Launch 0 of the control: {DISTURBED}" in html
+    assert "Launch 0 of the candidate: 1 block was" not in html
     assert "output tokens per second" in html
 
 
@@ -71,6 +82,8 @@ def test_its_json_has_the_figures_of_each_launch(client: TestClient) -> None:
     assert (control["blocks"], control["repeated"], control["throttled"]) == (2, 1, 0)
     assert (candidate["blocks"], candidate["repeated"], candidate["throttled"]) == (2, 1, 1)
     assert candidate["causes"] == [HEAT]
+    assert (control["disturbed"], control["guests"]) == (1, [GUEST])
+    assert (candidate["disturbed"], candidate["guests"]) == (0, [])
     assert control["power_w"] == pytest.approx(CALM["power_w"])
     assert control["energy_j_per_output_token"] == pytest.approx(CALM["energy_j_per_output_token"])
     assert control["sm_mhz_min"] <= control["sm_mhz"] <= control["sm_mhz_max"]
@@ -83,6 +96,8 @@ def test_the_sheet_has_them_too(history: History, capsys: pytest.CaptureFixture[
     told = " ".join(capsys.readouterr().out.split())
     assert "What the GPU did meanwhile" in told
     assert "1 of 2" in told
+    assert f"control 0: {DISTURBED}" in told
+    assert "candidate 0: 1 block" not in told
 
 
 @pytest.mark.parametrize(
