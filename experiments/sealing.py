@@ -65,8 +65,18 @@ def _changed(session: Session, experiment: Experiment, spec: TestJob) -> Iterato
     yield from _other_verdict(session, experiment.id, sealed)
     if experiment.kind is ExperimentKind.TEST and experiment.hypothesis_id is not None:
         hypothesis = session.get_one(Hypothesis, experiment.hypothesis_id)
-        yield from _other_hypothesis(session, hypothesis, spec)
+        if not _sealed_anew(session, hypothesis, experiment.id):
+            yield from _other_hypothesis(session, hypothesis, spec)
         yield from _other_event(session, hypothesis, experiment.id, spec)
+
+
+def _sealed_anew(session: Session, hypothesis: Hypothesis, experiment_id: int) -> bool:
+    """Whether what the hypothesis says is of a later test of it, say after one whose device failed: then it
+    has that one's seal, and the log tells that too."""
+    return any(
+        later > experiment_id and seal == hypothesis.preregistration_digest
+        for later, seal in _told_seals(session, hypothesis)
+    )
 
 
 def _other_hypothesis(session: Session, hypothesis: Hypothesis, spec: TestJob) -> Iterator[str]:
@@ -117,21 +127,26 @@ def _other_event(
 ) -> Iterator[str]:
     """The log tells the seal too, and a log is only added to: its line must be there and say the same."""
     sealed = spec.preregistration_digest
-    query = select(Event.data).where(
-        Event.campaign_id == hypothesis.campaign_id,
-        Event.kind == EventKind.HYPOTHESIS_PREREGISTERED.value,
-        Event.subject == format_label(Noun.HYPOTHESIS, hypothesis.id),
-    )
-    told = [
-        data.get("preregistration_digest")
-        for data in session.scalars(query)
-        if data is not None and data.get("experiment_id") == experiment_id
-    ]
+    told = [seal for number, seal in _told_seals(session, hypothesis) if number == experiment_id]
     for each in told:
         if each != sealed:
             yield f"the log tells the seal {_hash(each)}, and its job {_hash(sealed)}"
     if not told and spec.judge_version is not None:
         yield f"the log no longer tells its seal {_hash(sealed)}"
+
+
+def _told_seals(session: Session, hypothesis: Hypothesis) -> list[tuple[int, object]]:
+    """The experiments of a hypothesis and their seals, as the log tells them."""
+    query = select(Event.data).where(
+        Event.campaign_id == hypothesis.campaign_id,
+        Event.kind == EventKind.HYPOTHESIS_PREREGISTERED.value,
+        Event.subject == format_label(Noun.HYPOTHESIS, hypothesis.id),
+    )
+    return [
+        (number, data.get("preregistration_digest"))
+        for data in session.scalars(query)
+        if data is not None and isinstance(number := data.get("experiment_id"), int)
+    ]
 
 
 def _other_verdict(session: Session, experiment_id: int, sealed: str) -> Iterator[str]:

@@ -29,6 +29,7 @@ from db.models import (
 )
 from db.session import open_database
 from db.states import ExperimentState, HypothesisState, JobState
+from experiments.engines.port import DEVICE_BUSY
 from experiments.job.result import Failure
 from experiments.job.seal import TAMPERED, broken_seal, seal_of
 from experiments.job.spec import TestJob, parse_job
@@ -256,6 +257,26 @@ def test_a_hypothesis_whose_test_broke_can_be_tested_again_by_its_user(dispatche
         assert verdict.launches == 2
     with pytest.raises(Duplicate, match="H-002 claims the same change"):
         propose(it.database, it.campaign_id, 7.0, USER)
+
+
+def test_what_is_sealed_anew_after_its_device_failed_leaves_the_first_test_s_seal_in_order(
+    dispatched: Dispatched,
+) -> None:
+    it = dispatched
+    run_by_hand(it.database, it.experiment_id, one_pair, Failure(DEVICE_BUSY, "Somebody else is there."))
+    with it.database.write() as session:
+        learn_test(session, it.experiment_id)
+        change_hypothesis(session, it, prediction=SURER)  # as outcomes of others move it
+    again = dispatch(it.database, it.campaign_id, it.hypothesis_id)
+    with it.database.read() as session:
+        first, second = (session.get_one(Experiment, each) for each in (it.experiment_id, again))
+        assert first.preregistration_digest != second.preregistration_digest
+        assert (tampered(session, first), tampered(session, second)) == (None, None)
+    with it.database.write() as session:
+        change_hypothesis(session, it, preregistration_digest="e" * 64)
+    with it.database.read() as session:
+        for each in (it.experiment_id, again):
+            assert "of H-001 is" in str(tampered(session, session.get_one(Experiment, each)))
 
 
 def test_a_reproduction_that_is_altered_is_not_concluded(dispatched: Dispatched) -> None:
