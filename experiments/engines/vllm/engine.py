@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -121,13 +122,12 @@ class VllmEngine:
     def loading_ahead(self, ahead: DriversAhead | None = None) -> Iterator[VllmEngine]:
         """The same for the time of a job, each of whose loads begins to import for the next
         (`drivers_ahead.py`); what was begun for nothing ends with it."""
-        drivers = ahead or DriversAhead()
+        engine = copy(self)  # of the same class
+        engine._ahead = ahead or DriversAhead()
         try:
-            yield VllmEngine(
-                self._request_limit_s, self._launches_at_once, self._workload, self._way, drivers
-            )
+            yield engine
         finally:
-            drivers.close()
+            engine._ahead.close()
 
     def check(
         self, configuration: Configuration, checkpoint: Path, device: str, context_tokens: int = 1
