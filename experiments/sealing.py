@@ -74,9 +74,22 @@ def _sealed_anew(session: Session, hypothesis: Hypothesis, experiment_id: int) -
     """Whether what the hypothesis says is of a later test of it, say after one whose device failed: then it
     has that one's seal, and the log tells that too."""
     return any(
-        later > experiment_id and seal == hypothesis.preregistration_digest
+        seal == hypothesis.preregistration_digest and _has_seal(session, hypothesis, later, seal)
         for later, seal in _told_seals(session, hypothesis)
+        if later > experiment_id and isinstance(seal, str)
     )
+
+
+def _has_seal(session: Session, hypothesis: Hypothesis, experiment_id: int, seal: str) -> bool:
+    """Whether there is such a test of the hypothesis, under that seal, with its job."""
+    experiment = session.get(Experiment, experiment_id)
+    if experiment is None or experiment.hypothesis_id != hypothesis.id:
+        return False
+    try:
+        spec = load_test_spec(session, experiment_id)
+    except AutoinferError:
+        return False
+    return experiment.preregistration_digest == seal == spec.preregistration_digest
 
 
 def _other_hypothesis(session: Session, hypothesis: Hypothesis, spec: TestJob) -> Iterator[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from agent.campaign.accept import Duplicate
@@ -277,6 +277,24 @@ def test_what_is_sealed_anew_after_its_device_failed_leaves_the_first_test_s_sea
     with it.database.read() as session:
         for each in (it.experiment_id, again):
             assert "of H-001 is" in str(tampered(session, session.get_one(Experiment, each)))
+
+
+def test_a_line_in_the_log_that_no_test_stands_behind_hides_nothing(dispatched: Dispatched) -> None:
+    it = dispatched
+    run_by_hand(it.database, it.experiment_id, one_pair)
+    with it.database.write() as session:
+        change_hypothesis(session, it, min_effect=0.001, preregistration_digest="e" * 64)
+        kind = EventKind.HYPOTHESIS_PREREGISTERED.value
+        told = session.scalars(select(Event).where(Event.kind == kind)).one()
+        line = {**(told.data or {}), "experiment_id": 10**9, "preregistration_digest": "e" * 64}
+        session.execute(
+            insert(Event).values(
+                campaign_id=told.campaign_id, at=told.at, kind=kind, subject=told.subject, text="", data=line
+            )
+        )
+    with it.database.read() as session:
+        changed = tampered(session, session.get_one(Experiment, it.experiment_id))
+    assert "min_effect of H-001 is 0.001" in str(changed)
 
 
 def test_a_reproduction_that_is_altered_is_not_concluded(dispatched: Dispatched) -> None:
