@@ -37,9 +37,10 @@ def seen_as(device: str) -> str:
 def visible_device(device: str, environment: Mapping[str, str] = os.environ) -> str:
     """What `CUDA_VISIBLE_DEVICES` must be for `cuda:N` to be all that is seen: the N-th of those visible."""
     number = int(device.partition(":")[2] or 0)
-    listed = [each.strip() for each in environment.get(VISIBLE_DEVICES, "").split(",") if each.strip()]
-    if not listed:
+    visible = environment.get(VISIBLE_DEVICES)
+    if visible is None:
         return str(number)
+    listed = [each.strip() for each in visible.split(",") if each.strip()]
     if number >= len(listed):
         raise Infeasible(
             "unsupported", f"There is no device {device}: {VISIBLE_DEVICES} shows {len(listed)} of them."

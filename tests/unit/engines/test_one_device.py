@@ -8,7 +8,7 @@ from experiments.engines.port import Infeasible
 
 @pytest.mark.parametrize(
     ("device", "visible", "expected"),
-    [("cuda:1", None, "1"), ("cuda", "", "0"), ("cuda:1", "4, 7", "7"), ("cuda:0", "GPU-12ab", "GPU-12ab")],
+    [("cuda:1", None, "1"), ("cuda", None, "0"), ("cuda:1", "4, 7", "7"), ("cuda:0", "GPU-12ab", "GPU-12ab")],
 )
 def test_a_device_is_counted_among_those_that_are_visible(
     device: str, visible: str | None, expected: str
@@ -33,6 +33,7 @@ def test_a_process_for_the_processor_sees_no_gpu() -> None:
     assert seen_as("cpu") == "cpu"
 
 
-def test_a_device_that_is_not_visible_is_refused() -> None:
-    with pytest.raises(Infeasible, match="shows 1 of them"):
-        one_device("cuda:1", {"CUDA_VISIBLE_DEVICES": "3"})
+@pytest.mark.parametrize(("device", "visible", "shown"), [("cuda:1", "3", 1), ("cuda:0", "", 0)])
+def test_a_device_that_is_not_visible_is_refused(device: str, visible: str, shown: int) -> None:
+    with pytest.raises(Infeasible, match=f"shows {shown} of them"):
+        one_device(device, {"CUDA_VISIBLE_DEVICES": visible})
