@@ -7,6 +7,7 @@ its stdin, with its parent.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import queue
@@ -35,6 +36,21 @@ TEMPORARY = "launch"
 SOCKETS = "autoinfer-sockets"
 """The kind of the folders for the sockets of an engine's processes. They lie among the system's temporary
 files and not below `cache_dir`, for the names of sockets are limited to some 100 characters."""
+
+OF_THE_MACHINE = frozenset(
+    {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EROFS,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EAGAIN,
+        errno.ENOMEM,
+        errno.EMFILE,
+        errno.ENFILE,
+    }
+)
+"""Errors that a start fails with whatever the configuration is."""
 
 LOG_TAIL_BYTES = 4096
 """How much of the log's end is searched for the cause of a death."""
@@ -73,7 +89,7 @@ class ServerProcess:
                     env=dict(environment(str(self._temporary.path))),
                     pass_fds=guard.descriptors(),
                 )
-        except OSError:
+        except BaseException:
             self._temporary.close()
             raise
         threading.Thread(target=self._read, daemon=True).start()
@@ -121,8 +137,8 @@ class ServerProcess:
     def log_to(self, log_path: Path) -> None:
         """Move the log, to which the process goes on adding, where there is none yet. Raises `OSError`."""
         log_path.parent.mkdir(parents=True, exist_ok=True)
-        os.link(self._log_path, log_path)  # a rename would take another log's place
-        self._log_path.unlink()
+        log_path.open("x").close()  # raises where there is one, whose place a rename would take
+        self._log_path.replace(log_path)
         self._log_path = log_path
 
     def kill(self) -> None:
@@ -176,8 +192,12 @@ class ServerProcess:
 def not_started(process: str, cause: OSError) -> Infeasible:
     """Why a process could not be started that a launch needs once it is up; `process` begins the sentence.
 
-    For a launch's first process `OSError` is left as it is: nothing of the configuration was tried yet.
+    Raises the cause itself where it is the machine's and no configuration's: a full disk, a missing
+    permission, too many processes. For a launch's first process `OSError` is left as it is, too: nothing of
+    the configuration was tried yet.
     """
+    if cause.errno in OF_THE_MACHINE:
+        raise cause
     where = "" if cause.filename is None else f": {cause.filename}"
     return Infeasible(
         "crashed",

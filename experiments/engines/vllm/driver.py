@@ -10,9 +10,9 @@ import asyncio
 import os
 import signal
 import sys
-import tempfile
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +106,8 @@ async def answer_requests() -> None:
     loop = asyncio.get_running_loop()
     try:
         imported = import_vllm()  # before it is told what to load: a driver may be begun ahead of its order
-        Path(tempfile.gettempdir(), IMPORTED).touch()
+        with suppress(OSError, KeyError):  # the next load then begins without it
+            Path(os.environ["TMPDIR"], IMPORTED).touch()
         engine = await LoadedEngine.started(message_of(VllmOrder, requests.get()), imported)
     except Exception as failure:
         send(replies, reply_to_failure(failure))

@@ -48,7 +48,7 @@ class BegunDriver:
                 log_path,
                 cache_dir,
             )
-        except OSError:
+        except BaseException:
             self._sockets.close()
             raise
 

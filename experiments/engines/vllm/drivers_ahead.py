@@ -70,22 +70,24 @@ class DriversAhead:
         taken = self._taken(found, device, log_path, cache_dir)
         if taken is None:
             taken = BegunDriver(found, device, log_path, cache_dir)
-        self._begin_next(found, device, log_path.parent, cache_dir)
+        try:
+            self._begin_next(found, device, log_path.parent, cache_dir)
+        except BaseException:
+            taken.close()
+            raise
         return taken
 
-    def settle(self) -> None:
-        """Wait until all that wait for a launch are at rest; what is not by then is ended."""
-        until_s = time.monotonic() + AT_REST_LIMIT_S
-        while True:
-            with self._lock:
-                busy = [each for each in self._waiting if not each.is_at_rest()]
-                late = busy if time.monotonic() >= until_s else []
-                self._waiting = [each for each in self._waiting if each not in late]
-            for each in late:
-                _drop(each)
-            if late or not busy:
-                return
+    def settle(self) -> float:
+        """Wait until all that wait for a launch are at rest; seconds that it took. What is not at rest by the
+        limit is ended, and no more are begun: the next would be as late."""
+        began_s, waited_s = time.monotonic(), 0.0
+        while self._busy():
+            if waited_s >= AT_REST_LIMIT_S:
+                self.close()
+                break
             time.sleep(AT_REST_POLL_S)
+            waited_s = time.monotonic() - began_s
+        return waited_s
 
     def close(self) -> None:
         """End all that wait, and begin no more; idempotent."""
@@ -95,19 +97,23 @@ class DriversAhead:
         for each in left:
             _drop(each)
 
+    def _busy(self) -> bool:
+        with self._lock:
+            return not all(each.is_at_rest() for each in self._waiting)
+
     def _taken(
         self, found: VllmEnvironment, device: str, log_path: Path, cache_dir: Path
     ) -> BegunDriver | None:
         with self._lock:
-            for each in tuple(self._waiting):
-                if each.is_for(found, device, cache_dir):
-                    self._waiting.remove(each)
-                    if each.log_to(log_path):
-                        return each
-                    _drop(each)
-                elif not each.is_running():
-                    self._waiting.remove(each)
-                    _drop(each)
+            ended = [each for each in self._waiting if not each.is_running()]
+            fitting = [each for each in self._waiting if each.is_for(found, device, cache_dir)][:1]
+            self._waiting = [each for each in self._waiting if each not in (*ended, *fitting)]
+        for each in ended:
+            _drop(each)
+        for each in fitting:
+            if each.log_to(log_path):
+                return each
+            _drop(each)
         return None
 
     def _begin_next(self, found: VllmEnvironment, device: str, folder: Path, cache_dir: Path) -> None:

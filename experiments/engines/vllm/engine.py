@@ -254,8 +254,9 @@ class VllmEngine:
             served = Gpu(gpu.compute_capability, self.name, found.number)
             place = Place(checkpoint, gpu.memory_bytes, context_tokens, concurrency, served)
             raise with_what_would_fit(failure, configuration, place, gpu.free_bytes) from None
-        if self._ahead is not None:
-            self._ahead.settle()
+        finally:
+            waited_s = 0.0 if self._ahead is None else self._ahead.settle()
+        launch.waited_for_next(waited_s)
         return launch
 
     def time_kernels(

@@ -95,6 +95,12 @@ class VllmLaunch:
         self.profile_record: Mapping[str, Json] | None = None
         """What the last profile rests on."""
 
+    def waited_for_next(self, seconds: float) -> None:
+        """Count what the load waited until the driver that it began for the next one was at rest."""
+        if seconds:
+            self.load_s += seconds
+            self.load_parts_s = {**self.load_parts_s, "next_s": seconds}
+
     @property
     def pid(self) -> int:
         """The driver's process id."""
@@ -180,7 +186,7 @@ class VllmLaunch:
             address = self.open_http()
             try:
                 self._client = self._start_client(address)
-            except Infeasible:
+            except (Infeasible, OSError):
                 self.close()
                 raise
         return self._client

@@ -1,5 +1,6 @@
 """Drafting is checked on the texts of the process that is timed, by one whose drafts can be replaced."""
 
+import errno
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -103,9 +104,17 @@ def test_without_memory_for_both_the_timed_one_makes_room(tmp_path: Path, driver
 
 def test_a_second_process_that_cannot_be_started_is_a_failure_with_what_to_do(tmp_path: Path) -> None:
     launch = launched(tmp_path)
-    Driver.refuses[:] = [OSError(11, "Resource temporarily unavailable")]
-    with pytest.raises(
-        Infeasible, match=r"can't be started \(Resource temporarily unavailable\); see"
-    ) as told:
+    Driver.refuses[:] = [OSError(errno.ENOENT, "No such file or directory")]
+    with pytest.raises(Infeasible, match=r"can't be started \(No such file or directory\); see") as told:
         launch.check_drafting([REQUEST])
     assert told.value.kind == "crashed"
+
+
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOSPC, errno.EACCES])
+def test_what_no_process_could_be_started_for_is_no_failure_of_the_configuration(
+    tmp_path: Path, number: int
+) -> None:
+    launch = launched(tmp_path)
+    Driver.refuses[:] = [OSError(number, "not now")]
+    with pytest.raises(OSError, match="not now"):
+        launch.check_drafting([REQUEST])
