@@ -33,7 +33,7 @@ from experiments.job.launching import prepare
 from experiments.job.watched_block import WatchedBlocks, throttling_told
 from experiments.measurement.environment import moment
 from experiments.measurement.evidence import Json
-from experiments.space.configuration import KnobValue
+from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import same_value
 from experiments.telemetry.watching import GpuWatch
 
@@ -75,7 +75,7 @@ class DeviceRun:
         """`gpu_watch` makes what reads the device while a cell is served, None for none; `wait` waits for so
         many seconds."""
         self._gpu_watch, self._wait = gpu_watch, wait
-        self._blocks = WatchedBlocks()
+        self._blocks = WatchedBlocks(Configuration.of({}))
         self._work, self._device, self._sources, self._journal = work, device, sources, journal
         self._budget, self._loads_ahead = budget, loads_ahead
         self._told, self._with_profile = tell, with_profile
@@ -171,7 +171,7 @@ class DeviceRun:
         assert launch is not None
         self._load_s.append(loading.seconds)
         number = uuid.uuid4().hex
-        self._blocks = WatchedBlocks()
+        self._blocks = WatchedBlocks(loading.load.configuration)
         begun_s = time.monotonic()
         cells = self._work.cells_left(loading.load)
         try:
@@ -318,7 +318,8 @@ class DeviceRun:
         else:
             self._failed(loading, failure, {**told, "same": dict(same)})
             which, left = f" ({same['beside']})", self._work.same_left(loading.load, same["beside"])
-        again = "It is tried again." if workload in left else "It is left out from now on."
+        comes_back = same is None or failure.kind not in DEADLY or self._work.cells_left(loading.load)
+        again = "It is tried again." if workload in left and comes_back else "It is left out from now on."
         self._tell(f"{loading.digest} {workload.key}{which} failed ({failure.kind}): {failure.cause} {again}")
 
     def _add(self, kind: str, loading: Loading, more: Mapping[str, Any]) -> None:

@@ -117,15 +117,17 @@ class DeviceGuard:
         """
         self._await(f", {MEMORY_RETURN_LIMIT_S:.0f} s after the job could have begun")
 
-    def alone_again(self) -> str:
-        """Wait until those are gone whom `alone` found; says who they were. Raises as `before_launches`."""
-        self._await(f", {MEMORY_RETURN_LIMIT_S:.0f} s after it came while the job measured")
+    def alone_again(self, check: Callable[[], None]) -> str:
+        """Wait until those are gone whom `alone` found; says who they were. Raises as `before_launches`, and
+        what `check` raises, which is called meanwhile."""
+        self._await(f", {MEMORY_RETURN_LIMIT_S:.0f} s after it came while the job measured", check)
         return self._came
 
-    def _await(self, when: str) -> None:
+    def _await(self, when: str, check: Callable[[], None] = lambda: None) -> None:
         others = self._others()
         until = self._clock() + MEMORY_RETURN_LIMIT_S
         while others is not None and self._clock() < until:
+            check()
             self._wait(LOOK_EVERY_S)
             others = self._others()
         if others is not None:

@@ -31,7 +31,7 @@ from experiments.job.device_guard import DeviceGuard
 from experiments.job.limits import StageLimits
 from experiments.job.records import Records
 from experiments.job.spec import AnyJob, TestJob
-from experiments.job.watched_block import WatchedBlocks, throttling_told
+from experiments.job.watched_block import WatchedBlocks, may_repeat, throttling_told
 from experiments.kill_points import KillPoint, reached
 from experiments.measurement.evidence import Arm, Json, Stage
 from experiments.measurement.plan import Workload
@@ -88,7 +88,7 @@ class OpenLaunch:
         self._seq = 0
         self._closed = self._left = self._cleared = False
         self._watch: GpuWatch | None = None
-        self._blocks = WatchedBlocks()
+        self._blocks = WatchedBlocks(wanted.configuration)
         with job.counting:
             job.guard.up += 1
 
@@ -130,8 +130,9 @@ class OpenLaunch:
 
         Meanwhile nothing is written and nothing computed, but that a GPU is read; records go out after the
         block. A block beside which something else was on the device is not recorded, but measured again once
-        that is gone; it raises where that stays, or comes more than `GUESTS_MAX` times. One in which the GPU
-        throttled is repeated as `watched_block` says.
+        that is gone; it raises where that stays, or comes more than `GUESTS_MAX` times, and where the same
+        prompts can't be sent again (`watched_block.may_repeat`). One in which the GPU throttled is repeated
+        as `watched_block` says.
         """
         with self._asking():
             prepare(self.launch, requests)
@@ -144,9 +145,12 @@ class OpenLaunch:
             except ArmInfeasible as disturbed:
                 if disturbed.reason.kind != DEVICE_BUSY or len(guests) == GUESTS_MAX:
                     raise
-                with self._watching():
-                    guests.append(self._job.guard.alone_again())
-                self._note(block, f"measured again, for something else was on the device: {guests[-1]}")
+                if not may_repeat(self.wanted.configuration):
+                    raise
+                guests.append(self._gone())
+                self._note(
+                    block, f"put off or measured again, for something else was on the device: {guests[-1]}"
+                )
         if guests:
             during["measured_again_beside"] = guests
         samples = [
@@ -175,6 +179,19 @@ class OpenLaunch:
         with self._watching():
             self._job.guard.alone()
         return traces, before, after, during
+
+    def _gone(self) -> str:
+        """Wait for the end of what disturbed a block; says what it was. Raises where it stays, and as soon as
+        the stage's time is up."""
+
+        def check() -> None:
+            self._stay()
+            self._job.limits.check()
+
+        with self._watching():
+            came = self._job.guard.alone_again(check)
+        self._stay()
+        return came
 
     def _note(self, block: int, told: str) -> None:
         self._job.records.note(f"block {block} of {self.wanted.arm.value} {self.wanted.index}: {told}")

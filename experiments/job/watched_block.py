@@ -4,7 +4,8 @@ The rule: a block in which the GPU throttled (`gpu_block.throttled`) is repeated
 same requests, at most `REPEATS_MAX` times. The first that was undisturbed counts, else the last one. What
 is replaced gives no sample; what the GPU did in it is kept with the block. A power limit that holds the
 clocks down once more after the pause, and nothing else that does, is how this GPU runs this load: no further
-block of the launch is repeated for that alone.
+block of the launch is repeated for that alone. Where the engine keeps prefixes of prompts nothing is
+repeated: it would have read these prompts already, and what it read before is no prefill.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Sequence
 from experiments.engines.port import GenerationTrace
 from experiments.measurement.evidence import Json
 from experiments.measurement.gpu_block import gpu_during, only_power_capped
+from experiments.space.configuration import Configuration
 from experiments.telemetry.watching import GpuWatch
 
 REPEATS_MAX = 2
@@ -24,11 +26,20 @@ COOLING_S = 10.0
 """Seconds before a repetition, for heat to go."""
 
 
+PREFIX_CACHING, ON = "serving.prefix_caching", "on"
+
+
+def may_repeat(configuration: Configuration) -> bool:
+    """Whether the same prompts take the same work a second time."""
+    return configuration.get(PREFIX_CACHING) != ON
+
+
 class WatchedBlocks:
     """The blocks of one launch; knows of those before whether the power limit is how the GPU runs them."""
 
-    def __init__(self) -> None:
+    def __init__(self, configuration: Configuration) -> None:
         self._runs_power_capped = False
+        self._repeats = REPEATS_MAX if may_repeat(configuration) else 0
 
     def run(
         self,
@@ -45,7 +56,7 @@ class WatchedBlocks:
             told = gpu_during(watching.readings, _output_tokens(traces))
             capped = only_power_capped(watching.readings)
             self._runs_power_capped |= capped and capped_before
-            ends = len(repeated) == REPEATS_MAX or (capped and self._runs_power_capped)
+            ends = len(repeated) == self._repeats or (capped and self._runs_power_capped)
             if told["throttled"] is None or ends:
                 return traces, {**told, "repeated": repeated}
             repeated.append(told)

@@ -18,7 +18,7 @@ class GpuBlocksView(View):
 
     `repeated` counts blocks that were run anew because the GPU throttled, `throttled` those in which it
     throttled every time, whose last attempt counts; `causes` says why. `disturbed` counts those that were
-    measured anew because something else was on the GPU; `guests` says what.
+    put off or measured anew because something else was on the GPU; `guests` says what.
     """
 
     arm: Arm
@@ -43,7 +43,8 @@ class GpuBlocksView(View):
     def disturbed_told(self) -> str:
         """A sentence about the blocks that were measured anew beside a guest; for those that have any."""
         blocks = "1 block was" if self.disturbed == 1 else f"{self.disturbed} blocks were"
-        return f"{blocks} measured again, for something else was on the GPU: {'; '.join(self.guests)}."
+        told = "; ".join(self.guests)
+        return f"{blocks} put off or measured again, for something else was on the GPU: {told}."
 
 
 def gpu_blocks(

@@ -67,7 +67,8 @@ of the two for both it is met. That this is one configuration was looked at afte
 seen. In seeds 11 and 12 the sweeps had chosen different numbers of threads, and nothing is pooled.
 Seed 10 was cut by the end of the lease within the tests that followed. Drafting by n-grams on top
 of it was settled by no campaign, also not by the longer first ones: what was looked for is what
-compilation saves."""
+compilation saves. Each of these is one trial against two or three: what is saved is the other
+campaign's trials without gain."""
 
 _REAL_MORE = """Saved is a share of a token's time. Gains are as each campaign measured them once,
 and on these cores one configuration's gain differs between two tests by as much as the 5 % that

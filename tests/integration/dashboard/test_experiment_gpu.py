@@ -41,7 +41,7 @@ def environment(*gpus: object, guest: str = "") -> dict[str, object]:
     return {"blocks": blocks}
 
 
-DISTURBED = f"1 block was measured again, for something else was on the GPU: {GUEST}."
+DISTURBED = f"1 block was put off or measured again, for something else was on the GPU: {GUEST}."
 
 
 @pytest.fixture(scope="module")

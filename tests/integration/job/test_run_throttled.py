@@ -15,6 +15,7 @@ from experiments.job.watched_block import COOLING_S, REPEATS_MAX, WatchedBlocks,
 from experiments.measurement.evidence import Json, Metric, Stage
 from experiments.measurement.judging import MeasurePair
 from experiments.recording import record_result
+from experiments.space.configuration import Configuration
 from experiments.telemetry.watching import GpuReading, GpuWatch
 from knowledge.queries.facts import campaign_facts
 from knowledge.summary import summarize
@@ -26,6 +27,8 @@ __all__ = ["run"]
 
 HEAT, POWER_LIMIT, BOTH = 0x40, 0x4, 0x44
 ONE_REQUEST = [GenerationTrace((1, 2), (0.1, 0.2))]
+
+PLAIN = Configuration.of({})
 
 
 def watches(bits: Iterator[int]) -> Callable[[], GpuWatch]:
@@ -53,7 +56,7 @@ def told_of(*bits: int, blocks: WatchedBlocks | None = None) -> tuple[dict[str, 
         served += 1
         return ONE_REQUEST
 
-    _, told = (blocks or WatchedBlocks()).run(serve, watches(iter(bits)), waited.append)
+    _, told = (blocks or WatchedBlocks(PLAIN)).run(serve, watches(iter(bits)), waited.append)
     return told, waited, served
 
 
@@ -81,7 +84,7 @@ def test_a_gpu_that_goes_on_throttling_ends_the_repetitions_and_that_is_said() -
 
 
 def test_a_power_limit_that_holds_down_once_more_is_how_the_gpu_runs_the_load() -> None:
-    launch = WatchedBlocks()
+    launch = WatchedBlocks(PLAIN)
     told, waited, served = told_of(*[POWER_LIMIT] * 9, blocks=launch)
     assert (told["throttled"], waited, served) == ("power cap: 1980 to 1700 MHz", [COOLING_S], 2)
     assert throttling_told(told) == (
@@ -95,7 +98,7 @@ def test_a_power_limit_that_holds_down_once_more_is_how_the_gpu_runs_the_load() 
 
 
 def test_a_power_limit_once_or_beside_heat_is_a_disturbance() -> None:
-    launch = WatchedBlocks()
+    launch = WatchedBlocks(PLAIN)
     assert told_of(POWER_LIMIT, 0, blocks=launch)[2] == 2
     assert told_of(POWER_LIMIT, BOTH, 0, blocks=launch)[2] == 3
     assert told_of(BOTH, POWER_LIMIT, 0, blocks=launch)[2] == 3
@@ -151,3 +154,11 @@ def test_a_campaign_stored_from_a_gpu_that_throttles_every_time_says_so_in_its_s
 @pytest.mark.parametrize("gpu", [None, "?", {}])
 def test_nothing_is_said_where_nothing_is_known(gpu: Json) -> None:
     assert throttling_told(gpu) is None
+
+
+def test_where_prefixes_are_kept_nothing_is_sent_again() -> None:
+    kept = WatchedBlocks(Configuration.of({"serving.prefix_caching": "on"}))
+    told, waited, served = told_of(HEAT, blocks=kept)
+    assert (waited, served) == ([], 1)
+    assert told["throttled"] is not None
+    assert told["repeated"] == []

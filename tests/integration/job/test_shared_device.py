@@ -6,6 +6,7 @@ The processes are real, of the simulated engine; the driver's answers are invent
 import json
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -152,7 +153,9 @@ def test_a_block_beside_somebody_who_goes_again_is_measured_once_more(
     assert [len(each.samples) for each in result.launches] == [len(each.samples) for each in whole.launches]
     assert guest.looks > alone.looks
     told = "process 7 (train.py) holds 30.0 GB"
-    assert notes == [f"block 1 of control 0: measured again, for something else was on the device: {told}"]
+    assert notes == [
+        f"block 1 of control 0: put off or measured again, for something else was on the device: {told}"
+    ]
     lines = [line for file in tmp_path.rglob("records.jsonl") for line in file.read_text().splitlines()]
     during = [record["during"] for record in map(json.loads, lines) if record.get("during")]
     assert [each["measured_again_beside"] for each in during] == [[told]]
@@ -166,6 +169,30 @@ def test_somebody_who_comes_to_every_block_ends_the_job(run: Run, notes: list[st
     assert result.failure is not None
     assert result.failure.kind == DEVICE_BUSY
     assert len([note for note in notes if "measured again" in note]) == GUESTS_MAX
+
+
+def test_where_prefixes_are_kept_a_block_beside_somebody_is_not_sent_again(
+    run: Run, notes: list[str]
+) -> None:
+    cached = {"serving.prefix_caching": "on"}
+    alone = Shared()
+    run(a_test_job(FASTER | cached, CONTROL | cached), guard=alone.guard)
+    guest = Shared(OTHER, after=alone.last_alone - 1, stays=3)
+    result = run(a_test_job(FASTER | cached, CONTROL | cached), guard=guest.guard)
+    assert result.failure is not None
+    assert result.failure.kind == DEVICE_BUSY
+    assert notes == []
+
+
+def test_a_stage_s_limit_ends_the_wait_for_somebody_too(run: Run) -> None:
+    alone = Shared()
+    run(a_test_job(), guard=alone.guard)
+    guest = Shared(OTHER, after=alone.last_alone - 1)
+    guest.guard._wait = lambda seconds: time.sleep(0.05)
+    result = run(a_test_job(), guard=guest.guard, limits_s={Stage.QUICK: 3.0})
+    assert result.failure is not None
+    assert result.failure.kind == "timed_out"
+    assert "took longer than its limit of 3 s" in result.failure.cause
 
 
 def test_a_job_counts_the_launches_that_it_has_up(run: Run) -> None:
