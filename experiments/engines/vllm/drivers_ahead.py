@@ -1,8 +1,8 @@
 """Drivers that have imported vLLM before the launch that takes them is asked for. Imports no torch.
 
-Of a load 15 to 30 s are imports, the same ones whatever is loaded. So each load begins the next one's driver,
-which imports while that load goes on and waits then for its order, as fresh a process as any other: it has
-read no weights and touched no GPU. A load is not over before that one is at rest, so that nothing of it is
+Of a load 15 to 21 s are the driver's imports, the same ones whatever is loaded. So each load begins the next
+one's driver, which imports while that load goes on and waits then for its order, as fresh a process as any
+other: it has read no weights. A load is not over before that one is at rest, so that nothing of it is
 left to do when something is timed.
 
 What is begun for nothing ends with the job. It takes a core for the time of a load and memory of the machine.
@@ -29,7 +29,8 @@ CORES_MIN = 4
 """Fewest cores with which a driver is begun ahead: two loads at once take as many for themselves."""
 
 AT_REST_LIMIT_S = 60.0
-"""How long a driver may take to import once the load that began it is up, seconds: twice the longest seen."""
+"""How long a driver may take to import once the load that began it is up, seconds:
+three times the longest seen."""
 
 AT_REST_POLL_S = 0.1
 """Between two looks, seconds."""
@@ -39,7 +40,7 @@ WAITING_MAX = 2
 
 MEMORY_MIN_BYTES = 16 * 10**9
 """Least memory of the machine that must be free: a driver and the process that its engine is forked from take
-some 3 GB together, and two may be begun beside two that load."""
+some 3 GB together, and two may be begun beside two that load; judgement."""
 
 
 def is_worth_it(device: str) -> bool:

@@ -38,7 +38,7 @@ class Imported:
 
 
 def import_vllm() -> Imported:
-    """Import what a load needs of vLLM, whatever is loaded; touches no GPU."""
+    """Import what a load needs of vLLM, whatever is loaded."""
     start_s = time.perf_counter()
     own_process = os.environ.get("VLLM_ENABLE_V1_MULTIPROCESSING") != "0"
     processes = EngineProcesses.begun() if own_process else None
