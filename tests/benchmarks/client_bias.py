@@ -183,7 +183,6 @@ def measure(
     """Run the rounds; everything as a JSON document, which `keep` is given after every run too."""
     found: dict[str, Any] = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": sys.argv[1:],
         "vllm": environment.version,
         "processors": len(os.sched_getaffinity(0)),
         "runs": [],

@@ -1,0 +1,122 @@
+"""What rounds against the server whose times are known say, and the page that has them."""
+
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.benchmarks.client_bias import (
+    ARMS,
+    BENCH,
+    LATE_SHARE_OF_STEP,
+    OURS,
+    Pace,
+    biases,
+    of_run,
+    pace_of,
+    seen,
+    table,
+    ways_table,
+)
+from tests.benchmarks.paced_process import trace_of
+from tests.benchmarks.paced_server import Answered, text_of, tokens_of
+from tests.benchmarks.serving_arms import Figures, Load
+from tests.benchmarks.serving_comparison import WITHIN
+
+RESULTS = Path(__file__).parents[3] / "docs" / "results"
+
+LOAD = Load(requests=3, concurrency=2, prompt_tokens=4, new_tokens=3)
+
+SPREAD = {"median": 0.1, "p99": 0.2, "most": 0.3}
+SEEN = {"late": SPREAD, "there": SPREAD, "back": SPREAD, "late_share": 0.0}
+
+
+def run(arm: str, turn: int, told: float, recorded: float) -> Mapping[str, Any]:
+    names = [field.name for field in fields(Figures)]
+    return {
+        "arm": arm,
+        "round": turn,
+        "load": asdict(LOAD),
+        "pace": {"step_ms": 6.0},
+        "told": dict.fromkeys(names, told),
+        "recorded": dict.fromkeys(names, recorded),
+        "seen": SEEN,
+    }
+
+
+def test_a_bias_is_of_what_a_client_told_from_what_the_server_noted_of_the_same_run() -> None:
+    runs = [run(OURS, turn, 1.1, 1.0) for turn in range(2)] + [
+        run(BENCH, turn, 2.2, 1.1) for turn in range(2)
+    ]
+    found = biases([*runs, run(OURS, 2, 100.0, 1.0)])
+    assert [each.metric for each in found] == [field.name for field in fields(Figures)]
+    for each in found:
+        assert each.off[OURS].value == pytest.approx(0.1)
+        assert each.off[BENCH].value == pytest.approx(1.0)
+        assert each.apart.value == pytest.approx(-0.5)
+        assert each.off[OURS].n == each.apart.n == 2
+
+
+def test_nothing_is_said_of_a_round_that_only_one_has_asked_in() -> None:
+    alone = [run(OURS, 0, 1.0, 1.0)]
+    assert biases(alone) == []
+    assert len(ways_table(alone).splitlines()) == 2
+
+
+def test_a_timetable_is_the_same_for_the_same_round_and_another_for_the_next() -> None:
+    pace = Pace(6.0, 100.0, 300.0)
+    once, again, after = (pace.table(LOAD, seed) for seed in (0, 0, 1))
+    assert once == again != after
+    assert len(once.first_ms) == LOAD.requests
+    assert all(100 <= each <= 300 for each in once.first_ms)
+
+
+def test_the_pace_is_by_how_many_are_at_once_where_none_is_asked_for() -> None:
+    assert pace_of(1, None, None) == pace_of(4, None, None) == Pace(5.3, 60, 120)
+    assert pace_of(64, None, None) == Pace(7.5, 100, 300)
+    assert pace_of(64, 20.0, (10.0, 20.0)) == Pace(20.0, 10.0, 20.0)
+
+
+def test_the_servers_lateness_and_the_ways_are_told_of_each_token() -> None:
+    noted = [
+        Answered("a-0", arrived_s=10.0, due_s=[10.1, 10.11, 10.12], written_s=[10.1, 10.1105, 10.122]),
+        Answered("a-1", arrived_s=20.0, due_s=[20.1, 20.11, 20.12], written_s=[20.1, 20.1105, 20.122]),
+    ]
+    read = [
+        Answered(each.name, each.arrived_s - 0.001, written_s=[at_s + 0.003 for at_s in each.written_s])
+        for each in noted
+    ]
+    found = seen(Pace(10.0, 100.0, 100.0), noted, [trace_of(each) for each in read])
+    assert found.late.median == pytest.approx(0.5)
+    assert found.late.most == pytest.approx(2.0)
+    assert found.late_share == pytest.approx(1 / 3, abs=1e-4)  # of 0, 0.5 and 2 ms
+    assert LATE_SHARE_OF_STEP == 0.1
+    assert found.there.median == pytest.approx(1.0)
+    assert (found.back.median, found.back.most) == (pytest.approx(3.0), pytest.approx(3.0))
+
+
+def test_requests_of_a_run_are_found_by_name_in_their_order_and_warm_ups_are_none_of_them() -> None:
+    noted = [Answered("", 0.0), Answered("bench-x-10", 1.0), Answered("bench-x-9", 2.0)]
+    assert [each.arrived_s for each in of_run(noted, None, 2)] == [2.0, 1.0]
+    assert [each.arrived_s for each in of_run(noted, ["bench-x-10"], 1)] == [1.0]
+    with pytest.raises(RuntimeError, match=r"noted 2 requests of the 3"):
+        of_run(noted, None, 3)
+
+
+def test_the_server_reads_of_its_own_texts_the_tokens_that_they_stand_for() -> None:
+    tokens = random.Random(1).choices(range(50_000), k=100)
+    assert tokens_of(text_of(tokens)) == tokens_of(tokens) == tokens
+    assert len(tokens_of("text of a tokenizer of others")) == 6
+
+
+@pytest.mark.parametrize("name", ["client-bias", "client-bias-faster"])
+def test_the_page_has_the_tables_of_what_was_measured(name: str) -> None:
+    kept = json.loads((RESULTS / "tables" / f"{name}.json").read_text(encoding="utf-8"))
+    told = (RESULTS / "client-bias.md").read_text(encoding="utf-8")
+    assert {each["arm"] for each in kept["runs"]} == {*ARMS}
+    assert table(biases(kept["runs"]), WITHIN) in told
+    assert ways_table(kept["runs"]) in told
