@@ -14,7 +14,8 @@ are those of `serving_comparison.py`: the geometric mean of the rounds' ratios w
 *within* `--within` where the whole interval is, *beyond* where none of it is, else *not settled*. Beside them
 stands how well the server kept its timetable, and how long a request went there and a token back.
 
-`--table FILE` prints the tables of what `--json` wrote, no more.
+With `--json` everything is written after each run; after `--limit` seconds no further turn begins. `--table
+FILE` prints the tables of such a file, no more.
 """
 
 import argparse
@@ -23,9 +24,11 @@ import os
 import random
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
+from functools import partial
 from itertools import accumulate, product
 from pathlib import Path
 from statistics import median, quantiles
@@ -178,9 +181,14 @@ def measure(
     loads: Sequence[tuple[Load, Pace]],
     rounds: int,
     folder: Path,
+    limit_s: float,
     keep: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
-    """Run the rounds; everything as a JSON document, which `keep` is given after every run too."""
+    """Run the rounds; everything as a JSON document, which `keep` is given after every run too.
+
+    No further turn begins `limit_s` after the start.
+    """
+    began = time.monotonic()
     found: dict[str, Any] = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "vllm": environment.version,
@@ -191,6 +199,10 @@ def measure(
         client = HttpClient(server.address, environment, folder / "client.log", folder)
         try:
             for turn, (load, pace) in product(range(rounds), loads):
+                if time.monotonic() - began > limit_s:
+                    at = f"round {turn + 1} at {load.concurrency}"
+                    print(f"{at} and what follows was left out: {limit_s:g} s are over")
+                    break
                 for arm in ARMS if turn % 2 == 0 else reversed(ARMS):
                     server.set(pace.table(load, turn))
                     if arm == OURS:
@@ -345,6 +357,9 @@ def main() -> int:
     parser.add_argument("--prompt-tokens", type=int, default=512)
     parser.add_argument("--new-tokens", type=int, default=129)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--limit", type=float, default=float("inf"), metavar="SECONDS", help="no end if not given"
+    )
     parser.add_argument("--within", type=float, default=WITHIN)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
     parser.add_argument("--table", type=Path, metavar="FILE", help="measure nothing; the tables of that file")
@@ -352,6 +367,8 @@ def main() -> int:
     if given.table is not None:
         _print(json.loads(given.table.read_text(encoding="utf-8")), given.within)
         return 0
+    if min((each for each in given.step_ms if each is not None), default=1.0) <= 0:
+        parser.error("--step-ms: a step takes more than 0 ms")
     loads = [
         (
             Load(requests_of_run(each), each, given.prompt_tokens, given.new_tokens),
@@ -369,7 +386,7 @@ def main() -> int:
                 )
                 return 1
             found = measure(
-                environment, loads, given.rounds, Path(folder), lambda so_far: _keep(given.json, so_far)
+                environment, loads, given.rounds, Path(folder), given.limit, partial(_keep, given.json)
             )
         except (Infeasible, AutoinferError, RuntimeError) as reason:
             print(reason, file=sys.stderr)

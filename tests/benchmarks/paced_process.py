@@ -56,8 +56,16 @@ class PacedServer:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(ANSWER_S)
-        self._process.stdout.close()
+        try:
+            self._process.wait(ANSWER_S)
+        finally:
+            self._process.kill()
+            self._process.stdout.close()
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
 
     @property
     def is_running(self) -> bool:

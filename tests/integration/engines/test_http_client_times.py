@@ -5,6 +5,8 @@ Client and server are processes of their own on one clock; the client runs in th
 nothing of vLLM. `vllm bench serve` is asked beside it in `tests/benchmarks/test_client_bias.py`.
 """
 
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,12 +14,13 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
+import psutil
 import pytest
 
 from experiments.engines.port import GenerationRequest, GenerationTrace
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.http_client_process import HttpClient
-from tests.benchmarks.paced_process import PacedServer, late_ms, trace_of, ways_ms
+from tests.benchmarks.paced_process import ROOT, PacedServer, late_ms, trace_of, ways_ms
 from tests.benchmarks.paced_server import MADE_UP, Answered, Timetable
 
 AT_ONCE, REQUESTS, NEW_TOKENS = 4, 8, 12
@@ -142,3 +145,26 @@ def test_the_server_answers_by_its_timetable_and_never_early(blocks: list[Block]
             assert steps == pytest.approx([TABLE.step_ms] * (NEW_TOKENS - 1))
             from_the_first = 1e3 * (note.due_s[0] - first_due_s) / TABLE.step_ms
             assert from_the_first == pytest.approx(round(from_the_first), abs=1e-6)
+
+
+STARTS_ONE = """
+import sys
+from tests.benchmarks.paced_process import PacedServer
+print(PacedServer().pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_server_ends_with_the_process_that_started_it_however_that_ends() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTS_ONE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True,
+    ) as parent:
+        assert parent.stdout is not None
+        server = psutil.Process(int(parent.stdout.readline()))
+        assert server.is_running()
+        parent.kill()
+    server.wait(LIMIT_S)
