@@ -8,6 +8,9 @@ comes a whole step later. A prompt that no text is read as goes out as token ids
 
 What is sent for the prompts of a block is asked for before the block, and not within its time.
 
+A server that hangs gives no token of any request: after `silent_limit_s` of that the block is given up, long
+before the time is over that all of its requests may take.
+
 It reads blocks from stdin and answers on stdout (`messages`), one after the other; started by
 `http_client_process.py`, it stays for the whole launch and ends with the process that started it.
 """
@@ -28,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.engines.messages import data_of, infeasible_data, messages_of, send
 from experiments.engines.parent import requests_from
 from experiments.engines.port import GenerationRequest, GenerationTrace, Infeasible
+from experiments.engines.vllm.silence import SILENT
 from experiments.measurement.evidence import Json
 
 if TYPE_CHECKING:
@@ -72,7 +76,7 @@ async def ask_all(
 ) -> tuple[list[GenerationTrace], list[str]]:
     """One trace a request, in their order, and the name that each had; raises what the first to fail raises,
     and ends the others. `written` is what is sent for prompts, as far as it is known; the rest is written
-    first."""
+    first. Raises `Infeasible` of kind `timed_out` where no request got a token for `silent_limit_s`."""
     import aiohttp
 
     if unwritten := [each for each in requests if each.prompt_ids not in written]:
@@ -81,6 +85,7 @@ async def ask_all(
     traces: dict[int, GenerationTrace] = {}
     names = [f"{told['name']}-{place}" for place in range(len(requests))]
     waiting = iter(enumerate(requests))
+    heard = Heard(float(told["silent_limit_s"]))
     connector = aiohttp.TCPConnector(limit=concurrency)
     limit = aiohttp.ClientTimeout(total=None)  # who asked for the block has one
     try:
@@ -89,18 +94,40 @@ async def ask_all(
             async def one_after_the_other() -> None:
                 for place, request in waiting:
                     prompt = written[request.prompt_ids]
-                    traces[place] = await ask(session, model, names[place], request, prompt)
+                    traces[place] = await ask(session, model, names[place], request, prompt, heard)
 
             at_once = range(min(concurrency, len(requests)))
             await asyncio.gather(*(connect(session) for _ in at_once))
+            heard.now()
             async with asyncio.TaskGroup() as group:
-                for _ in at_once:
-                    group.create_task(one_after_the_other())
+                watch = group.create_task(heard.watch())
+                asking = [group.create_task(one_after_the_other()) for _ in at_once]
+                await asyncio.wait(asking)
+                watch.cancel()
     except ExceptionGroup as failures:
         raise _told(failures.exceptions[0]) from None
     except aiohttp.ClientError as broken:
         raise _told(broken) from None
     return [traces[place] for place in range(len(requests))], names
+
+
+class Heard:
+    """When a token came last, of whichever request."""
+
+    def __init__(self, limit_s: float) -> None:
+        """`limit_s` is how long none may come."""
+        self._limit_s = limit_s
+        self.now()
+
+    def now(self) -> None:
+        """Note that one came, or that it is waited for from now on."""
+        self.at_s = time.perf_counter()
+
+    async def watch(self) -> None:
+        """Go on until cancelled; raises `Infeasible` of kind `timed_out` once none came for too long."""
+        while (left_s := self.at_s + self._limit_s - time.perf_counter()) > 0:
+            await asyncio.sleep(left_s)
+        raise Infeasible("timed_out", f"{SILENT} for {self._limit_s:g} s")
 
 
 async def connect(session: aiohttp.ClientSession) -> None:
@@ -137,9 +164,15 @@ async def _told_by(session: aiohttp.ClientSession, path: str, what: str, body: d
 
 
 async def ask(
-    session: aiohttp.ClientSession, model: str, name: str, request: GenerationRequest, prompt: Json
+    session: aiohttp.ClientSession,
+    model: str,
+    name: str,
+    request: GenerationRequest,
+    prompt: Json,
+    heard: Heard,
 ) -> GenerationTrace:
-    """One streamed, greedy generation of what `prompt_of` made of the request's prompt."""
+    """One streamed, greedy generation of what `prompt_of` made of the request's prompt; `heard` is told of
+    each token."""
     body: dict[str, Json] = {
         "model": model,
         "prompt": prompt,
@@ -167,6 +200,7 @@ async def ask(
                 new = choice["token_ids"]
                 times_s += [time.perf_counter() - start_s] * len(new)
                 ids += new
+            heard.now()
     kept = request.kept(ids)
     if not kept or not request.ended_by(kept):
         raise Infeasible(

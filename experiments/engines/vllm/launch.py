@@ -30,6 +30,7 @@ from experiments.engines.vllm.drivers_ahead import DriversAhead
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.http_client_process import CLIENT, HttpClient
 from experiments.engines.vllm.order import VllmOrder, drafting_of
+from experiments.engines.vllm.silence import SILENT
 from experiments.measurement.evidence import Json
 from experiments.shapes.folder import LATENCY_ONLY, NO_QUALITY, shape_in
 from experiments.space.configuration import Configuration
@@ -206,8 +207,9 @@ class VllmLaunch:
         """Why no answer came over HTTP, by the engine's own words where it has died; all is ended."""
         try:
             if failure.kind == "timed_out":
-                told = f"vLLM did not serve them over HTTP within {limit_s:.0f} s; it was ended: "
-                return Infeasible("timed_out", told + self._driver.last_log_line())
+                late = f"vLLM did not serve them over HTTP within {limit_s:.0f} s"
+                told = failure.cause if failure.cause.startswith(SILENT) else late
+                return Infeasible("timed_out", f"{told}; it was ended: {self._driver.last_log_line()}")
             if not failure.cause.startswith(CLIENT):  # else the client itself has died
                 self._driver.ask({"op": "health"}, "go on")
         except Infeasible as of_engine:

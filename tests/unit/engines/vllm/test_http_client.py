@@ -6,6 +6,7 @@ The server is no vLLM: it answers in vLLM's words, and remembers what it was ask
 
 import asyncio
 import json
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,8 +29,10 @@ UNKNOWN = 10**6
 class Server:
     """Answers as vLLM's server does, one token a request, and keeps what it was asked in its order."""
 
-    def __init__(self) -> None:
+    def __init__(self, tokens_before_it_hangs: int | None = None) -> None:
+        """`tokens_before_it_hangs` is how many a stream gets before nothing more comes; None for no such."""
         self.asked: list[tuple[str, Any]] = []
+        self._before_it_hangs = tokens_before_it_hangs
 
     async def detokenize(self, request: web.Request) -> web.Response:
         tokens = (await self._body(request))["tokens"]
@@ -49,7 +52,13 @@ class Server:
             return web.json_response({"error": {"message": "out of vocabulary", "code": 400}}, status=400)
         response = web.StreamResponse()
         await response.prepare(request)
-        await response.write(b"data: " + json.dumps({"choices": [{"token_ids": [7]}]}).encode() + b"\n\n")
+        token = b"data: " + json.dumps({"choices": [{"token_ids": [7]}]}).encode() + b"\n\n"
+        if self._before_it_hangs is not None:
+            for _ in range(self._before_it_hangs):
+                await response.write(token)
+                await asyncio.sleep(SILENT_S / 2)
+            await asyncio.sleep(60)
+        await response.write(token)
         await response.write(b"data: [DONE]\n\n")
         return response
 
@@ -67,6 +76,9 @@ class Server:
         """What was sent to be gone on with."""
         return [body["prompt"] for path, body in self.asked if path == "/v1/completions"]
 
+
+SILENT_S = 0.5
+"""How long a server may give no token here."""
 
 PATHS = ("/tokenize", "/detokenize", "/v1/completions")
 
@@ -90,6 +102,7 @@ def asked_for(
         await site.start()
         host, port = runner.addresses[0][:2]
         told = {"address": f"http://{host}:{port}", "model": "model", "name": "block", "concurrency": at_once}
+        told |= {"silent_limit_s": SILENT_S}
         try:
             requests = [GenerationRequest(str(place), ids, 1) for place, ids in enumerate(prompts)]
             written = await write_all(told, requests) if prepared else {}
@@ -166,3 +179,22 @@ def test_the_server_s_tokenizer_puts_nothing_before_a_text() -> None:
     asked = {path: body for path, body in server.asked if body is not None}
     assert asked["/tokenize"]["add_special_tokens"] is False
     assert asked["/v1/completions"]["add_special_tokens"] is False
+
+
+@pytest.mark.parametrize("tokens", [0, 3])
+def test_a_server_that_hangs_is_given_up_once_no_token_came_for_too_long(tokens: int) -> None:
+    begun_s = time.perf_counter()
+    with pytest.raises(Infeasible, match=r"gave no token of any request for 0\.5 s") as told:
+        asked_for(Server(tokens_before_it_hangs=tokens), [(0,), (1,), (2,)], at_once=2)
+    assert told.value.kind == "timed_out"
+    # a token puts it off
+    assert time.perf_counter() - begun_s >= SILENT_S + max(0, tokens - 1) * SILENT_S / 2
+
+
+def test_a_long_block_whose_tokens_come_is_not_given_up() -> None:
+    class Slow(Server):
+        async def completions(self, request: web.Request) -> web.StreamResponse:
+            await asyncio.sleep(SILENT_S * 0.6)
+            return await super().completions(request)
+
+    assert len(asked_for(Slow(), [(0,)] * 3, at_once=1)) == 3  # 0.9 s, none longer than 0.3 s without a token
