@@ -11,7 +11,7 @@ the stage that asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close, recorded
 from experiments.job.schedule import seats
@@ -33,27 +33,41 @@ class PairsAhead:
     def open(self, stage: Stage, index: int) -> tuple[list[OpenLaunch], list[ArmInfeasible]]:
         """The launches of a pair in the order of its seats, as `RunningJob.open`; they are recorded.
 
-        Where not all that are loaded at once come up, the pair is opened again by itself: that it has no room
-        beside others is not its fault.
+        Where not all that are loaded at once come up, the pairs that did are kept and the others are ended,
+        which the job's log tells, and no more are loaded at once. One that was not asked for yet is loaded
+        again when it is. The one that is asked for is opened again by itself, with every other one ended:
+        that it has no room beside others is not its fault.
         """
         if stage is Stage.VALIDATION:
             self._left -= 1
+        if index not in self._ahead:
+            more = self._more(stage)
+            if not more and not self._ahead:
+                return self._job.open(stage, self._of(range(index, index + 1)))
+            self._load(stage, self._of(range(index, index + 1 + more)))
         if index in self._ahead:
             return recorded(stage, self._ahead.pop(index))
-        more = self._more(stage)
-        if more:
-            opened, failed = self._job.open(stage, self._of(range(index, index + 1 + more)), record=False)
-            if not failed:
-                for each in opened[ARMS:]:
-                    self._ahead.setdefault(each.wanted.index, []).append(each)
-                return recorded(stage, opened[:ARMS])
-            close(opened)
+        self.close()
         return self._job.open(stage, self._of(range(index, index + 1)))
 
     def close(self) -> None:
         """End what was loaded and not asked for; it is recorded nowhere."""
         ahead, self._ahead = self._ahead, {}
         close([launch for pair in ahead.values() for launch in pair])
+
+    def _load(self, stage: Stage, wanted: Sequence[Wanted]) -> None:
+        """Load pairs at the same time, and keep those of which both launches come up."""
+        opened, failed = self._job.open(stage, wanted, record=False)
+        broken = {wanted[each.place].index for each in failed}
+        for launch in opened:
+            if launch.wanted.index not in broken:
+                self._ahead.setdefault(launch.wanted.index, []).append(launch)
+        for each in failed:
+            name = f"{each.arm.value} {wanted[each.place].index}"
+            self._job.records.note(f"{name} did not come up beside others: {each.reason.cause}")
+        if failed:
+            self._left = 0
+            close([launch for launch in opened if launch.wanted.index in broken])
 
     def _more(self, stage: Stage) -> int:
         """Pairs to load beside the one that is asked for."""

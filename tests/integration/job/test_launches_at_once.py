@@ -10,6 +10,7 @@ import pytest
 
 from experiments.engines.port import Infeasible, Launch
 from experiments.job.limits import time_is_up
+from experiments.job.records import Records
 from experiments.measurement.evidence import Arm, Metric, Stage
 from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair, Screen, Step
 from experiments.shapes.marker import SHAPE_FILE
@@ -150,6 +151,67 @@ def test_pairs_that_have_no_room_beside_each_other_are_loaded_one_after_the_othe
     assert result.failure is None
     assert [each.index for each in result.launches] == [0, 0, 1, 1]
     assert all(each.values(Metric.TPOT_MS) for each in result.launches)
+
+
+class FailingOnce(CountingEngine):
+    """The launches of `broken`, by the names of their logs, do not come up beside more than `beside` others.
+
+    Tells by name what was loaded, and with how many others alive.
+    """
+
+    def __init__(self, broken: set[str], beside: int = 0) -> None:
+        super().__init__()
+        self.loaded: list[tuple[str, int]] = []
+        self._broken, self._beside = broken, beside
+
+    def launch(self, *asked: object, **more: object) -> Launch:
+        """As the engine."""
+        name = next(each.stem for each in asked if isinstance(each, Path) and each.suffix == ".log")
+        name = name.removeprefix("validation-")
+        first = name not in [each for each, _ in self.loaded]
+        launch: Launch = super().launch(*asked, **more)
+        self.loaded.append((name, sum(each.process.poll() is None for each in self._launches) - 1))  # type: ignore[attr-defined]
+        if name in self._broken and (first or self.loaded[-1][1] > self._beside):
+            launch.close()
+            raise Infeasible("out_of_memory", "no room beside the others")
+        return launch
+
+
+THREE_PAIRS = [MeasurePair(Stage.VALIDATION, 2)] * 3
+THREE_AT_ONCE = PLAN.model_copy(update={"validation_pairs": 3})
+PAIR_NAMES = [f"{arm}-{index}" for index in range(3) for arm in ("candidate", "control")]
+
+
+def test_of_pairs_loaded_together_the_ones_that_came_up_are_kept_and_only_the_other_is_loaded_again(
+    run: Run,
+) -> None:
+    engine = FailingOnce({"candidate-1"}, beside=3)
+    result = run(a_test_job(at_once=6, plan=THREE_AT_ONCE), THREE_PAIRS, engine, cores=6)
+    assert result.failure is None
+    assert [each.index for each in result.launches] == [0, 0, 1, 1, 2, 2]
+    assert all(each.values(Metric.TPOT_MS) for each in result.launches)
+    assert sorted(name for name, _ in engine.loaded) == sorted([*PAIR_NAMES, "candidate-1", "control-1"])
+
+
+def test_a_pair_that_does_not_come_up_beside_one_that_waits_is_loaded_by_itself(run: Run) -> None:
+    engine = FailingOnce({"candidate-1"}, beside=1)
+    result = run(a_test_job(at_once=6, plan=THREE_AT_ONCE), THREE_PAIRS, engine, cores=6)
+    assert result.failure is None
+    assert [each.index for each in result.launches] == [0, 0, 1, 1, 2, 2]
+    assert all(beside <= 1 for _, beside in engine.loaded[-4:]), "the last two pairs have the room alone"
+
+
+def test_where_the_pair_that_is_asked_for_does_not_come_up_it_has_the_room_of_all_others(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(Records, "note", lambda _, text: told.append(text))
+    engine = FailingOnce({"control-0"}, beside=1)
+    result = run(a_test_job(at_once=6, plan=THREE_AT_ONCE), THREE_PAIRS, engine, cores=6)
+    assert result.failure is None
+    assert [each.index for each in result.launches] == [0, 0, 1, 1, 2, 2]
+    assert max(beside for _, beside in engine.loaded[6:]) == 1, "nothing more is loaded at once"
+    assert told == ["control 0 did not come up beside others: no room beside the others"]
 
 
 def test_how_many_may_be_up_is_sealed() -> None:
