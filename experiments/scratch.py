@@ -60,6 +60,12 @@ def sweep(kind: str, parent: Path) -> None:
             os.close(held)
 
 
+def count_held(kind: str, parent: Path) -> int:
+    """How many folders of a kind there are that somebody holds; what nobody does is deleted."""
+    sweep(kind, parent)
+    return sum(1 for _ in parent.glob(f"{kind}-*"))
+
+
 def _locked(folder: Path, flags: int, mode: int) -> int | None:
     """Lock a folder's file; the descriptor that holds it, None where it is held, gone, or can't be."""
     try:

@@ -7,12 +7,16 @@ left to do when something is timed.
 
 What is begun for nothing ends with the job. It takes a core for the time of a load and memory of the machine.
 So none is begun where cores or memory are few, nor for a CPU, which would have to share both with what is
-measured.
+measured. What is free is looked at before the memory is taken, and jobs that load at the same moment, each on
+a GPU of its own, would all see the same. So each holds a scratch folder while it loads, by which the others
+count it; once its load is over and its drivers are at rest, what they take is seen as taken.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +28,7 @@ from configs.cpu import usable_cores
 from configs.memory import available_memory_bytes
 from experiments.engines.vllm.driver_process import BegunDriver
 from experiments.engines.vllm.environment import VllmEnvironment
+from experiments.scratch import ScratchFolder, count_held
 
 CORES_MIN = 4
 """Fewest cores with which a driver is begun ahead: two loads at once take as many for themselves."""
@@ -39,35 +44,43 @@ WAITING_MAX = 2
 """Most drivers that wait: the arms of a test load at the same time."""
 
 MEMORY_MIN_BYTES = 16 * 10**9
-"""Least memory of the machine that must be free: a driver and the process that its engine is forked from take
-some 3 GB together, and two may be begun beside two that load; judgement."""
+"""Least memory of the machine that must be free for each job that loads: a driver and the process that its
+engine is forked from take some 3 GB together, and two may be begun beside two that load; judgement."""
+
+LOADING = f"autoinfer-loading-{os.getuid()}"
+"""The kind of the folders that this user's jobs hold while they load, among the system's temporary files."""
 
 
-def is_worth_it(device: str) -> bool:
-    """Whether a driver is begun ahead for a device."""
+def is_worth_it(device: str, jobs: int = 1) -> bool:
+    """Whether a driver is begun ahead for a device while so many jobs of the machine load, this one too."""
     if device.partition(":")[0] != "cuda" or usable_cores() < CORES_MIN:
         return False
-    return available_memory_bytes() >= MEMORY_MIN_BYTES
+    return available_memory_bytes() >= jobs * MEMORY_MIN_BYTES
 
 
 @dataclass
 class DriversAhead:
     """The drivers of one job that wait for a launch; for several threads.
 
-    `worth_it` says for which devices they are begun.
+    `worth_it` says for which devices they are begun while how many jobs load.
     """
 
-    worth_it: Callable[[str], bool] = is_worth_it
+    worth_it: Callable[[str, int], bool] = is_worth_it
     _waiting: list[BegunDriver] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _names: itertools.count[int] = field(default_factory=itertools.count)
     _closed: bool = False
+    _loads: int = 0
+    _counted: ScratchFolder | None = None
+    """Held while anything loads."""
 
     def take(self, found: VllmEnvironment, device: str, log_path: Path, cache_dir: Path) -> BegunDriver:
-        """A driver for a launch: one that waits, or one that begins now. The next is begun, too.
+        """A driver for a launch: one that waits, or one that begins now. The next is begun, too. Call
+        `settle` when the load is over, however it ended.
 
         Raises `OSError` where none can be started.
         """
+        self._begin_load()
         taken = self._taken(found, device, log_path, cache_dir)
         if taken is None:
             taken = BegunDriver(found, device, log_path, cache_dir)
@@ -79,15 +92,18 @@ class DriversAhead:
         return taken
 
     def settle(self) -> float:
-        """Wait until all that wait for a launch are at rest; seconds that it took. What is not at rest by the
-        limit is ended, and no more are begun: the next would be as late."""
+        """At the end of a load, wait until all that wait for a launch are at rest; seconds that it took. What
+        is not at rest by the limit is ended, and no more are begun: the next would be as late."""
         began_s, waited_s = time.monotonic(), 0.0
-        while self._busy():
-            if waited_s >= AT_REST_LIMIT_S:
-                self.close()
-                break
-            time.sleep(AT_REST_POLL_S)
-            waited_s = time.monotonic() - began_s
+        try:
+            while self._busy():
+                if waited_s >= AT_REST_LIMIT_S:
+                    self.close()
+                    break
+                time.sleep(AT_REST_POLL_S)
+                waited_s = time.monotonic() - began_s
+        finally:
+            self._end_load()
         return waited_s
 
     def close(self) -> None:
@@ -97,6 +113,19 @@ class DriversAhead:
             self._waiting = []
         for each in left:
             _drop(each)
+
+    def _begin_load(self) -> None:
+        with self._lock:
+            self._loads += 1
+            if self._counted is None:
+                self._counted = ScratchFolder(LOADING, Path(tempfile.gettempdir()))
+
+    def _end_load(self) -> None:
+        with self._lock:
+            self._loads = max(0, self._loads - 1)
+            if not self._loads and self._counted is not None:
+                self._counted.close()
+                self._counted = None
 
     def _busy(self) -> bool:
         with self._lock:
@@ -118,7 +147,7 @@ class DriversAhead:
         return None
 
     def _begin_next(self, found: VllmEnvironment, device: str, folder: Path, cache_dir: Path) -> None:
-        if not self.worth_it(device):
+        if not self.worth_it(device, count_held(LOADING, Path(tempfile.gettempdir()))):
             return
         with self._lock:
             if self._closed or len(self._waiting) >= WAITING_MAX:

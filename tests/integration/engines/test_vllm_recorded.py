@@ -149,7 +149,7 @@ def test_each_load_of_a_job_begins_the_next_ones_process_and_the_last_is_begun_f
     assert order.answer is not None
     told = order.answer["ok"]
     knobs, cache = Configuration.of(vllm_requests.KNOBS), folder / "cache"
-    with VllmEngine().loading_ahead(DriversAhead(worth_it=lambda device: True)) as engine:
+    with VllmEngine().loading_ahead(DriversAhead(worth_it=lambda device, jobs: True)) as engine:
         launches: list[VllmLaunch] = []
         resolved: list[Mapping[str, Any]] = []
         for name in ("first", "second"):

@@ -1,5 +1,8 @@
 """Which processes of vLLM are begun ahead of the launch that takes them, and which one takes which."""
 
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
@@ -13,6 +16,7 @@ from experiments.engines.vllm.drivers_ahead import (
     MEMORY_MIN_BYTES,
     WAITING_MAX,
     DriversAhead,
+    is_worth_it,
 )
 from experiments.engines.vllm.environment import VllmEnvironment
 
@@ -51,7 +55,8 @@ class Begun:
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[Begun]:
+def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Begun]:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "system"))
     monkeypatch.setattr(drivers_ahead, "BegunDriver", Begun)
     Begun.made = []
     return Begun.made
@@ -63,7 +68,7 @@ def taken(ahead: DriversAhead, folder: Path, name: str, device: str = "cuda:0") 
     return found
 
 
-def always(device: str) -> bool:
+def always(device: str, jobs: int) -> bool:
     return True
 
 
@@ -161,3 +166,66 @@ def test_none_is_begun_where_it_would_take_what_a_load_needs(
     monkeypatch.setattr(drivers_ahead, "available_memory_bytes", lambda: free_bytes)
     taken(DriversAhead(), tmp_path, "a", device)
     assert (len(made) == 2) == expected
+
+
+LOAD_AND_WAIT = """
+import sys, tempfile
+from experiments.engines.vllm.drivers_ahead import LOADING
+from experiments.scratch import ScratchFolder
+from pathlib import Path
+folder = ScratchFolder(LOADING, Path(sys.argv[1]))
+print(folder.path, flush=True)
+sys.stdin.read()
+"""
+"""Holds what a job holds while it loads, and waits to be killed."""
+
+
+def counting(jobs: list[int]) -> DriversAhead:
+    """Tells how many jobs load whenever one is to be begun, and begins none."""
+
+    def tell(device: str, loading: int) -> bool:
+        jobs.append(loading)
+        return False
+
+    return DriversAhead(tell)
+
+
+@pytest.mark.parametrize(("jobs", "expected"), [(1, True), (3, True), (4, False), (8, False)])
+def test_each_job_that_loads_needs_the_memory_for_itself(
+    jobs: int, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drivers_ahead, "usable_cores", lambda: CORES_MIN)
+    monkeypatch.setattr(drivers_ahead, "available_memory_bytes", lambda: 3 * MEMORY_MIN_BYTES)
+    assert is_worth_it("cuda:0", jobs) == expected
+
+
+def test_a_job_is_counted_by_the_others_until_all_of_its_loads_are_over(
+    tmp_path: Path, made: list[Begun]
+) -> None:
+    jobs: list[int] = []
+    first, second, third = (counting(jobs) for _ in range(3))
+    taken(first, tmp_path, "a")
+    taken(first, tmp_path, "b")
+    assert jobs == [1, 1], "two loads of one job are one job's"
+    taken(second, tmp_path, "c")
+    first.settle()
+    taken(third, tmp_path, "d")
+    assert jobs[2:] == [2, 3], "the first still loads"
+    first.settle()
+    third.settle()
+    taken(third, tmp_path, "e")
+    assert jobs[4:] == [2]
+
+
+def test_a_job_that_is_killed_while_it_loads_is_counted_no_more(tmp_path: Path, made: list[Begun]) -> None:
+    jobs: list[int] = []
+    ahead = counting(jobs)
+    command = [sys.executable, "-c", LOAD_AND_WAIT, tempfile.gettempdir()]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        taken(ahead, tmp_path, "a")
+        other.kill()
+        other.wait()
+    taken(ahead, tmp_path, "b")
+    assert jobs == [2, 1]
