@@ -34,6 +34,7 @@ from experiments.job.spec import AnyJob, TestJob
 from experiments.job.watched_block import WatchedBlocks, may_repeat, throttling_told
 from experiments.kill_points import KillPoint, reached
 from experiments.measurement.evidence import Arm, Json, Stage
+from experiments.measurement.gpu_block import PUT_OFF_BESIDE, TIMED_AGAIN_BESIDE
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
 from experiments.space.workload_rules import MAX_SEQUENCES
@@ -129,30 +130,35 @@ class OpenLaunch:
         record every raw sample; `mark` begins the name of its item.
 
         Meanwhile nothing is written and nothing computed, but that a GPU is read; records go out after the
-        block. A block beside which something else was on the device is not recorded, but measured again once
-        that is gone; it raises where that stays, or comes more than `GUESTS_MAX` times, and where the same
-        prompts can't be sent again (`watched_block.may_repeat`). One in which the GPU throttled is repeated
-        as `watched_block` says.
+        block. A block is put off where something else is on the device before it, and is not recorded but
+        measured again where something is there after it, each once that is gone. It raises where that stays,
+        or comes more than `GUESTS_MAX` times, and where the same prompts can't be sent again
+        (`watched_block.may_repeat`). One in which the GPU throttled is repeated as `watched_block` says.
         """
         with self._asking():
             prepare(self.launch, requests)
         at_once = concurrency or self._job.workload.concurrency
-        guests: list[Json] = []
+        moment = self._job.context.material.moment
+        guests: dict[str, list[Json]] = {}
         while True:
+            told, kept_in = "put off", PUT_OFF_BESIDE
             try:
-                traces, before, after, during = self._undisturbed(requests, at_once)
+                self._alone()
+                told, kept_in = "measured again", TIMED_AGAIN_BESIDE
+                before = moment()
+                traces, during = self._watched(requests, at_once)
+                after = moment()
+                self._alone()
                 break
             except ArmInfeasible as disturbed:
-                if disturbed.reason.kind != DEVICE_BUSY or len(guests) == GUESTS_MAX:
+                if disturbed.reason.kind != DEVICE_BUSY or sum(map(len, guests.values())) == GUESTS_MAX:
                     raise
                 if not may_repeat(self.wanted.configuration):
                     raise
-                guests.append(self._gone())
-                self._note(
-                    block, f"put off or measured again, for something else was on the device: {guests[-1]}"
-                )
-        if guests:
-            during["measured_again_beside"] = guests
+                came = self._gone()
+                guests.setdefault(kept_in, []).append(came)
+                self._note(block, f"{told}, for something else was on the device: {came}")
+        during.update(guests)
         samples = [
             (f"{mark}{item}", seq, metric, value)
             for item, seq, metric, value in block_samples(requests, traces, self._seq)
@@ -161,24 +167,14 @@ class OpenLaunch:
         self._seq += len(samples)
         self._job.records.block(self.number, block, position, samples, before, after, during)
         reached(KillPoint.AFTER_MEASURE)
-        told = throttling_told(during.get("gpu"))
-        if told is not None:
-            self._note(block, told)
+        throttled = throttling_told(during.get("gpu"))
+        if throttled is not None:
+            self._note(block, throttled)
 
-    def _undisturbed(
-        self, requests: Sequence[GenerationRequest], concurrency: int
-    ) -> tuple[list[GenerationTrace], Mapping[str, Json], Mapping[str, Json], dict[str, Json]]:
-        """Traces, the machine before and after, and what is told of the block beside its samples; raises
-        where something else was on the device at one of its ends."""
-        moment = self._job.context.material.moment
+    def _alone(self) -> None:
+        """Raise where something else is on the device."""
         with self._watching():
             self._job.guard.alone()
-        before = moment()
-        traces, during = self._watched(requests, concurrency)
-        after = moment()
-        with self._watching():
-            self._job.guard.alone()
-        return traces, before, after, during
 
     def _gone(self) -> str:
         """Wait for the end of what disturbed a block; says what it was. Raises where it stays, and as soon as

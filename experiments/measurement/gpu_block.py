@@ -25,6 +25,15 @@ CLOCKS_FELL = 0.03
 as the effect that a campaign asks for by default. At full load many GPUs run at their power limit all the
 time, at a steady clock: that is how they are, and no disturbance."""
 
+PUT_OFF_BESIDE = "put_off_beside"
+"""Where a block keeps what was on the device when it was to begin, so that it began once that was gone."""
+
+TIMED_AGAIN_BESIDE = "timed_again_beside"
+"""Where it keeps what was on the device when it ended, so that it was thrown away and measured again."""
+
+EITHER_BESIDE = "measured_again_beside"
+"""Where blocks that were recorded before these were told apart keep both."""
+
 
 def gpu_during(readings: Sequence[GpuReading], output_tokens: int) -> dict[str, Json]:
     """The readings of a block as evidence; whatever no reading tells is None.

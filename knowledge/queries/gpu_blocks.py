@@ -7,6 +7,7 @@ from statistics import fmean, median
 
 from db.models.base import JsonObject
 from db.states import Arm
+from experiments.measurement.gpu_block import EITHER_BESIDE, PUT_OFF_BESIDE, TIMED_AGAIN_BESIDE
 from knowledge.queries.view import View
 from knowledge.stored import number
 
@@ -18,7 +19,9 @@ class GpuBlocksView(View):
 
     `repeated` counts blocks that were run anew because the GPU throttled, `throttled` those in which it
     throttled every time, whose last attempt counts; `causes` says why. `disturbed` counts those that were
-    put off or measured anew because something else was on the GPU; `guests` says what.
+    put off, or measured again, because something else was on the GPU; `guests` says what. `put_off` and
+    `measured_again` count each of the two, a block to which both happened in both; blocks that were recorded
+    before the two were told apart are in neither, but in `put_off_or_measured_again`.
     """
 
     arm: Arm
@@ -37,14 +40,26 @@ class GpuBlocksView(View):
     throttled: int
     causes: tuple[str, ...]
     disturbed: int
+    put_off: int
+    measured_again: int
+    put_off_or_measured_again: int
     guests: tuple[str, ...]
 
     @property
     def disturbed_told(self) -> str:
-        """A sentence about the blocks that were measured anew beside a guest; for those that have any."""
-        blocks = "1 block was" if self.disturbed == 1 else f"{self.disturbed} blocks were"
-        told = "; ".join(self.guests)
-        return f"{blocks} put off or measured again, for something else was on the GPU: {told}."
+        """A sentence about the blocks that were not measured beside a guest; for those that have any."""
+        counted = (
+            (self.put_off, "put off"),
+            (self.measured_again, "measured again"),
+            (self.put_off_or_measured_again, "put off or measured again"),
+        )
+        told = [
+            f"{count} block was {what}" if count == 1 else f"{count} blocks were {what}"
+            for count, what in counted
+            if count
+        ]
+        beside = "; ".join(self.guests)
+        return f"{' and '.join(told)}, for something else was on the GPU: {beside}."
 
 
 def gpu_blocks(
@@ -54,7 +69,7 @@ def gpu_blocks(
     told = told_of_blocks(environment.get("blocks"))
     if not told:
         return None
-    beside = [guests for during in _during(environment.get("blocks")) if (guests := _guests(during))]
+    beside = [_guests(during) for during in _during(environment.get("blocks"))]
     repeats = [each.get("repeated") or [] for each in told]
     attempts = [each for each in told if each.get("throttled")]
     attempts += [each for one in repeats if isinstance(one, list) for each in one if isinstance(each, dict)]
@@ -77,8 +92,11 @@ def gpu_blocks(
         repeated=sum(bool(each) for each in repeats),
         throttled=sum(bool(each.get("throttled")) for each in told),
         causes=tuple(sorted({str(each.get("throttled")) for each in attempts})),
-        disturbed=len(beside),
-        guests=tuple(sorted({each for guests in beside for each in guests})),
+        disturbed=sum(map(bool, beside)),
+        put_off=sum(PUT_OFF_BESIDE in each for each in beside),
+        measured_again=sum(TIMED_AGAIN_BESIDE in each for each in beside),
+        put_off_or_measured_again=sum(EITHER_BESIDE in each for each in beside),
+        guests=tuple(sorted({guest for each in beside for guests in each.values() for guest in guests})),
     )
 
 
@@ -97,10 +115,12 @@ def _during(blocks: object) -> list[JsonObject]:
     ]
 
 
-def _guests(during: JsonObject) -> list[str]:
-    """What else was on the GPU when a block was measured first."""
-    told = during.get("measured_again_beside")
-    return [str(each) for each in told] if isinstance(told, list) else []
+def _guests(during: JsonObject) -> dict[str, list[str]]:
+    """What else was on the GPU before or after a block, by where it is kept; without what is not told."""
+    kept = {place: during.get(place) for place in (PUT_OFF_BESIDE, TIMED_AGAIN_BESIDE, EITHER_BESIDE)}
+    return {
+        place: [str(each) for each in told] for place, told in kept.items() if told and isinstance(told, list)
+    }
 
 
 def numbers(blocks: Iterable[JsonObject], name: str, part: str | None = None) -> list[float]:

@@ -19,7 +19,7 @@ from configs.settings import Settings
 from dashboard.app import create_app
 from db.models import Experiment
 from db.states import Arm, ExperimentState, VerdictOutcome
-from experiments.measurement.gpu_block import gpu_during
+from experiments.measurement.gpu_block import PUT_OFF_BESIDE, TIMED_AGAIN_BESIDE, gpu_during
 from knowledge.queries.experiment_detail import experiment_detail
 from knowledge.queries.gpu_blocks import gpu_blocks
 from tests.history.campaign_history import History, add_launch
@@ -37,11 +37,11 @@ GUEST = "process 7 (train.py) holds 30.0 GB"
 def environment(*gpus: object, guest: str = "") -> dict[str, object]:
     blocks = [{"block": at, "during": {"gpu": gpu}} for at, gpu in enumerate(gpus)]
     if guest:
-        blocks[0]["during"] |= {"measured_again_beside": [guest, guest]}  # type: ignore[operator]
+        blocks[0]["during"] |= {TIMED_AGAIN_BESIDE: [guest, guest]}  # type: ignore[operator]
     return {"blocks": blocks}
 
 
-DISTURBED = f"1 block was put off or measured again, for something else was on the GPU: {GUEST}."
+DISTURBED = f"1 block was measured again, for something else was on the GPU: {GUEST}."
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +83,48 @@ def test_its_json_has_the_figures_of_each_launch(client: TestClient) -> None:
     assert (candidate["blocks"], candidate["repeated"], candidate["throttled"]) == (2, 1, 1)
     assert candidate["causes"] == [HEAT]
     assert (control["disturbed"], control["guests"]) == (1, [GUEST])
+    assert (control["put_off"], control["measured_again"]) == (0, 1)
     assert (candidate["disturbed"], candidate["guests"]) == (0, [])
     assert control["power_w"] == pytest.approx(CALM["power_w"])
     assert control["energy_j_per_output_token"] == pytest.approx(CALM["energy_j_per_output_token"])
     assert control["sm_mhz_min"] <= control["sm_mhz"] <= control["sm_mhz_max"]
     assert control["memory_mhz"] is None
+
+
+WHO = "process 8 (notebook)"
+
+
+@pytest.mark.parametrize(
+    ("beside", "disturbed", "told"),
+    [
+        ([{PUT_OFF_BESIDE: [WHO]}], 1, "1 block was put off"),
+        ([{TIMED_AGAIN_BESIDE: [WHO]}, {TIMED_AGAIN_BESIDE: [WHO]}], 2, "2 blocks were measured again"),
+        (
+            [{PUT_OFF_BESIDE: [WHO], TIMED_AGAIN_BESIDE: [WHO]}, {}, {PUT_OFF_BESIDE: [WHO]}],
+            2,
+            "2 blocks were put off and 1 block was measured again",
+        ),
+        ([{"measured_again_beside": [WHO]}], 1, "1 block was put off or measured again"),
+        (
+            [{PUT_OFF_BESIDE: [WHO]}, {"measured_again_beside": [WHO]}],
+            2,
+            "1 block was put off and 1 block was put off or measured again",
+        ),
+        (
+            [{PUT_OFF_BESIDE: "?"}, {TIMED_AGAIN_BESIDE: []}, {PUT_OFF_BESIDE: [WHO]}],
+            1,
+            "1 block was put off",
+        ),
+    ],
+)
+def test_a_block_put_off_is_told_from_one_measured_again_where_that_was_recorded(
+    beside: list[dict[str, object]], disturbed: int, told: str
+) -> None:
+    blocks = [{"block": at, "during": {"gpu": CALM} | each} for at, each in enumerate(beside)]
+    found = gpu_blocks(Arm.CONTROL, 0, "quick", 1, {"blocks": blocks})
+    assert found is not None
+    assert found.disturbed == disturbed
+    assert found.disturbed_told == f"{told}, for something else was on the GPU: {WHO}."
 
 
 def test_the_sheet_has_them_too(history: History, capsys: pytest.CaptureFixture[str]) -> None:

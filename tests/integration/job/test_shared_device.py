@@ -25,6 +25,7 @@ from experiments.job.result import HeldMemory
 from experiments.job.run import run_job
 from experiments.job.spec import Knobs
 from experiments.measurement.evidence import Json, Metric, Stage
+from experiments.measurement.gpu_block import PUT_OFF_BESIDE, TIMED_AGAIN_BESIDE
 from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair, Step
 from experiments.measurement.plan import StoppingPlan
 from experiments.own_processes import begun_beside, children
@@ -142,23 +143,29 @@ def test_a_block_beside_somebody_who_came_is_not_kept(run: Run) -> None:
     assert "60 s after it came while the job measured" in result.failure.cause
 
 
-def test_a_block_beside_somebody_who_goes_again_is_measured_once_more(
-    run: Run, notes: list[str], tmp_path: Path
+@pytest.mark.parametrize(
+    ("looks_before", "words", "kept_in", "other"),
+    [
+        (1, "measured again", TIMED_AGAIN_BESIDE, PUT_OFF_BESIDE),
+        (2, "put off", PUT_OFF_BESIDE, TIMED_AGAIN_BESIDE),
+    ],
+)
+def test_a_block_beside_somebody_who_goes_again_is_put_off_or_measured_once_more_and_says_which(
+    run: Run, notes: list[str], tmp_path: Path, looks_before: int, words: str, kept_in: str, other: str
 ) -> None:
     alone = Shared()
     whole = run(a_test_job(), guard=alone.guard)
-    guest = Shared(OTHER, after=alone.last_alone - 1, stays=3)
+    guest = Shared(OTHER, after=alone.last_alone - looks_before, stays=3)
     result = run(a_test_job(), guard=guest.guard)
     assert result.failure is None
     assert [len(each.samples) for each in result.launches] == [len(each.samples) for each in whole.launches]
     assert guest.looks > alone.looks
     told = "process 7 (train.py) holds 30.0 GB"
-    assert notes == [
-        f"block 1 of control 0: put off or measured again, for something else was on the device: {told}"
-    ]
+    assert notes == [f"block 1 of control 0: {words}, for something else was on the device: {told}"]
     lines = [line for file in tmp_path.rglob("records.jsonl") for line in file.read_text().splitlines()]
     during = [record["during"] for record in map(json.loads, lines) if record.get("during")]
-    assert [each["measured_again_beside"] for each in during] == [[told]]
+    assert [each[kept_in] for each in during] == [[told]]
+    assert all(other not in each for each in during)
 
 
 def test_somebody_who_comes_to_every_block_ends_the_job(run: Run, notes: list[str]) -> None:
