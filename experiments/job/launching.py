@@ -132,7 +132,7 @@ class OpenLaunch:
         Meanwhile nothing is written and nothing computed, but that a GPU is read; records go out after the
         block. A block is put off where something else is on the device before it, and is not recorded but
         measured again where something is there after it, each once that is gone. It raises where that stays,
-        or comes more than `GUESTS_MAX` times, and where the same prompts can't be sent again
+        or comes more than `GUESTS_MAX` times, and where prompts that were sent can't be sent again
         (`watched_block.may_repeat`). One in which the GPU throttled is repeated as `watched_block` says.
         """
         with self._asking():
@@ -153,7 +153,7 @@ class OpenLaunch:
             except ArmInfeasible as disturbed:
                 if disturbed.reason.kind != DEVICE_BUSY or sum(map(len, guests.values())) == GUESTS_MAX:
                     raise
-                if not may_repeat(self.wanted.configuration):
+                if kept_in == TIMED_AGAIN_BESIDE and not may_repeat(self.wanted.configuration):
                     raise
                 came = self._gone()
                 guests.setdefault(kept_in, []).append(came)
