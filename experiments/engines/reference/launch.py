@@ -12,6 +12,7 @@ from typing import Any
 import experiments
 from configs.cpu import usable_cores
 from experiments.engines.messages import data_of, message_of, messages_of
+from experiments.engines.one_device import one_device
 from experiments.engines.parent import search_path
 from experiments.engines.port import (
     DocumentScore,
@@ -36,7 +37,6 @@ from experiments.engines.reference.stored_parameters import stored_parameters
 from experiments.engines.server_process import ServerProcess
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Configuration
-from experiments.telemetry.visible_device import VISIBLE_DEVICES
 
 SERVER_MODULE = "experiments.engines.reference.server"
 
@@ -165,7 +165,10 @@ take 250 ms instead of 7; a setting of the user's stays."""
 
 
 def server_environment(order: LaunchOrder, temporary: str) -> dict[str, str]:
-    """The environment of a server: thread pools, caches below `cache_dir`, nothing fetched from anywhere."""
+    """The environment of a server: its device, thread pools, caches below `cache_dir`, nothing fetched.
+
+    Raises `Infeasible` where the device is not among the visible ones.
+    """
     package_root = str(Path(experiments.__file__).parent.parent)
     threads = str(order.threads)
     return dict(os.environ) | {
@@ -178,11 +181,9 @@ def server_environment(order: LaunchOrder, temporary: str) -> dict[str, str]:
         "TORCHINDUCTOR_COMPILE_THREADS": str(usable_cores()),  # compilers at once, started by threads
         "TORCH_WARM_POOL": "0",  # and no pool of worker processes, which C++ has no use for
         "TMPDIR": temporary,
-        # cuda:N is then the device that the driver, and so the static check, calls by this number
-        "CUDA_DEVICE_ORDER": os.environ.get("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         "HF_HUB_DISABLE_TELEMETRY": "1",
-        # a PyTorch that can use GPUs opens a context on the first one when it compiles, for a processor too
-        **({VISIBLE_DEVICES: ""} if order.device == "cpu" else {}),
+        # else a PyTorch that can use GPUs opens a context on the first when it compiles, for a processor too
+        **one_device(order.device),
     }

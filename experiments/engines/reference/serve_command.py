@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from experiments.engines.messages import data_of, line
+from experiments.engines.one_device import CPU, ORDER
 from experiments.engines.reference.launch import SERVER_MODULE, server_environment
 from experiments.engines.reference.protocol import LaunchOrder
 from experiments.engines.serve_command import ServeCommand
+from experiments.telemetry.visible_device import VISIBLE_DEVICES
 
 CACHE = "compiled"
 """The folder for compiled code, beside the command."""
 
 KEPT = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "GOMP_SPINCOUNT", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 """Of the environment that a launch has, what decides how it computes, and that nothing is fetched."""
+
+KEPT_ON_GPU = (ORDER, VISIBLE_DEVICES)
+"""What lets it see the one GPU that its order is for."""
 
 NOTE = (
     "The reference engine's own process, as it is measured: it reads a line of JSON with its order, then a "
@@ -25,9 +30,10 @@ NOTE = (
 def reference_serve(order: LaunchOrder) -> ServeCommand:
     """The command of an order."""
     whole = server_environment(order, temporary="")
+    kept = KEPT if order.device == CPU else (*KEPT, *KEPT_ON_GPU)
     return ServeCommand(
         ("python", "-m", SERVER_MODULE),
         NOTE,
         first_line=line(data_of(order)).decode().rstrip("\n"),
-        environment={name: whole[name] for name in KEPT},
+        environment={name: whole[name] for name in kept},
     )

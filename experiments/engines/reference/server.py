@@ -17,6 +17,7 @@ from typing import Any
 
 from experiments.engines.garbage import unsearched
 from experiments.engines.messages import data_of, infeasible_data, message_of, messages_of, send
+from experiments.engines.one_device import seen_as
 from experiments.engines.parent import requests_from
 from experiments.engines.port import (
     GenerationRequest,
@@ -54,7 +55,7 @@ class Server:
         imported_s = time.perf_counter()
         torch.set_num_threads(order.threads)
         torch.set_num_interop_threads(1)
-        device = torch.device(order.device)
+        self._device, device = order.device, torch.device(seen_as(order.device))
         if device.type == "cuda" and not torch.cuda.is_available():
             raise Infeasible(
                 "unsupported", f"This PyTorch ({torch.__version__}) sees no GPU for {order.device}."
@@ -81,7 +82,7 @@ class Server:
                 from experiments.engines.reference.resolved import resolved_configuration
 
                 told = resolved_configuration(self._decoder, self._speculation)
-                return told | {"weights": self._weights}
+                return told | {"device": self._device, "weights": self._weights}
             case "generate":
                 generation = message_of(GenerationRequest, request["request"])
                 return data_of((self._speculation or self._decoder).generate(generation))

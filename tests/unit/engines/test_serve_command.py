@@ -3,14 +3,19 @@
 import json
 import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import torch
 
 from experiments.engines.messages import message_of
+from experiments.engines.port import Infeasible
+from experiments.engines.reference import checkpoint
 from experiments.engines.reference.engine import ReferenceEngine, order_for
-from experiments.engines.reference.launch import server_environment
+from experiments.engines.reference.launch import ReferenceLaunch, server_environment
 from experiments.engines.reference.protocol import LaunchOrder
 from experiments.engines.reference.serve_command import CACHE, reference_serve
+from experiments.engines.reference.server import Server
 from experiments.engines.serve_command import Servable, ServeCommand
 from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.order import order_for as vllm_order_for
@@ -25,6 +30,13 @@ KNOBS: list[dict[str, KnobValue]] = [
     {"drafting.method": "mtp", "drafting.draft_tokens": 2, "serving.graph_mode": "eager"},
     {"drafting.method": "ngram", "drafting.draft_tokens": 3, "serving.linear_backend": "marlin"},
 ]
+
+
+def an_order(device: str) -> LaunchOrder:
+    """An order of the reference engine for a device that need not be there."""
+    path = reference_model_path()
+    configuration = Configuration.of({"serving.threads": 1, "serving.dtype": "float32"})
+    return replace(order_for(configuration, path, "cpu", path), device=device)
 
 
 def arguments_in(words: tuple[str, ...]) -> dict[str, object]:
@@ -70,15 +82,55 @@ def test_the_reference_engine_s_command_is_its_order_and_the_environment_of_its_
     assert (order.threads, order.dtype, order.compile) == (again.threads, again.dtype, again.compile)
 
 
-@pytest.mark.parametrize(("device", "seen"), [("cpu", ""), ("cuda:1", None)])
-def test_what_serves_on_a_processor_sees_no_gpu(
-    device: str, seen: str | None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("device", "visible", "seen"),
+    [("cpu", None, ""), ("cpu", "4,7", ""), ("cuda:1", None, "1"), ("cuda:1", "4,7", "7")],
+)
+def test_the_reference_engine_s_server_sees_its_own_device_alone_by_the_number_that_the_driver_counts_by(
+    device: str, visible: str | None, seen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    checkpoint = reference_model_path()
-    configuration = Configuration.of({"serving.threads": 1, "serving.dtype": "float32"})
-    order = replace(order_for(configuration, checkpoint, "cpu", checkpoint), device=device)
-    assert server_environment(order, "").get("CUDA_VISIBLE_DEVICES") == seen
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    order = an_order(device)
+    environment = server_environment(order, "")
+    assert environment["CUDA_VISIBLE_DEVICES"] == seen
+    assert environment.get("CUDA_DEVICE_ORDER") == (None if device == "cpu" else "PCI_BUS_ID")
+    told = reference_serve(order).environment
+    assert ("CUDA_VISIBLE_DEVICES" in told) == (device != "cpu"), "by hand it must see the same device"
+    assert told.items() <= environment.items()
+
+
+def test_a_gpu_that_the_user_hid_is_refused_by_the_launch_and_nothing_is_left_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    order = replace(an_order("cuda:1"), cache_dir=str(tmp_path / "cache"))
+    with pytest.raises(Infeasible, match="There is no device cuda:1: CUDA_VISIBLE_DEVICES shows 1 of them"):
+        ReferenceLaunch(Configuration.of({}), order, tmp_path / "log", 1.0, 1.0)
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_the_server_takes_the_one_device_that_it_sees_and_is_told_of_by_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken: list[str] = []
+
+    def take(files: object, dtype: object, device: object) -> None:
+        taken.append(str(device))
+        raise Infeasible("crashed", "this machine has no such GPU")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(checkpoint, "load_model", take)
+    for method in ("set_num_threads", "set_num_interop_threads"):
+        monkeypatch.setattr(torch, method, lambda _: None)
+    with pytest.raises(Infeasible, match="no such GPU"):
+        Server(an_order("cuda:1"))
+    assert taken == ["cuda:0"]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(Infeasible, match="sees no GPU for cuda:1"):
+        Server(an_order("cuda:1"))
 
 
 def test_a_shell_reads_the_words_as_they_are() -> None:
