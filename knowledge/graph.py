@@ -12,16 +12,18 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import Any, TypeAlias
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from configs.errors import UsageError
 from experiments.space.space import NEAR
 
-Graph: TypeAlias = nx.MultiDiGraph
-"""A graph of this room; networkx has no types of its own."""
+if TYPE_CHECKING:
+    import networkx as nx
 
+    Graph: TypeAlias = nx.MultiDiGraph
+    """A graph of this room; networkx has no types of its own."""
+else:
+    Graph = Any  # networkx is loaded by who makes a graph: what needs its words alone is read sooner without
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 does not have."""
@@ -85,16 +87,25 @@ class Relation(StrEnum):
     """A finding speaks of a model or hardware alone."""
 
 
+def new_graph(like: Graph | None = None) -> Graph:
+    """Return a graph with the nodes and edges of another, or an empty one."""
+    from networkx import MultiDiGraph
+
+    return MultiDiGraph(like)
+
+
 def neighbourhood(graph: Graph, node: str, depth: int = 1) -> Graph:
     """Return what lies within `depth` edges of `node`, in either direction, with all edges between it; the
     nearest first.
 
     Raises `UsageError` for a node that is not in the graph.
     """
+    import networkx as nx
+
     if node not in graph:
         raise UsageError(f"{node} is not in the graph.", _nearest(graph, node))
     near = nx.single_source_shortest_path_length(graph.to_undirected(as_view=True), node, cutoff=depth)
-    found: Graph = type(graph)()
+    found = new_graph()
     nearest_first = sorted((each for each in graph if each in near), key=lambda each: near[each])
     found.add_nodes_from((each, graph.nodes[each]) for each in nearest_first)
     found.add_edges_from(edge for edge in graph.edges(nearest_first, keys=True, data=True) if edge[1] in near)
@@ -119,12 +130,16 @@ def counts(graph: Graph) -> tuple[dict[str, int], dict[str, int]]:
 def node_link(graph: Graph) -> dict[str, Any]:
     """Return the graph as networkx's node-link JSON: `nodes` with `id`, `edges` with `source`, `target`,
     `key`."""
+    import networkx as nx
+
     data: dict[str, Any] = nx.node_link_data(graph, edges="edges")
     return data
 
 
 def graphml(graph: Graph) -> str:
     """Return the graph as GraphML; characters that XML has not, as a log may have, stand as U+FFFD."""
+    import networkx as nx
+
     buffer = io.BytesIO()
     nx.write_graphml(_with_xml_texts(graph), buffer, encoding="utf-8")
     return buffer.getvalue().decode()

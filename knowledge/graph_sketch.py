@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from knowledge.graph import Graph
+from knowledge.graph import Graph, new_graph
 
 Edge = tuple[str, str, str]
 """Source, target and the word of the relation."""
@@ -70,7 +70,7 @@ class Sketch:
 
     def graph(self) -> Graph:
         """The same as a graph of networkx, whose edges have their relation as an attribute too."""
-        graph = Graph()
+        graph = new_graph()
         graph.add_nodes_from(self.nodes.items())
         graph.add_edges_from(
             (source, target, relation, {"relation": relation, **attributes})

@@ -33,7 +33,7 @@ from db.models import (
     Verdict,
 )
 from db.states import ExperimentState, HypothesisState
-from knowledge.graph import Graph, NodeKind, Relation
+from knowledge.graph import Graph, NodeKind, Relation, new_graph
 from knowledge.graph_building import Part, build_around, build_graph
 from knowledge.graph_sketch import Sketch
 
@@ -52,7 +52,7 @@ Marks = dict[int, tuple[object, ...]]
 class LiveGraph:
     """The graph as of the last `refresh`; `event_id` is the last event that it knows of. Not for threads."""
 
-    graph: Graph = field(default_factory=Graph)
+    graph: Graph = field(default_factory=new_graph)
     event_id: int = -1
     _last: dict[type[object], int] = field(default_factory=dict)
     _hypotheses: Marks = field(default_factory=dict)

@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 from agent.asking.assumed import parse_assumed
 from agent.asking.fallen import MOST_RELEARNT, learnt_from, without
 from agent.asking.imported import imported_rows
-from agent.asking.of_the_graph import EVIDENT
 from agent.asking.preview import Ground
 from agent.asking.rows import believed_row, consequence_section, reordered_section, withheld_row
 from agent.asking.scopes import scoped
@@ -26,7 +25,7 @@ from db.states import AGREEING, CampaignState, ExperimentState
 from experiments.measurement.judging import Outcome
 from knowledge.asking.answer import Answer, Question, Section, section, some
 from knowledge.asking.if_fell import fall, if_fell
-from knowledge.asking.walking import campaign_of_node, label_in, number_of
+from knowledge.asking.walking import EVIDENT, campaign_of_node, label_in, number_of
 from knowledge.figures import counted
 from knowledge.graph import Graph
 from knowledge.queries.lookup import campaign_of

@@ -18,12 +18,9 @@ from experiments.space.loading import load_space
 from knowledge.asking.answer import Answer, Row, Section, section
 from knowledge.asking.known import known
 from knowledge.asking.led_to import led_to
-from knowledge.asking.walking import hypothesis_of, label_in
+from knowledge.asking.walking import EVIDENT, hypothesis_of, label_in
 from knowledge.graph import Graph
 from knowledge.queries.hypothesis_detail import moves_of
-
-EVIDENT = (Noun.FINDING, Noun.EXPERIMENT, Noun.HYPOTHESIS)
-"""What can fall, and what something led to."""
 
 
 def what_is_known(session: Session, graph: Graph, knob: str, on: str | None) -> Answer:

@@ -70,6 +70,9 @@ MOST_PASSES = 50
 CLOSE = 1e-6
 """Change of log odds below which nothing moves any more."""
 
+MOST_LOG_ODDS = 700.0
+"""Log odds beyond which a chance is counted as there: the exponential of 710 is no number any more."""
+
 
 @dataclass(frozen=True)
 class Tried:
@@ -228,9 +231,9 @@ def _solved(
             for each, log_odds in zip(failure, told, strict=True):
                 blame[each.place] += log_odds
         for settings in levers:
-            others = _each_left_out([broken[place] for place in settings])
-            for place, chances in zip(settings, others, strict=True):
-                expected[place] = _logit(_broken_share(chances))
+            shares = _broken_shares_of_others([broken[place] for place in settings])
+            for place, share in zip(settings, shares, strict=True):
+                expected[place] = _logit(share)
         odds = [
             prior + ran * math.log(FAILED_BEFORE) + more
             for prior, ran, more in zip(expected, runs, blame, strict=True)
@@ -238,14 +241,14 @@ def _solved(
         moved, new = 0.0, []
         for failure, told in zip(failures, said, strict=True):
             whole = [
-                1 - each.share * _chance(odds[each.place] - log_odds)
-                for each, log_odds in zip(failure, told, strict=True)
+                1 - share * _chance(odds[place] - log_odds)
+                for (place, share, _), log_odds in zip(failure, told, strict=True)
             ]
             heard = [
-                each.counts * max(0.0, math.log(each.share / (1 - (1 - BY_CHANCE) * math.prod(rest))))
-                for each, rest in zip(failure, _each_left_out(whole), strict=True)
+                counts * max(0.0, math.log(share / (1 - (1 - BY_CHANCE) * rest)))
+                for (_, share, counts), rest in zip(failure, _products_of_others(whole), strict=True)
             ]
-            moved = max([moved, *(abs(one - other) for one, other in zip(heard, told, strict=True))])
+            moved = max([moved, *[abs(one - other) for one, other in zip(heard, told, strict=True)]])
             # halfway, so that it settles
             new.append([(one + other) / 2 for one, other in zip(told, heard, strict=True)])
         before, broken, said = broken, [_chance(each) for each in odds], new
@@ -278,10 +281,39 @@ def _causes(settings: Mapping[str, Setting]) -> tuple[Cause, ...]:
     return (*((each,) for each in singles), *combinations(singles, 2))
 
 
-def _each_left_out(values: Sequence[float]) -> Iterator[list[float]]:
-    """The values without the first, then without the second, and so on."""
-    for place in range(len(values)):
-        yield [*values[:place], *values[place + 1 :]]
+def _products_of_others(values: Sequence[float]) -> Iterator[float]:
+    """The product of all values but the first, then of all but the second, and so on."""
+    before = 1.0
+    for place, value in enumerate(values, start=1):
+        yield math.prod(values[place:], start=before)
+        before *= value
+
+
+def sums_of_others(values: Sequence[float]) -> list[float]:
+    """The sum of all values but the first, of all but the second, and so on, each as exact as `math.fsum`.
+
+    The sum of all is kept without rounding, as a few numbers that do not overlap (Shewchuk, *Adaptive
+    Precision Floating-Point Arithmetic*, 1997), from which each value is taken: for the two hundred settings
+    that a lever may have, adding the others up for each takes ten times as long.
+    """
+    parts: list[float] = []
+    for value in values:
+        kept = 0
+        for part in parts:
+            larger, smaller = (value, part) if abs(value) >= abs(part) else (part, value)
+            value = larger + smaller
+            if lost := smaller - (value - larger):
+                parts[kept] = lost
+                kept += 1
+        parts[kept:] = [value]
+    return [math.fsum([*parts, -value]) for value in values]
+
+
+def _broken_shares_of_others(chances: Sequence[float]) -> list[float]:
+    """For each setting of a lever the share of the others that are broken."""
+    good, bad = PRIOR
+    whole, broken = sums_of_others([1 - each for each in chances]), sums_of_others(chances)
+    return [_share((good + one, bad + other)) for one, other in zip(whole, broken, strict=True)]
 
 
 def _broken_share(chances: Sequence[float]) -> float:
@@ -299,4 +331,6 @@ def _logit(chance: float) -> float:
 
 
 def _chance(log_odds: float) -> float:
-    return 1 / (1 + math.exp(-max(-700.0, min(700.0, log_odds))))
+    if abs(log_odds) > MOST_LOG_ODDS:
+        log_odds = math.copysign(MOST_LOG_ODDS, log_odds)
+    return 1 / (1 + math.exp(-log_odds))

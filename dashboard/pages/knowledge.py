@@ -14,7 +14,7 @@ from dashboard.charts.neighbourhood import Picture, effect_of, picture, shape_of
 from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Finding, Hypothesis
-from knowledge.graph import Graph, NodeKind, Relation
+from knowledge.graph import Graph, NodeKind, Relation, new_graph
 from knowledge.queries.around import around, newest_finding, node_name
 from knowledge.queries.findings import FindingView, list_findings
 from knowledge.queries.things import ThingRow, Things, list_things
@@ -138,7 +138,7 @@ def filtered(graph: Graph, asked: KnowledgeFilters, middle: str | None = None) -
     }
     found: Graph = graph.subgraph(kept)
     if asked.relation is not None:
-        found = Graph(found)
+        found = new_graph(found)
         wanted = set(edges)
         found.remove_edges_from([each for each in list(found.edges(keys=True)) if each not in wanted])
     return found

@@ -16,6 +16,9 @@ from knowledge.graph_pieces import OF_EVIDENCE
 WAITING = ("proposed", "queued", "testing")
 """States of a hypothesis that is not decided yet."""
 
+EVIDENT = (Noun.FINDING, Noun.EXPERIMENT, Noun.HYPOTHESIS)
+"""What can fall, and what something led to."""
+
 AGREEING = frozenset(OF_EVIDENCE[each].value for each in states.AGREEING)
 """Relations to a finding of verdicts that say the same."""
 

@@ -69,11 +69,13 @@ KNOB = "serving.threads"
 OF_THE_GRAPH = (f"known {KNOB}", "led-to F-400", "why-not H-002", f"why-not {KNOB}=2", "show F-400")
 OF_BELIEFS = ("untested", "if-fell F-400")
 
-_ALL = "cli.main, cli.output, configs.settings_sources, db.session, knowledge.graph_building"
+_ALL = "cli.main, cli.output, configs.settings_sources, db.session"
+_GRAPH = f"{_ALL}, networkx, knowledge.graph_building"
 IMPORTED = {
-    "known, led-to": f"{_ALL}, agent.asking.of_the_graph",
-    "why-not": f"{_ALL}, agent.asking.why_not, agent.campaign.stored_ground",
-    "untested, if-fell": f"{_ALL}, agent.asking.answers",
+    "known, led-to": f"{_GRAPH}, agent.asking.of_the_graph",
+    "why-not": f"{_GRAPH}, agent.asking.why_not, agent.campaign.stored_ground",
+    "untested": f"{_ALL}, agent.asking.answers",
+    "if-fell": f"{_GRAPH}, agent.asking.answers",
 }
 """What commands import before they read anything."""
 

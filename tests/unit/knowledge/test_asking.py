@@ -19,7 +19,7 @@ from knowledge.asking.walking import label_in
 from knowledge.asking.why_not import Mark, Objection, why_not_finding, why_not_hypothesis, why_not_values
 from knowledge.findings.told import Telling, tell
 from knowledge.findings.verdict_fact import Saying
-from knowledge.graph import Graph, neighbourhood
+from knowledge.graph import Graph, neighbourhood, new_graph
 from knowledge.graph_building import build_graph
 from knowledge.queries.around import around
 from knowledge.queries.view import EffectView
@@ -444,4 +444,4 @@ def test_a_label_that_there_is_not_is_refused_with_the_last_there_is(full_histor
     with pytest.raises(UsageError, match="names a campaign, but a finding or an experiment is wanted"):
         label_in(graph, "C-1", Noun.FINDING, Noun.EXPERIMENT)
     with pytest.raises(UsageError, match="there is no finding yet"):
-        label_in(Graph(), "F-1", Noun.FINDING)
+        label_in(new_graph(), "F-1", Noun.FINDING)

@@ -30,7 +30,7 @@ from knowledge.asking.answer import Answer
 from knowledge.directives import add
 from knowledge.findings.exchange import read_file
 from knowledge.findings.importing import export_verdicts, import_verdicts
-from knowledge.graph import Graph
+from knowledge.graph import new_graph
 from knowledge.graph_building import build_graph
 from tests.history.campaign_history import History, a_full_history
 from tests.new_database import database_url
@@ -139,7 +139,7 @@ def test_of_more_outcomes_than_are_learnt_anew_what_is_believed_stays() -> None:
 def test_of_many_campaigns_the_queues_of_those_that_go_on_and_of_the_newest_are_told(
     history: History,
 ) -> None:
-    graph = Graph()
+    graph = new_graph()
     for number in range(1, 8):
         graph.add_node(f"C-{number}", state="running" if number == 2 else "stopped")
     asked: list[int] = []

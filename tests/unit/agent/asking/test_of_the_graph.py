@@ -31,6 +31,14 @@ def test_nothing_that_the_loop_decides_with_is_imported_for_them(module: str) ->
     assert done.stdout.strip() == "[]"
 
 
+def test_what_asks_for_no_graph_loads_no_library_of_graphs() -> None:
+    """`autoinfer graph untested` builds none; the words of one are read by all that answer."""
+    loaded = ("networkx", "knowledge.queries.hypothesis_detail")
+    told = f"import sys, agent.asking.answers; print([m for m in {loaded!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", told], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_after_a_graph_is_built_garbage_is_collected_as_before(tmp_path: Path) -> None:
     history = History(tmp_path)
     assert gc.isenabled()
