@@ -290,23 +290,9 @@ def _products_of_others(values: Sequence[float]) -> Iterator[float]:
 
 
 def sums_of_others(values: Sequence[float]) -> list[float]:
-    """The sum of all values but the first, of all but the second, and so on, each as exact as `math.fsum`.
-
-    The sum of all is kept without rounding, as a few numbers that do not overlap (Shewchuk, *Adaptive
-    Precision Floating-Point Arithmetic*, 1997), from which each value is taken: for the two hundred settings
-    that a lever may have, adding the others up for each takes ten times as long.
-    """
-    parts: list[float] = []
-    for value in values:
-        kept = 0
-        for part in parts:
-            larger, smaller = (value, part) if abs(value) >= abs(part) else (part, value)
-            value = larger + smaller
-            if lost := smaller - (value - larger):
-                parts[kept] = lost
-                kept += 1
-        parts[kept:] = [value]
-    return [math.fsum([*parts, -value]) for value in values]
+    """The sum of all values but the first, of all but the second, and so on, of values that are not negative."""
+    whole = math.fsum(values)
+    return [max(0.0, whole - each) for each in values]
 
 
 def _broken_shares_of_others(chances: Sequence[float]) -> list[float]:
@@ -331,6 +317,5 @@ def _logit(chance: float) -> float:
 
 
 def _chance(log_odds: float) -> float:
-    if abs(log_odds) > MOST_LOG_ODDS:
-        log_odds = math.copysign(MOST_LOG_ODDS, log_odds)
+    log_odds = max(-MOST_LOG_ODDS, min(MOST_LOG_ODDS, log_odds))
     return 1 / (1 + math.exp(-log_odds))

@@ -2,7 +2,7 @@
 
 SILENT_LIMIT_S = 120.0
 """Seconds for which a server may give no token of any request: as long as prompts may take while nothing else
-is decoded; judgement. On an H200 a kernel hung where such blocks take 5 to 10 s, and the limit of all requests
+is decoded; judgement. On an H200 a kernel hung in blocks that take 5 to 10 s, and the limit of all requests
 alone would have found it out after five to ten minutes."""
 
 SILENT = "vLLM's HTTP server gave no token of any request"
