@@ -50,6 +50,15 @@ def measure(
     loads_ahead: Annotated[
         int,
         typer.Option("--loads-ahead", min=0, max=8, help="Loads that come up on a device while it measures."),
+    ] = 0,
+    loads_together: Annotated[
+        int,
+        typer.Option(
+            "--loads-together",
+            min=1,
+            max=8,
+            help="Loads that come up on a device at once, and are measured in turn when all are up.",
+        ),
     ] = 1,
     same: Annotated[
         bool,
@@ -84,10 +93,10 @@ def measure(
     found = _grid(grid, model, weights)
     tell = (lambda text: None) if as_json else (lambda text: say(text))
     if found.engine == REFERENCE:
-        if loads_ahead != 1 or not same or profile:
+        if loads_ahead or loads_together > 1 or not same or profile:
             raise UsageError(
                 f"The grid {found.name} is measured side by side, with nothing loading meanwhile.",
-                "Leave out --loads-ahead, --no-same and --profile.",
+                "Leave out --loads-ahead, --loads-together, --no-same and --profile.",
             )
         if asked_over not in (None, IN_ENGINE):
             raise UsageError(
@@ -98,10 +107,17 @@ def measure(
         end_on_signals(clock)
         _say_ended(SideBySideRun(ground, tell).run(), ground.journal_path, as_json=as_json)
         return
+    if loads_ahead and loads_together > 1:
+        raise UsageError(
+            "With --loads-ahead loads come up while one is measured, with --loads-together while none is.",
+            "Leave out one of the two.",
+        )
     found = found if same else replace(found, same=None)
     devices = target or "cuda:0"
     run = replace(
-        _run(ctx, found, devices, out, clock, loads_ahead, commit, asked_over), with_profile=profile
+        _run(ctx, found, devices, out, clock, loads_ahead, commit, asked_over),
+        loads_together=loads_together,
+        with_profile=profile,
     )
     if not as_json:
         say(*_header(run))

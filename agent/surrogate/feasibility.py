@@ -290,7 +290,7 @@ def _products_of_others(values: Sequence[float]) -> Iterator[float]:
 
 
 def sums_of_others(values: Sequence[float]) -> list[float]:
-    """The sum of all values but the first, of all but the second, and so on, of values that are not negative."""
+    """The sum of all values but the first, of all but the second, and so on; none is negative."""
     whole = math.fsum(values)
     return [max(0.0, whole - each) for each in values]
 

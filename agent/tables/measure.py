@@ -1,9 +1,10 @@
-"""Measures the loads of a grid on one device: all cells of a load, the next one coming up meanwhile.
+"""Measures the loads of a grid on one device: all cells of a load, then the next one.
 
-On a device one thing is measured at a time, by the one thread that has it. While it measures, up to
-`loads_ahead` launches come up beside it, unless they don't fit into the memory that is free. Each cell tells
-whether another load was under way, so that what that does can be seen; the grid's `same` cells are measured
-for just that.
+On a device one thing is measured at a time, by the one thread that has it. `loads_together` launches come up
+at once, as far as they fit into the memory that is free, and are measured in turn when all are up: the others
+are idle then. With `loads_ahead` so many launches come up while it measures, which is faster and does the
+times harm (docs/tables.md). Each cell tells whether another load was under way, so that what that does can be
+seen; the grid's `same` cells are measured for just that.
 
 A load that failed for lack of memory beside another one is tried again when it is alone. Everything is in the
 journal as soon as it is known, and what is there is not measured again.
@@ -68,6 +69,7 @@ class DeviceRun:
         loads_ahead: int,
         tell: Callable[[str], None],
         *,
+        loads_together: int = 1,
         with_profile: bool = False,
         gpu_watch: Callable[[], GpuWatch] | None = None,
         wait: Callable[[float], None] = time.sleep,
@@ -77,7 +79,7 @@ class DeviceRun:
         self._gpu_watch, self._wait = gpu_watch, wait
         self._blocks = WatchedBlocks(Configuration.of({}))
         self._work, self._device, self._sources, self._journal = work, device, sources, journal
-        self._budget, self._loads_ahead = budget, loads_ahead
+        self._budget, self._loads_ahead, self._loads_together = budget, loads_ahead, loads_together
         self._told, self._with_profile = tell, with_profile
         self._ahead: deque[Loading] = deque()
         self._current: Loading | None = None
@@ -91,7 +93,8 @@ class DeviceRun:
         """Measure; leaves nothing on the device but loads that are under way when the budget ends."""
         try:
             while not self._budget.is_over:
-                self._begin_loads(1)
+                if not self._ahead:
+                    self._begin_loads(self._loads_together)
                 self._current = self._next()
                 if self._current is None:
                     return
@@ -107,13 +110,15 @@ class DeviceRun:
                     loading.close()
 
     def _next(self) -> Loading | None:
-        """The first of the loads ahead that is up or has failed: nobody waits for a slow one while another is
-        there. None when nothing is ahead, or the budget ends before."""
+        """The first of the loads ahead that is up or has failed. All that come up together are waited for, so
+        that none loads beside what is measured; else nobody waits for a slow one while another is there.
+        None when nothing is ahead, or the budget ends before."""
         if not self._ahead:
             return None
-        self._ahead[0].wait(
-            lambda: not self._budget.is_over and all(each.is_under_way for each in self._ahead)
-        )
+        every = any if self._loads_together > 1 else all
+        while every(each.is_under_way for each in self._ahead) and not self._budget.is_over:
+            first = next(each for each in self._ahead if each.is_under_way)
+            first.wait(lambda: not self._budget.is_over and every(each.is_under_way for each in self._ahead))
         ready = next((each for each in self._ahead if not each.is_under_way), None)
         if ready is not None and not self._budget.is_over:
             self._ahead.remove(ready)

@@ -26,9 +26,10 @@ from experiments.telemetry.watching import GpuWatch, gpu_watches
 
 @dataclass(frozen=True)
 class TableRun:
-    """A call that measures: the grid, on which devices, from where, how long, and how many loads ahead;
-    `with_profile` profiles each load when it is measured. `gpu_watches` gives what makes the readers of a
-    device, None where there is none; `wait` waits for so many seconds."""
+    """A call that measures: the grid, on which devices, from where, how long, how many loads ahead of what is
+    measured, and how many come up together; `with_profile` profiles each load when it is measured.
+    `gpu_watches` gives what makes the readers of a device, None where there is none; `wait` waits for so many
+    seconds."""
 
     grid: Grid
     devices: Sequence[TableDevice]
@@ -37,6 +38,7 @@ class TableRun:
     loads_ahead: int
     identity: Mapping[str, Any]
     command: str = ""
+    loads_together: int = 1
     with_profile: bool = False
     gpu_watches: Callable[[str], Callable[[], GpuWatch] | None] = gpu_watches
     wait: Callable[[float], None] = time.sleep
@@ -89,6 +91,7 @@ def measure(run: TableRun, tell: Callable[[str], None]) -> Ended:
                 run.budget,
                 run.loads_ahead,
                 tell,
+                loads_together=run.loads_together,
                 with_profile=run.with_profile,
                 gpu_watch=run.gpu_watches(device.device),
                 wait=run.wait,
@@ -105,6 +108,7 @@ def measure(run: TableRun, tell: Callable[[str], None]) -> Ended:
             "command": run.command,
             "loads_left": len(work),
             "loads_ahead": run.loads_ahead,
+            "loads_together": run.loads_together,
             "budget_s": run.budget.wall_s,
         }
         journal.add("begin", begun, run.devices[0].identity())

@@ -53,6 +53,8 @@ def test_a_grid_is_listed_without_a_device(autoinfer: Autoinfer) -> None:
         ("table measure tiny --target cuda:7 --out t", 1, "There is no cuda:7"),
         ("table measure reference --out t", 2, "is not prepared"),
         ("table measure reference --out t --loads-ahead 2", 2, "nothing loading meanwhile"),
+        ("table measure reference --out t --loads-together 2", 2, "nothing loading meanwhile"),
+        ("table measure tiny --out t --loads-ahead 1 --loads-together 2", 2, "Leave out one of the two"),
         ("table measure reference --out t --weights dummy", 2, "trained weights alone"),
         ("table prepare reference --out t --model nowhere", 1, "is not on this host"),
         ("table prepare tiny --out t", 2, "needs no preparing"),

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -94,6 +95,36 @@ def test_without_loads_ahead_nothing_is_measured_beside_a_load(tmp_path: Path) -
     found = [line for line in lines_of(tmp_path) if line["kind"] == "cell"]
     assert {each for line in found for each in line["beside"].values()} == {ALONE}
     assert not any(line["same"] for line in found)
+
+
+@pytest.mark.parametrize("together", [2, 3, 8])
+def test_what_came_up_together_is_measured_when_all_are_up_and_nothing_loads(
+    tmp_path: Path, together: int
+) -> None:
+    grid = replace(grid_in(tmp_path), same=None)
+    at_once: list[int] = []
+    under_way = 0
+
+    class Counted(SimulatedEngine):
+        def launch(self, configuration: Configuration, *args: Any, **more: Any) -> SimulatedLaunch:
+            nonlocal under_way
+            under_way += 1
+            at_once.append(under_way)
+            time.sleep(0.2)
+            try:
+                return super().launch(configuration, *args, **more)
+            finally:
+                under_way -= 1
+
+    run = run_in(tmp_path, grid, loads_ahead=0, loads_together=together)
+    measure(replace(run, sources=replace(run.sources, engine=Counted)), lambda text: None)
+    lines = lines_of(tmp_path)
+    found = [line for line in lines if line["kind"] == "cell"]
+    assert {line["load"] for line in found} == {grid.digest(grid.loads[number]) for number in (0, 1, 3)}
+    assert LOADING not in {each for line in found for each in line["beside"].values()}
+    assert LOADED in {each for line in found for each in line["beside"].values()}
+    assert max(at_once) == min(together, len(grid.loads))
+    assert [line["loads_together"] for line in lines if line["kind"] == "begin"] == [together]
 
 
 def test_nobody_waits_for_a_slow_load_while_another_one_is_up(tmp_path: Path) -> None:
