@@ -132,7 +132,10 @@ def same(table: Table, as_json: Json = False) -> None:
         print_json({"items": items})
         return
     if not found:
-        say("Nothing was measured beside a load: the grid has no `same`, or --no-same was given.")
+        say(
+            "Nothing was measured beside a load: the grid has no `same`, or `table measure` was not given "
+            "--loads-ahead, or given --no-same."
+        )
         return
     rows = [
         (

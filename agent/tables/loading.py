@@ -63,7 +63,7 @@ class Loading:
     load: PlannedLoad
     digest: str
     beside: bool
-    """Whether another launch was on the device when it began."""
+    """Whether another launch was on the device when it began, or began while it loaded."""
     sources: Sources
     device: str
     launch: Launch | None = None

@@ -24,7 +24,7 @@ from typing import Any
 
 from agent.tables.cell import kept, requests_of, warm_up
 from agent.tables.clock import Budget
-from agent.tables.device import TableDevice
+from agent.tables.device import BESIDE_BYTES, TableDevice
 from agent.tables.grid import DUMMY, Grid, PlannedLoad, TableWorkload
 from agent.tables.journal import Journal
 from agent.tables.loading import Loading, Sources, needed_bytes
@@ -132,8 +132,11 @@ class DeviceRun:
             if load is None:
                 return
             digest = self._work.grid.digest(load)
-            coming = sum(each.needed_bytes() for each in self._ahead if each.is_under_way)
+            coming = sum(each.needed_bytes() + BESIDE_BYTES for each in self._ahead if each.is_under_way)
             beside = self._current is not None or bool(self._ahead)
+            if any(each.digest in self._alone for each in self._ahead):
+                self._work.put_first(load)
+                return
             if beside and (
                 digest in self._alone
                 or not self._device.has_room(coming + needed_bytes(load, digest, self._sources))
@@ -142,6 +145,8 @@ class DeviceRun:
                 return
             if not beside:
                 self._wait_for_room(load, digest)
+            for each in self._ahead:
+                each.beside = True
             self._tell(f"loads {digest}: {told(self._work.grid, load)}")
             self._ahead.append(Loading(load, digest, beside, self._sources, self._device.device).start())
 

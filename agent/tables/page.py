@@ -175,10 +175,11 @@ def _parts(lines: Sequence[Line], words: Mapping[str, str]) -> str:
         launches = sum(part["launches"] for part in parts)
         shown = [f"{us[part]:,.0f}" if part in us else MISSING for part in PARTS]
         body.append([words[load], f"{sum(us.values()):,.0f}", *shown, f"{others:,.0f}", f"{launches:,.0f}"])
+    ahead = any(line.get("loads_ahead") for line in lines if line["kind"] == "begin")
+    beside = "; other loads may have come up meanwhile" if ahead else ""
     told = (
         "Microseconds of a step of one request at the shortest prompt, by part (docs/profile.md). `outside` "
-        "is what no kernel ran for; other loads came up meanwhile. `small` are norms, gates, activations and "
-        "copies."
+        f"is what no kernel ran for{beside}. `small` are norms, gates, activations and copies."
     )
     return f"{told}\n\n{_table(['load', 'step', *PARTS, 'others', 'launches'], body)}"
 

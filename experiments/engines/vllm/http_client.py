@@ -8,8 +8,8 @@ comes a whole step later. A prompt that no text is read as goes out as token ids
 
 What is sent for the prompts of a block is asked for before the block, and not within its time.
 
-A server that hangs gives no token of any request: after `silent_limit_s` of that the block is given up, long
-before the time is over that all of its requests may take.
+A server that hangs gives no token of any request: once it has given its first one, a block is given up after
+`SILENT_LIMIT_S` of that, long before the time is over that all of its requests may take.
 
 It reads blocks from stdin and answers on stdout (`messages`), one after the other; started by
 `http_client_process.py`, it stays for the whole launch and ends with the process that started it.
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.engines.messages import data_of, infeasible_data, messages_of, send
 from experiments.engines.parent import requests_from
 from experiments.engines.port import GenerationRequest, GenerationTrace, Infeasible
-from experiments.engines.vllm.silence import SILENT
+from experiments.engines.vllm.silence import SILENT, SILENT_LIMIT_S
 from experiments.measurement.evidence import Json
 
 if TYPE_CHECKING:
@@ -73,10 +73,12 @@ async def ask_all(
     told: Mapping[str, Any],
     requests: Sequence[GenerationRequest],
     written: Mapping[tuple[int, ...], Json],
+    heard: Heard,
 ) -> tuple[list[GenerationTrace], list[str]]:
     """One trace a request, in their order, and the name that each had; raises what the first to fail raises,
     and ends the others. `written` is what is sent for prompts, as far as it is known; the rest is written
-    first. Raises `Infeasible` of kind `timed_out` where no request got a token for `silent_limit_s`."""
+    first. `heard` is of the server, whichever block it answers: raises `Infeasible` of kind `timed_out` where
+    that says that it hangs."""
     import aiohttp
 
     if unwritten := [each for each in requests if each.prompt_ids not in written]:
@@ -85,7 +87,6 @@ async def ask_all(
     traces: dict[int, GenerationTrace] = {}
     names = [f"{told['name']}-{place}" for place in range(len(requests))]
     waiting = iter(enumerate(requests))
-    heard = Heard(float(told["silent_limit_s"]))
     connector = aiohttp.TCPConnector(limit=concurrency)
     limit = aiohttp.ClientTimeout(total=None)  # who asked for the block has one
     try:
@@ -98,11 +99,9 @@ async def ask_all(
 
             at_once = range(min(concurrency, len(requests)))
             await asyncio.gather(*(connect(session) for _ in at_once))
-            heard.now()
             async with asyncio.TaskGroup() as group:
                 watch = group.create_task(heard.watch())
-                asking = [group.create_task(one_after_the_other()) for _ in at_once]
-                await asyncio.wait(asking)
+                await asyncio.gather(*(group.create_task(one_after_the_other()) for _ in at_once))
                 watch.cancel()
     except ExceptionGroup as failures:
         raise _told(failures.exceptions[0]) from None
@@ -112,20 +111,26 @@ async def ask_all(
 
 
 class Heard:
-    """When a token came last, of whichever request."""
+    """When a server's last token came, of whichever request. Until its first one it may compile, for as long
+    as its requests may take."""
 
-    def __init__(self, limit_s: float) -> None:
+    def __init__(self, limit_s: float = SILENT_LIMIT_S) -> None:
         """`limit_s` is how long none may come."""
         self._limit_s = limit_s
-        self.now()
+        self._begun = asyncio.Event()
+        self._at_s = 0.0
 
     def now(self) -> None:
-        """Note that one came, or that it is waited for from now on."""
-        self.at_s = time.perf_counter()
+        """Note that one came."""
+        self._at_s = time.perf_counter()
+        self._begun.set()
 
     async def watch(self) -> None:
-        """Go on until cancelled; raises `Infeasible` of kind `timed_out` once none came for too long."""
-        while (left_s := self.at_s + self._limit_s - time.perf_counter()) > 0:
+        """Go on until cancelled; raises `Infeasible` of kind `timed_out` once none came for too long, counted
+        from now at the earliest."""
+        waits_since_s = time.perf_counter()
+        await self._begun.wait()
+        while (left_s := max(self._at_s, waits_since_s) + self._limit_s - time.perf_counter()) > 0:
             await asyncio.sleep(left_s)
         raise Infeasible("timed_out", f"{SILENT} for {self._limit_s:g} s")
 
@@ -263,6 +268,7 @@ async def answer_blocks() -> None:
     import aiohttp  # noqa: F401 -- before the first block
 
     written: dict[tuple[int, ...], Json] = {}
+    heard = Heard()
     gc.collect()
     gc.freeze()
     while True:
@@ -274,7 +280,7 @@ async def answer_blocks() -> None:
                 written = await write_all(told, requests)
                 reply = {"ok": {}}
             else:
-                traces, names = await ask_all(told, requests, written)
+                traces, names = await ask_all(told, requests, written, heard)
                 reply = {"ok": {"traces": [data_of(trace) for trace in traces], "names": list(names)}}
         except Infeasible as refusal:
             reply = infeasible_data(refusal)

@@ -14,7 +14,6 @@ from experiments.engines.server_process import ServerProcess, not_started
 from experiments.engines.vllm.arrivals import OURS
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.openai_app import SERVED_AS
-from experiments.engines.vllm.silence import SILENT_LIMIT_S
 from experiments.measurement.evidence import Json
 
 CLIENT_MODULE = "experiments.engines.vllm.http_client"
@@ -49,16 +48,12 @@ class HttpClient:
         return self._process.pid
 
     def ask(
-        self,
-        requests: Sequence[GenerationRequest],
-        concurrency: int,
-        limit_s: float,
-        silent_limit_s: float = SILENT_LIMIT_S,
+        self, requests: Sequence[GenerationRequest], concurrency: int, limit_s: float
     ) -> tuple[list[GenerationTrace], list[str]]:
         """One trace a request, in their order, without steps, and the name that each had on the server.
 
         Raises `Infeasible`: what the server refused or how it failed, of kind `timed_out` when it takes
-        longer than `limit_s` or gives no token for `silent_limit_s`, `crashed` when the client dies.
+        longer than `limit_s` or hangs, `crashed` when the client dies.
         """
         answer = self._process.ask(
             {
@@ -66,7 +61,6 @@ class HttpClient:
                 "name": f"{OURS}{next(self._blocks)}",
                 "requests": [data_of(each) for each in requests],
                 "concurrency": concurrency,
-                "silent_limit_s": silent_limit_s,
             },
             limit_s,
             "serve them",

@@ -28,6 +28,7 @@ from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.environment import PACKAGES, PYTHON_VARIABLE
 from experiments.engines.vllm.http_client_process import CLIENT_MODULE
 from experiments.engines.vllm.launch import VllmLaunch
+from experiments.engines.vllm.silence import SILENT
 from experiments.job.block_samples import BlockSample, block_samples
 from experiments.measurement.evidence import ALL_REQUESTS, Metric
 from experiments.own_processes import children
@@ -472,6 +473,23 @@ class TestOverHttp:
             Infeasible, match="did not serve them over HTTP within 10 s; it was ended"
         ) as told:
             launch.serve(vllm_requests.lost("hung over http"), 2)
+        assert told.value.kind == "timed_out"
+        assert wait_until_gone(begun(before)) == [], "without a close"
+
+    def test_a_server_that_gives_no_token_any_more_is_told_as_that_and_everything_ends(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before = children()
+        launch = over_http(folder)
+        vllm_requests.served(launch)
+
+        def silent(*asked: object) -> None:
+            raise Infeasible("timed_out", f"{SILENT} for 180 s")
+
+        assert launch._client is not None
+        monkeypatch.setattr(launch._client, "ask", silent)
+        with pytest.raises(Infeasible, match=f"^{SILENT} for 180 s; it was ended: ") as told:
+            vllm_requests.served(launch)
         assert told.value.kind == "timed_out"
         assert wait_until_gone(begun(before)) == [], "without a close"
 

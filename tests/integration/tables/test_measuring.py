@@ -127,6 +127,29 @@ def test_what_came_up_together_is_measured_when_all_are_up_and_nothing_loads(
     assert [line["loads_together"] for line in lines if line["kind"] == "begin"] == [together]
 
 
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_what_has_room_alone_and_not_beside_others_is_measured_alone(tmp_path: Path, place: int) -> None:
+    grid = replace(grid_in(tmp_path), same=None)
+    greedy = grid.loads[place].configuration
+    under_way: list[Configuration] = []
+
+    class Full(SimulatedEngine):
+        def launch(self, configuration: Configuration, *args: Any, **more: Any) -> SimulatedLaunch:
+            under_way.append(configuration)
+            try:
+                time.sleep(0.2)
+                if configuration == greedy and len(under_way) > 1:
+                    raise Infeasible("out_of_memory", "Beside others it has no room.")
+                return super().launch(configuration, *args, **more)
+            finally:
+                under_way.remove(configuration)
+
+    run = run_in(tmp_path, grid, loads_ahead=0, loads_together=3)
+    measure(replace(run, sources=replace(run.sources, engine=Full)), lambda text: None)
+    found = {line["load"] for line in lines_of(tmp_path) if line["kind"] == "cell"}
+    assert found == {grid.digest(grid.loads[number]) for number in (0, 1, 3)}
+
+
 def test_nobody_waits_for_a_slow_load_while_another_one_is_up(tmp_path: Path) -> None:
     grid = grid_in(tmp_path)
     last = grid.digest(grid.loads[3])

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from experiments.engines.port import GenerationRequest, GenerationTrace, Infeasible
-from experiments.engines.vllm.http_client import ask_all, write_all
+from experiments.engines.vllm.http_client import Heard, ask_all, write_all
 
 LETTERS = "abc"
 """The tokens 0, 1 and 2."""
@@ -80,6 +80,9 @@ class Server:
 SILENT_S = 0.5
 """How long a server may give no token here."""
 
+PATIENCE_S = 5.0
+"""How long a block may take here."""
+
 PATHS = ("/tokenize", "/detokenize", "/v1/completions")
 
 
@@ -90,6 +93,7 @@ def asked_for(
     paths: Sequence[str] = PATHS,
     *,
     prepared: bool = False,
+    spoke_before: bool = False,
 ) -> list[GenerationTrace]:
     async def story() -> list[GenerationTrace]:
         app = web.Application()
@@ -102,13 +106,16 @@ def asked_for(
         await site.start()
         host, port = runner.addresses[0][:2]
         told = {"address": f"http://{host}:{port}", "model": "model", "name": "block", "concurrency": at_once}
-        told |= {"silent_limit_s": SILENT_S}
         try:
             requests = [GenerationRequest(str(place), ids, 1) for place, ids in enumerate(prompts)]
             written = await write_all(told, requests) if prepared else {}
             if prepared:
                 server.asked.clear()
-            traces, _ = await ask_all(told, requests, written)
+            heard = Heard(SILENT_S)
+            if spoke_before:
+                heard.now()
+                await asyncio.sleep(SILENT_S)  # that between blocks no token comes is no silence
+            traces, _ = await asyncio.wait_for(ask_all(told, requests, written, heard), PATIENCE_S)
             return traces
         finally:
             await runner.cleanup()
@@ -181,14 +188,27 @@ def test_the_server_s_tokenizer_puts_nothing_before_a_text() -> None:
     assert asked["/v1/completions"]["add_special_tokens"] is False
 
 
-@pytest.mark.parametrize("tokens", [0, 3])
-def test_a_server_that_hangs_is_given_up_once_no_token_came_for_too_long(tokens: int) -> None:
+@pytest.mark.parametrize(("tokens", "spoke_before"), [(3, False), (3, True), (0, True)])
+def test_a_server_that_hangs_is_given_up_once_no_token_came_for_too_long(
+    tokens: int, spoke_before: bool
+) -> None:
     begun_s = time.perf_counter()
     with pytest.raises(Infeasible, match=r"gave no token of any request for 0\.5 s") as told:
-        asked_for(Server(tokens_before_it_hangs=tokens), [(0,), (1,), (2,)], at_once=2)
+        asked_for(
+            Server(tokens_before_it_hangs=tokens), [(0,), (1,), (2,)], at_once=2, spoke_before=spoke_before
+        )
     assert told.value.kind == "timed_out"
     # a token puts it off
     assert time.perf_counter() - begun_s >= SILENT_S + max(0, tokens - 1) * SILENT_S / 2
+
+
+def test_before_its_first_token_a_server_has_the_time_of_its_requests() -> None:
+    with pytest.raises(TimeoutError):
+        asked_for(Server(tokens_before_it_hangs=0), [(0,)], at_once=1)
+
+
+def test_of_no_requests_there_is_no_trace() -> None:
+    assert asked_for(Server(), [], at_once=1) == []
 
 
 def test_a_long_block_whose_tokens_come_is_not_given_up() -> None:
@@ -197,4 +217,5 @@ def test_a_long_block_whose_tokens_come_is_not_given_up() -> None:
             await asyncio.sleep(SILENT_S * 0.6)
             return await super().completions(request)
 
-    assert len(asked_for(Slow(), [(0,)] * 3, at_once=1)) == 3  # 0.9 s, none longer than 0.3 s without a token
+    # 0.9 s in all, none longer than 0.3 s without a token
+    assert len(asked_for(Slow(), [(0,)] * 3, at_once=1, spoke_before=True)) == 3
