@@ -11,13 +11,16 @@ the stage that asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close, recorded
 from experiments.job.schedule import seats
 from experiments.measurement.evidence import Arm, Stage
 
 ARMS = len(Arm)
+
+OUT_OF_MEMORY = "out_of_memory"
+"""The kind of a failure that may be for want of the room that others take."""
 
 
 class PairsAhead:
@@ -34,9 +37,11 @@ class PairsAhead:
         """The launches of a pair in the order of its seats, as `RunningJob.open`; they are recorded.
 
         Where not all that are loaded at once come up, the pairs that did are kept and the others are ended,
-        which the job's log tells, and no more are loaded at once. One that was not asked for yet is loaded
-        again when it is. The one that is asked for is opened again by itself, with every other one ended:
-        that it has no room beside others is not its fault.
+        which the job's log tells, and no more are loaded at once. Where memory was short for one, those that
+        would wait are ended too: what is asked for is then measured with all the room, for it could run out
+        of it later and would be blamed. One that was not asked for yet is loaded again when it is. The one
+        that is asked for is opened again by itself, with every other one ended: that it has no room beside
+        others is not its fault.
         """
         if stage is Stage.VALIDATION:
             self._left -= 1
@@ -52,22 +57,26 @@ class PairsAhead:
 
     def close(self) -> None:
         """End what was loaded and not asked for; it is recorded nowhere."""
-        ahead, self._ahead = self._ahead, {}
-        close([launch for pair in ahead.values() for launch in pair])
+        self._end([*self._ahead])
+
+    def _end(self, indices: Collection[int]) -> None:
+        """End pairs that wait, by their indices."""
+        close([launch for index in indices for launch in self._ahead.pop(index, [])])
 
     def _load(self, stage: Stage, wanted: Sequence[Wanted]) -> None:
-        """Load pairs at the same time, and keep those of which both launches come up."""
+        """Load pairs at the same time, the first of them asked for; see `open` for which are kept."""
         opened, failed = self._job.open(stage, wanted, record=False)
-        broken = {wanted[each.place].index for each in failed}
         for launch in opened:
-            if launch.wanted.index not in broken:
-                self._ahead.setdefault(launch.wanted.index, []).append(launch)
+            self._ahead.setdefault(launch.wanted.index, []).append(launch)
         for each in failed:
             name = f"{each.arm.value} {wanted[each.place].index}"
             self._job.records.note(f"{name} did not come up beside others: {each.reason.cause}")
         if failed:
             self._left = 0
-            close([launch for launch in opened if launch.wanted.index in broken])
+            ended = {wanted[each.place].index for each in failed}
+            if any(each.reason.kind == OUT_OF_MEMORY for each in failed):
+                ended.update(self._ahead.keys() - {wanted[0].index})
+            self._end(ended)
 
     def _more(self, stage: Stage) -> int:
         """Pairs to load beside the one that is asked for."""

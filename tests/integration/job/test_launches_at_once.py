@@ -3,12 +3,14 @@ where it has room for more. Real processes of the simulated engine."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from experiments.engines.port import Infeasible, Launch
+from experiments.engines.port import GenerationTrace, Infeasible, Launch
 from experiments.job.limits import time_is_up
 from experiments.job.records import Records
 from experiments.measurement.evidence import Arm, Metric, Stage
@@ -154,26 +156,52 @@ def test_pairs_that_have_no_room_beside_each_other_are_loaded_one_after_the_othe
 
 
 class FailingOnce(CountingEngine):
-    """The launches of `broken`, by the names of their logs, do not come up beside more than `beside` others.
+    """The launches of `broken`, by the names of their logs, do not come up at first, nor beside more than
+    `beside` others, for a reason of this `kind`; with `works_beside` none can be asked beside more than that.
 
     Tells by name what was loaded, and with how many others alive.
     """
 
-    def __init__(self, broken: set[str], beside: int = 0) -> None:
+    def __init__(
+        self,
+        broken: set[str],
+        beside: int = 0,
+        kind: str = "out_of_memory",
+        works_beside: float = float("inf"),
+    ) -> None:
         super().__init__()
         self.loaded: list[tuple[str, int]] = []
-        self._broken, self._beside = broken, beside
+        self._broken, self._beside, self._kind, self._works_beside = broken, beside, kind, works_beside
+        self._one = threading.Lock()
+
+    def alive(self) -> set[str]:
+        """The names of the launches that are up."""
+        named = zip(self._launches, self.loaded, strict=True)
+        return {name for each, (name, _) in named if each.process.poll() is None}  # type: ignore[attr-defined]
 
     def launch(self, *asked: object, **more: object) -> Launch:
         """As the engine."""
         name = next(each.stem for each in asked if isinstance(each, Path) and each.suffix == ".log")
         name = name.removeprefix("validation-")
+        with self._one:
+            return self._launch(name, *asked, **more)
+
+    def _launch(self, name: str, *asked: object, **more: object) -> Launch:
         first = name not in [each for each, _ in self.loaded]
         launch: Launch = super().launch(*asked, **more)
-        self.loaded.append((name, sum(each.process.poll() is None for each in self._launches) - 1))  # type: ignore[attr-defined]
-        if name in self._broken and (first or self.loaded[-1][1] > self._beside):
+        beside = self.up[-1] - 1
+        self.loaded.append((name, beside))
+        if name in self._broken and (first or beside > self._beside):
             launch.close()
-            raise Infeasible("out_of_memory", "no room beside the others")
+            raise Infeasible(self._kind, "no room beside the others")
+        serve = launch.serve
+
+        def short(*requests: Any) -> list[GenerationTrace]:
+            if len(self.alive()) - 1 > self._works_beside:
+                raise Infeasible("out_of_memory", "no room to work beside the others")
+            return serve(*requests)
+
+        launch.serve = short  # type: ignore[method-assign]
         return launch
 
 
@@ -185,7 +213,7 @@ PAIR_NAMES = [f"{arm}-{index}" for index in range(3) for arm in ("candidate", "c
 def test_of_pairs_loaded_together_the_ones_that_came_up_are_kept_and_only_the_other_is_loaded_again(
     run: Run,
 ) -> None:
-    engine = FailingOnce({"candidate-1"}, beside=3)
+    engine = FailingOnce({"candidate-1"}, beside=3, kind="crashed")
     result = run(a_test_job(at_once=6, plan=THREE_AT_ONCE), THREE_PAIRS, engine, cores=6)
     assert result.failure is None
     assert [each.index for each in result.launches] == [0, 0, 1, 1, 2, 2]
@@ -194,11 +222,23 @@ def test_of_pairs_loaded_together_the_ones_that_came_up_are_kept_and_only_the_ot
 
 
 def test_a_pair_that_does_not_come_up_beside_one_that_waits_is_loaded_by_itself(run: Run) -> None:
-    engine = FailingOnce({"candidate-1"}, beside=1)
+    engine = FailingOnce({"candidate-1"}, beside=1, kind="crashed")
     result = run(a_test_job(at_once=6, plan=THREE_AT_ONCE), THREE_PAIRS, engine, cores=6)
     assert result.failure is None
     assert [each.index for each in result.launches] == [0, 0, 1, 1, 2, 2]
     assert all(beside <= 1 for _, beside in engine.loaded[-4:]), "the last two pairs have the room alone"
+
+
+def test_where_memory_was_short_for_one_what_is_measured_then_has_the_room_of_those_that_waited(
+    run: Run,
+) -> None:
+    engine = FailingOnce({"candidate-1"}, works_beside=1)
+    result = run(a_test_job(at_once=6, plan=THREE_AT_ONCE), THREE_PAIRS, engine, cores=6)
+    assert result.failure is None
+    assert [each.index for each in result.launches] == [0, 0, 1, 1, 2, 2]
+    assert all(each.values(Metric.TPOT_MS) for each in result.launches)
+    again = [name for name in PAIR_NAMES if not name.endswith("-0")]
+    assert sorted(name for name, _ in engine.loaded) == sorted([*PAIR_NAMES, *again])
 
 
 def test_where_the_pair_that_is_asked_for_does_not_come_up_it_has_the_room_of_all_others(
