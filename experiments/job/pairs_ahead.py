@@ -68,15 +68,15 @@ class PairsAhead:
         opened, failed = self._job.open(stage, wanted, record=False)
         for launch in opened:
             self._ahead.setdefault(launch.wanted.index, []).append(launch)
-        for each in failed:
-            name = f"{each.arm.value} {wanted[each.place].index}"
-            self._job.records.note(f"{name} did not come up beside others: {each.reason.cause}")
         if failed:
             self._left = 0
             ended = {wanted[each.place].index for each in failed}
             if any(each.reason.kind == OUT_OF_MEMORY for each in failed):
                 ended.update(self._ahead.keys() - {wanted[0].index})
             self._end(ended)
+        for each in failed:
+            name = f"{each.arm.value} {wanted[each.place].index}"
+            self._job.records.note(f"{name} did not come up beside others: {each.reason.cause}")
 
     def _more(self, stage: Stage) -> int:
         """Pairs to load beside the one that is asked for."""

@@ -254,6 +254,16 @@ def test_where_the_pair_that_is_asked_for_does_not_come_up_it_has_the_room_of_al
     assert told == ["control 0 did not come up beside others: no room beside the others"]
 
 
+def test_what_did_not_come_up_whole_is_ended_before_it_is_told(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = FailingOnce({"candidate-1"}, beside=3, kind="crashed")
+    up: list[set[str]] = []
+    monkeypatch.setattr(Records, "note", lambda *_: up.append(engine.alive()))
+    run(a_test_job(at_once=6, plan=THREE_AT_ONCE), THREE_PAIRS, engine, cores=6)
+    assert up == [{name for name in PAIR_NAMES if not name.endswith("-1")}]
+
+
 def test_how_many_may_be_up_is_sealed() -> None:
     plain, limited = (a_test_job(judge_version="1", at_once=each) for each in (None, 1))
     assert plain.preregistration_digest != limited.preregistration_digest
