@@ -274,7 +274,7 @@ def _stages(out: Console, detail: ExperimentDetail) -> None:
     ]
     out.print(table(("stage", ">attempt", "outcome", ">took", "log"), rows, wide=("log",)))
     for each in detail.stages:
-        for sentence in each.unchecked:
+        for sentence in each.sentences:
             out.print(f"{each.stage}: {sentence}")
 
 

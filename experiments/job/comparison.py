@@ -194,7 +194,7 @@ class _Comparison:
 
     def _measure_side_by_side(self, name: Stage, index: int, blocks: int) -> None:
         with stage(self._job, name, 2 * blocks, f"time launch pair {index + 1}") as told:
-            opened, failed = self._ahead.open(name, index)
+            opened, failed = self._ahead.open(told, index)
             self._up = {launch.wanted.arm: launch for launch in opened}
             self._blocks = 0
             if failed:

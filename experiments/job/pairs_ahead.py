@@ -15,7 +15,8 @@ from collections.abc import Callable, Collection, Sequence
 
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close, recorded
 from experiments.job.schedule import seats
-from experiments.measurement.evidence import Arm, Stage
+from experiments.job.staging import StageTold
+from experiments.measurement.evidence import NOT_UP, Arm, Json, Stage
 
 ARMS = len(Arm)
 
@@ -33,23 +34,24 @@ class PairsAhead:
         self._left = validation_pairs
         self._ahead: dict[int, list[OpenLaunch]] = {}
 
-    def open(self, stage: Stage, index: int) -> tuple[list[OpenLaunch], list[ArmInfeasible]]:
+    def open(self, told: StageTold, index: int) -> tuple[list[OpenLaunch], list[ArmInfeasible]]:
         """The launches of a pair in the order of its seats, as `RunningJob.open`; they are recorded.
 
         Where not all that are loaded at once come up, the pairs that did are kept and the others are ended,
-        which the job's log tells, and no more are loaded at once. Where memory was short for one, those that
-        would wait are ended too: what is asked for is then measured with all the room, for it could run out
-        of it later and would be blamed. One that was not asked for yet is loaded again when it is. The one
-        that is asked for is opened again by itself, with every other one ended: that it has no room beside
-        others is not its fault.
+        which the stage's detail and the job's log tell, and no more are loaded at once. Where memory was
+        short for one, those that would wait are ended too: what is asked for is then measured with all the
+        room, for it could run out of it later and would be blamed. One that was not asked for yet is loaded
+        again when it is. The one that is asked for is opened again by itself, with every other one ended:
+        that it has no room beside others is not its fault.
         """
+        stage = told.stage
         if stage is Stage.VALIDATION:
             self._left -= 1
         if index not in self._ahead:
             more = self._more(stage)
             if not more and not self._ahead:
                 return self._job.open(stage, self._of(range(index, index + 1)))
-            self._load(stage, self._of(range(index, index + 1 + more)))
+            self._load(told, self._of(range(index, index + 1 + more)))
         if index in self._ahead:
             return recorded(stage, self._ahead.pop(index))
         self.close()
@@ -63,9 +65,9 @@ class PairsAhead:
         """End pairs that wait, by their indices."""
         close([launch for index in indices for launch in self._ahead.pop(index, [])])
 
-    def _load(self, stage: Stage, wanted: Sequence[Wanted]) -> None:
+    def _load(self, told: StageTold, wanted: Sequence[Wanted]) -> None:
         """Load pairs at the same time, the first of them asked for; see `open` for which are kept."""
-        opened, failed = self._job.open(stage, wanted, record=False)
+        opened, failed = self._job.open(told.stage, wanted, record=False)
         for launch in opened:
             self._ahead.setdefault(launch.wanted.index, []).append(launch)
         if failed:
@@ -74,9 +76,14 @@ class PairsAhead:
             if any(each.reason.kind == OUT_OF_MEMORY for each in failed):
                 ended.update(self._ahead.keys() - {wanted[0].index})
             self._end(ended)
-        for each in failed:
-            name = f"{each.arm.value} {wanted[each.place].index}"
-            self._job.records.note(f"{name} did not come up beside others: {each.reason.cause}")
+            sentences: list[Json] = [
+                f"{each.arm.value} {wanted[each.place].index} did not come up beside others "
+                f"({each.reason.kind}), and its pair is loaded again once asked for: {each.reason.cause}"
+                for each in failed
+            ]
+            told.detail = {**told.detail, NOT_UP: sentences}
+            for sentence in sentences:
+                self._job.records.note(str(sentence))
 
     def _more(self, stage: Stage) -> int:
         """Pairs to load beside the one that is asked for."""

@@ -51,6 +51,10 @@ TEXTS_KEY = "texts"
 UNCHECKED = "unchecked"
 """In the detail of a stage: sentences that say what its check could not look at."""
 
+NOT_UP = "not_up"
+"""In the detail of a stage: sentences that say which launches did not come up beside others that were loaded
+at the same time, the kind of failure and why, and that their pair was to be loaded again."""
+
 
 WORKLOADS, UNMEASURED = "workloads", "unmeasured"
 """In the detail of the stage of further workloads: those that it was asked for, and of each that could not be

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from db.models import Artifact, ExperimentArtifact, StageRun
 from db.models.base import JsonObject
 from db.states import StageOutcome
-from experiments.measurement.evidence import UNCHECKED
+from experiments.measurement.evidence import NOT_UP, UNCHECKED
 from knowledge.queries.view import View
 from knowledge.stored import number
 
@@ -30,10 +30,12 @@ class StageView(View):
     log_path: str | None
 
     @property
-    def unchecked(self) -> tuple[str, ...]:
-        """What a check could not look at, in sentences."""
-        told = (self.detail or {}).get(UNCHECKED)
-        return tuple(each for each in told if isinstance(each, str)) if isinstance(told, list) else ()
+    def sentences(self) -> tuple[str, ...]:
+        """What a check could not look at, and which launches did not come up at first and why."""
+        told = [(self.detail or {}).get(name) for name in (UNCHECKED, NOT_UP)]
+        return tuple(
+            each for some in told if isinstance(some, list) for each in some if isinstance(each, str)
+        )
 
 
 class ArtifactView(View):

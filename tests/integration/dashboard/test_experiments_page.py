@@ -20,7 +20,7 @@ from configs.settings import Settings
 from dashboard.app import create_app
 from db.models import Experiment, Job, StageRun, Verdict
 from db.states import ExperimentState, JobState, VerdictOutcome
-from experiments.measurement.evidence import UNCHECKED
+from experiments.measurement.evidence import NOT_UP, UNCHECKED
 from experiments.worker.claiming import run_key
 from knowledge.queries.experiment_detail import experiment_detail
 from tests.history.campaign_history import History, a_full_history
@@ -28,6 +28,7 @@ from tests.new_database import new_database
 
 BASE = "http://127.0.0.1"
 UNSEEN = "Whether it fits into the memory of cuda:0 was not checked: no driver answers."
+AGAIN = "candidate 1 did not come up beside others (crashed), and its pair is loaded again: it ended."
 HOSTILE = '<script>alert(1)</script> & "it\'s"'
 
 QUALITY = {
@@ -55,7 +56,7 @@ def history(data_dir: Path) -> Iterator[History]:
         verdict.quality = QUALITY
         verdict.judge = {**verdict.judge, "details": {"pairs": PAIRS, "alpha": 0.05, "metric": "tpot_ms"}}
         stage = session.scalars(select(StageRun).where(StageRun.experiment_id == 1)).one()
-        stage.detail = {UNCHECKED: [UNSEEN, 7]}
+        stage.detail = {UNCHECKED: [UNSEEN, 7], NOT_UP: [AGAIN]}
         job = Job(
             kind="test",
             experiment_id=6,
@@ -186,14 +187,15 @@ def test_hostile_text_is_only_text(client: TestClient) -> None:
         assert HOSTILE in unescape(html)
 
 
-def test_what_a_check_could_not_look_at_is_told(
-    client: TestClient, history: History, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("sentence", [UNSEEN, AGAIN])
+def test_what_a_check_could_not_look_at_and_what_was_loaded_again_is_told(
+    client: TestClient, history: History, capsys: pytest.CaptureFixture[str], sentence: str
 ) -> None:
-    assert f"Full: {UNSEEN}" in unescape(client.get("/experiments/E-0001").text)
-    assert UNSEEN not in unescape(client.get("/experiments/E-0002").text)
+    assert f"Full: {sentence}" in unescape(client.get("/experiments/E-0001").text)
+    assert sentence not in unescape(client.get("/experiments/E-0002").text)
     with history.database.read() as session:
         print_experiment(experiment_detail(session, 1))
-    assert f"full: {UNSEEN}" in " ".join(capsys.readouterr().out.split())
+    assert f"full: {sentence}" in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_log_is_shown_by_its_end(client: TestClient) -> None:

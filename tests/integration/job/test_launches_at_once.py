@@ -13,7 +13,7 @@ import pytest
 from experiments.engines.port import GenerationTrace, Infeasible, Launch
 from experiments.job.limits import time_is_up
 from experiments.job.records import Records
-from experiments.measurement.evidence import Arm, Metric, Stage
+from experiments.measurement.evidence import NOT_UP, Arm, Metric, Stage
 from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair, Screen, Step
 from experiments.shapes.marker import SHAPE_FILE
 from experiments.space.configuration import KnobValue
@@ -207,6 +207,15 @@ class FailingOnce(CountingEngine):
 
 THREE_PAIRS = [MeasurePair(Stage.VALIDATION, 2)] * 3
 THREE_AT_ONCE = PLAN.model_copy(update={"validation_pairs": 3})
+
+
+def not_up(launch: str, kind: str) -> str:
+    return (
+        f"{launch} did not come up beside others ({kind}), and its pair is loaded again once asked for: "
+        "no room beside the others"
+    )
+
+
 PAIR_NAMES = [f"{arm}-{index}" for index in range(3) for arm in ("candidate", "control")]
 
 
@@ -251,7 +260,31 @@ def test_where_the_pair_that_is_asked_for_does_not_come_up_it_has_the_room_of_al
     assert result.failure is None
     assert [each.index for each in result.launches] == [0, 0, 1, 1, 2, 2]
     assert max(beside for _, beside in engine.loaded[6:]) == 1, "nothing more is loaded at once"
-    assert told == ["control 0 did not come up beside others: no room beside the others"]
+    assert told == [not_up("control 0", "out_of_memory")]
+
+
+@pytest.mark.parametrize("kind", ["crashed", "out_of_memory", "timed_out", "unsupported"])
+@pytest.mark.parametrize("steps", [1, 3], ids=["not asked for later", "asked for later"])
+def test_a_launch_that_did_not_come_up_beside_others_is_told_with_its_kind_by_the_stage(
+    run: Run, kind: str, steps: int
+) -> None:
+    engine = FailingOnce({"candidate-1"}, beside=3, kind=kind)
+    result = run(a_test_job(at_once=6, plan=THREE_AT_ONCE), THREE_PAIRS[:steps], engine, cores=6)
+    assert result.failure is None
+    details = [each.detail for each in result.stages if each.stage is Stage.VALIDATION]
+    assert details == [{NOT_UP: [not_up("candidate 1", kind)]}, *[{}] * (steps - 1)]
+
+
+def test_a_launch_that_comes_up_at_no_time_is_loaded_twice_and_both_are_told(run: Run) -> None:
+    engine = FailingOnce({"candidate-0"}, beside=-1, kind="crashed")
+    result = run(a_test_job(at_once=6, plan=THREE_AT_ONCE), THREE_PAIRS, engine, cores=6)
+    assert result.failure is not None
+    assert result.failure.kind == "crashed"
+    assert [name for name, _ in engine.loaded].count("candidate-0") == 2
+    assert result.stages[-1].outcome == "failed"
+    assert result.stages[-1].detail == {
+        NOT_UP: [not_up("candidate 0", "crashed")], "kind": "crashed", "cause": "no room beside the others",
+    }  # fmt: skip
 
 
 def test_what_did_not_come_up_whole_is_ended_before_it_is_told(
