@@ -40,13 +40,15 @@ class CountingEngine(SimulatedEngine):
         self.up: list[int] = []
         self._launches: list[Launch] = []
         self._room = room
+        self._counting = threading.RLock()
 
     def launch(self, *asked: object, **more: object) -> Launch:
         """As the engine; more than `room` at once have no memory."""
         launch: Launch = super().launch(*asked, **more)  # type: ignore[arg-type]
-        self._launches.append(launch)
-        alive = sum(each.process.poll() is None for each in self._launches)  # type: ignore[attr-defined]
-        self.up.append(alive)
+        with self._counting:
+            self._launches.append(launch)
+            alive = sum(each.process.poll() is None for each in self._launches)  # type: ignore[attr-defined]
+            self.up.append(alive)
         if self._room is not None and alive > self._room:
             launch.close()
             raise Infeasible("out_of_memory", "no room beside the others")
@@ -172,7 +174,6 @@ class FailingOnce(CountingEngine):
         super().__init__()
         self.loaded: list[tuple[str, int]] = []
         self._broken, self._beside, self._kind, self._works_beside = broken, beside, kind, works_beside
-        self._one = threading.Lock()
 
     def alive(self) -> set[str]:
         """The names of the launches that are up."""
@@ -183,7 +184,7 @@ class FailingOnce(CountingEngine):
         """As the engine."""
         name = next(each.stem for each in asked if isinstance(each, Path) and each.suffix == ".log")
         name = name.removeprefix("validation-")
-        with self._one:
+        with self._counting:
             return self._launch(name, *asked, **more)
 
     def _launch(self, name: str, *asked: object, **more: object) -> Launch:
