@@ -48,9 +48,11 @@ class GpuBlocksView(View):
     @property
     def disturbed_told(self) -> str:
         """A sentence about the blocks that were not measured beside a guest; for those that have any."""
+        both = self.put_off + self.measured_again + self.put_off_or_measured_again - self.disturbed
         counted = (
-            (self.put_off, "put off"),
-            (self.measured_again, "measured again"),
+            (self.put_off - both, "put off"),
+            (self.measured_again - both, "measured again"),
+            (both, "both put off and measured again"),
             (self.put_off_or_measured_again, "put off or measured again"),
         )
         told = [

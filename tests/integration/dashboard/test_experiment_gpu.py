@@ -102,7 +102,17 @@ WHO = "process 8 (notebook)"
         (
             [{PUT_OFF_BESIDE: [WHO], TIMED_AGAIN_BESIDE: [WHO]}, {}, {PUT_OFF_BESIDE: [WHO]}],
             2,
-            "2 blocks were put off and 1 block was measured again",
+            "1 block was put off and 1 block was both put off and measured again",
+        ),
+        (
+            [{PUT_OFF_BESIDE: [WHO], TIMED_AGAIN_BESIDE: [WHO]}],
+            1,
+            "1 block was both put off and measured again",
+        ),
+        (
+            [{PUT_OFF_BESIDE: [WHO]}, {TIMED_AGAIN_BESIDE: [WHO]}],
+            2,
+            "1 block was put off and 1 block was measured again",
         ),
         ([{"measured_again_beside": [WHO]}], 1, "1 block was put off or measured again"),
         (
