@@ -40,10 +40,12 @@ from experiments.engines.port import GenerationRequest, GenerationTrace, Infeasi
 from experiments.engines.vllm.environment import PYTHON_VARIABLE, VllmEnvironment, installed, vllm_python
 from experiments.engines.vllm.http_client_process import HttpClient
 from experiments.reference_model.load import reference_model_path
+from tests.benchmarks.arguments import above_zero, at_least_two, file_to_write
 from tests.benchmarks.paced_process import PacedServer, late_ms, trace_of, ways_ms
 from tests.benchmarks.paced_server import Answered, Timetable
 from tests.benchmarks.serving_arms import LIMIT_S, Figures, Load, by_vllm_bench, figures_of
 from tests.benchmarks.serving_comparison import WITHIN, difference, requests_of_run, said_of
+from tests.proofs.counting import at_least_one
 
 OURS, BENCH = "our client", "vllm bench serve"
 ARMS = (OURS, BENCH)
@@ -340,35 +342,47 @@ def _keep(file: Path | None, found: dict[str, Any]) -> None:
         file.write_text(json.dumps(found), encoding="utf-8")
 
 
-def _print(found: Mapping[str, Any], within: float) -> None:
-    print(table(biases(found["runs"]), within))
-    print()
-    print(ways_table(found["runs"]))
+def _tables(found: Mapping[str, Any], within: float) -> str:
+    return f"{table(biases(found['runs']), within)}\n\n{ways_table(found['runs'])}"
 
 
-def main() -> int:
-    """Measure as asked on the command line; 1 where it can't be done."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure as asked on the command line; 1 where it can't be done. What can't be asked for ends the
+    process with 2."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 4, 16, 64])
+    parser.add_argument("--concurrency", type=at_least_one, nargs="+", default=[1, 4, 16, 64])
     parser.add_argument(
-        "--step-ms", type=float, nargs="+", default=[None], help="by how many are at once if not given"
+        "--step-ms", type=above_zero, nargs="+", default=[None], help="by how many are at once if not given"
     )
     parser.add_argument("--first-token-ms", type=float, nargs=2, metavar=("LOW", "HIGH"), help="likewise")
-    parser.add_argument("--prompt-tokens", type=int, default=512)
-    parser.add_argument("--new-tokens", type=int, default=129)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--prompt-tokens", type=at_least_one, default=512)
+    parser.add_argument("--new-tokens", type=at_least_two, default=129)
+    parser.add_argument("--rounds", type=at_least_one, default=3)
     parser.add_argument(
-        "--limit", type=float, default=float("inf"), metavar="SECONDS", help="no end if not given"
+        "--limit", type=above_zero, default=float("inf"), metavar="SECONDS", help="no end if not given"
     )
-    parser.add_argument("--within", type=float, default=WITHIN)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
+    parser.add_argument("--within", type=above_zero, default=WITHIN)
+    parser.add_argument("--json", type=file_to_write, metavar="FILE", help="write everything there")
     parser.add_argument("--table", type=Path, metavar="FILE", help="measure nothing; the tables of that file")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     if given.table is not None:
-        _print(json.loads(given.table.read_text(encoding="utf-8")), given.within)
+        try:
+            found = json.loads(given.table.read_text(encoding="utf-8"))
+            tables = _tables(found, given.within)
+        except OSError as reason:
+            parser.error(f"--table: {given.table} can't be read: {reason.strerror}")
+        except (KeyError, TypeError, ValueError):
+            parser.error(f"--table: {given.table} is none that --json wrote")
+        if not biases(found["runs"]):
+            parser.error(f"--table: {given.table} has no round in which both have asked")
+        print(tables)
         return 0
-    if min((each for each in given.step_ms if each is not None), default=1.0) <= 0:
-        parser.error("--step-ms: a step takes more than 0 ms")
+    if given.first_token_ms is not None:
+        low, high = given.first_token_ms
+        if not 0 <= low <= high < float("inf"):
+            parser.error(
+                f"--first-token-ms: {low:g} to {high:g} are no times: give 0 or more, the lower first"
+            )
     loads = [
         (
             Load(requests_of_run(each), each, given.prompt_tokens, given.new_tokens),
@@ -391,7 +405,7 @@ def main() -> int:
         except (Infeasible, AutoinferError, RuntimeError) as reason:
             print(reason, file=sys.stderr)
             return 1
-    _print(found, given.within)
+    print(_tables(found, given.within))
     return 0
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.benchmarks import client_bias
 from tests.benchmarks.client_bias import (
     ARMS,
     BENCH,
@@ -16,6 +17,7 @@ from tests.benchmarks.client_bias import (
     OURS,
     Pace,
     biases,
+    main,
     of_run,
     pace_of,
     seen,
@@ -120,3 +122,58 @@ def test_the_page_has_the_tables_of_what_was_measured(name: str) -> None:
     assert {each["arm"] for each in kept["runs"]} == {*ARMS}
     assert table(biases(kept["runs"]), WITHIN) in told
     assert ways_table(kept["runs"]) in told
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("--table missing.json", "--table: missing.json can't be read: No such file or directory"),
+        ("--table .", "--table: . can't be read: Is a directory"),
+        ("--table page.md", "--table: page.md is none that --json wrote"),
+        ("--table other.json", "--table: other.json is none that --json wrote"),
+        ("--table begun.json", "--table: begun.json has no round in which both have asked"),
+        ("--json missing/told.json", "argument --json: there is no folder missing: make it first"),
+        ("--json .", "argument --json: . is a folder: give a file in it"),
+        ("--new-tokens 1", "argument --new-tokens: 1 has no time between tokens: give 2 or more"),
+        ("--concurrency 4 0", "argument --concurrency: 0 is none: give 1 or more"),
+        ("--prompt-tokens 0", "argument --prompt-tokens: 0 is none: give 1 or more"),
+        ("--rounds 0", "argument --rounds: 0 is none: give 1 or more"),
+        ("--step-ms 4 0", "argument --step-ms: 0 is none: give a number above 0"),
+        ("--limit nan", "argument --limit: nan is none: give a number above 0"),
+        (
+            "--first-token-ms 9 3",
+            "--first-token-ms: 9 to 3 are no times: give 0 or more, the lower first",
+        ),
+    ],
+)
+def test_what_cant_be_measured_or_written_is_refused_in_a_sentence_before_anything_runs(
+    asked: str,
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(client_bias, "vllm_python", lambda: pytest.fail("it looked for vLLM"))
+    Path("page.md").write_text("# A page", encoding="utf-8")
+    Path("other.json").write_text('{"runs": [{}]}', encoding="utf-8")
+    Path("begun.json").write_text('{"runs": []}', encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        main(asked.split())
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1].endswith(f"error: {told}")
+
+
+def test_a_file_that_is_asked_for_is_not_begun_before_anything_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_bias, "vllm_python", lambda: None)
+    assert main(["--json", str(tmp_path / "told.json")]) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_tables_of_a_file_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    file = RESULTS / "tables" / "client-bias-faster.json"
+    assert main(["--table", str(file)]) == 0
+    kept = json.loads(file.read_text(encoding="utf-8"))["runs"]
+    assert capsys.readouterr().out == f"{table(biases(kept), WITHIN)}\n\n{ways_table(kept)}\n"
