@@ -46,6 +46,7 @@ from experiments.reference_model.load import reference_model_path
 from experiments.shapes.folder import write_shape
 from experiments.space.configuration import Configuration, KnobValue
 from tests.benchmarks import token_ids_client
+from tests.benchmarks.arguments import above_zero, at_least_two, file_to_write
 from tests.benchmarks.serving_arms import (
     Figures,
     Load,
@@ -58,6 +59,7 @@ from tests.benchmarks.serving_arms import (
     kept_of,
     prompts,
 )
+from tests.proofs.counting import at_least_one
 
 DRIVER, IDS, HTTP, BENCH = "driver", "ids", "http", "vllm bench serve"
 OURS = {DRIVER: "driver", IDS: "token ids by HTTP", HTTP: "our client by HTTP"}
@@ -266,7 +268,7 @@ def _keep(file: Path | None, found: dict[str, Any]) -> None:
         file.write_text(json.dumps(told), encoding="utf-8")
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Compare as asked on the command line; 1 where it can't be done."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     one = parser.add_mutually_exclusive_group(required=True)
@@ -277,24 +279,29 @@ def main() -> int:
     parser.add_argument("--checkpoint", type=Path, help="a folder; the packaged model if not given")
     parser.add_argument("--shape", metavar="MODEL", help="a packaged profile, with made-up weights instead")
     parser.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", help="a serving knob")
-    parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 4, 16, 64])
-    parser.add_argument("--prompt-tokens", type=int, default=512)
-    parser.add_argument("--new-tokens", type=int, default=257)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--concurrency", type=at_least_one, nargs="+", default=[1, 4, 16, 64])
+    parser.add_argument("--prompt-tokens", type=at_least_one, default=512)
+    parser.add_argument("--new-tokens", type=at_least_two, default=257)
+    parser.add_argument("--rounds", type=at_least_one, default=3)
     parser.add_argument("--arms", nargs="+", choices=list(OURS), default=list(ARMS))
     parser.add_argument(
-        "--waves", type=int, default=WAVES, help="requests of a run, in multiples of those at once"
+        "--waves", type=at_least_one, default=WAVES, help="requests of a run, in multiples of those at once"
     )
-    parser.add_argument("--within", type=float, default=WITHIN)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
+    parser.add_argument("--within", type=above_zero, default=WITHIN)
+    parser.add_argument("--json", type=file_to_write, metavar="FILE", help="write everything there")
     parser.add_argument("--cache", type=Path, metavar="DIR", help="compiled code that is kept between runs")
     parser.add_argument(
-        "--limit", type=float, default=float("inf"), metavar="SECONDS", help="no end if not given"
+        "--limit", type=above_zero, default=float("inf"), metavar="SECONDS", help="no end if not given"
     )
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     if given.table is not None:
-        found = json.loads(given.table.read_text(encoding="utf-8"))
-        print(table(compared(found["runs"]), given.within))
+        try:
+            runs = json.loads(given.table.read_text(encoding="utf-8"))["runs"]
+        except OSError as reason:
+            parser.error(f"--table: {given.table} can't be read: {reason.strerror}")
+        except (KeyError, TypeError, ValueError):
+            parser.error(f"--table: {given.table} is none that --json wrote")
+        print(table(compared(runs), given.within))
         return 0
     most = {"serving.max_sequences": max(given.concurrency), "serving.max_model_len": 2048}
     knobs = {**most, **dict(map(_knob, given.set))}

@@ -19,6 +19,7 @@ from tests.benchmarks.serving_comparison import (
     WITHIN,
     compared,
     difference,
+    main,
     said_of,
     table,
 )
@@ -92,3 +93,27 @@ def test_the_page_has_the_table_of_what_was_measured(name: str, page: str) -> No
     kept = json.loads((RESULTS / "tables" / f"{name}.json").read_text(encoding="utf-8"))
     told = (RESULTS / f"{page}.md").read_text(encoding="utf-8")
     assert table(compared(kept["runs"]), WITHIN) in told
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("--device cpu --rounds 0", "argument --rounds: 0 is none: give 1 or more"),
+        ("--device cpu --concurrency 0", "argument --concurrency: 0 is none: give 1 or more"),
+        (
+            "--device cpu --new-tokens 1",
+            "argument --new-tokens: 1 has no time between tokens: give 2 or more",
+        ),
+        ("--device cpu --json FOLDER/none/a.json", "argument --json: there is no folder"),
+        ("--table FOLDER/none.json", "can't be read: No such file or directory"),
+        ("--table FOLDER/other.json", "is none that --json wrote"),
+    ],
+)
+def test_what_cant_be_asked_is_refused_in_a_sentence(
+    asked: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "other.json").write_text("[]")
+    with pytest.raises(SystemExit) as ended:
+        main(asked.replace("FOLDER", str(tmp_path)).split())
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
