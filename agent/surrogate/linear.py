@@ -106,7 +106,7 @@ class LinearBelief:
                     unseen[number] += value * value
                 else:
                     x[number, at] = value
-        variance = np.einsum("ij,jk,ik->i", x, self.covariance, x) + unseen
+        variance = ((x @ self.covariance) * x).sum(axis=1) + unseen
         return x @ self.mean, self.scale**2 * np.maximum(variance, 0.0)
 
 
