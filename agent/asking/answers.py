@@ -60,7 +60,7 @@ def what_if_fell(session: Session, graph: Graph, subject: str, ground_of: Ground
     if label.startswith("H-") and not found.experiments:
         more += _if_refuted(session, label, ground_of)
     told = imported_rows(session, label, AGREEING) if label.startswith("F-") else ()
-    return scoped(session, if_fell(graph, label, more, told))
+    return scoped(session, if_fell(graph, label, found, more, told))
 
 
 def _if_refuted(session: Session, label: str, ground_of: GroundOf) -> list[Section]:

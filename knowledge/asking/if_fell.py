@@ -93,10 +93,16 @@ def fall(graph: Graph, subject: str) -> Fallen:
     )
 
 
-def if_fell(graph: Graph, subject: str, more: Sequence[Section] = (), imported: Sequence[Row] = ()) -> Answer:
-    """Return what would change if a finding or a verdict fell; `more` are sections on the queue's order,
-    `imported` verdicts of another database that say a finding, and fall with it."""
-    found = fall(graph, subject)
+def if_fell(
+    graph: Graph,
+    subject: str,
+    found: Fallen,
+    more: Sequence[Section] = (),
+    imported: Sequence[Row] = (),
+) -> Answer:
+    """Return what would change if a finding or a verdict fell, of what was `found` to rest on it; `more` are
+    sections on the queue's order, `imported` verdicts of another database that say a finding, and fall with
+    it."""
     rows = [
         row_of(graph, best, f"the best of {campaign}", because="what the campaign recommends")
         for campaign, best in found.bests
@@ -211,7 +217,7 @@ def _on_top(graph: Graph, fallen: Sequence[str]) -> list[str]:
             by_control.setdefault(data.get("control"), []).append(each)
             if data.get("state") == "supported":
                 standing.setdefault(data.get("candidate"), set()).add(each)
-        broken = {each for each in fallen if each in set(mine)}
+        broken = set(fallen).intersection(mine)
         waiting = deque(sorted(broken, key=number_of))
         while waiting:
             candidate = graph.nodes[waiting.popleft()].get("candidate")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from configs.errors import UsageError
@@ -50,23 +50,18 @@ class UnknownName(UsageError):
 
 def to(graph: Graph, node: str, *relations: Relation, kind: NodeKind | None = None) -> list[str]:
     """Return where edges of these relations lead from a node, in the order of their making."""
-    return _ends(graph, graph.succ[node], relations, kind)
+    ends = dict.fromkeys(end for _, end, key in graph.out_edges(node, keys=True) if key in relations)
+    return _of_kind(graph, ends, kind)
 
 
 def into(graph: Graph, node: str, *relations: Relation, kind: NodeKind | None = None) -> list[str]:
     """Return where edges of these relations into a node come from."""
-    return _ends(graph, graph.pred[node], relations, kind)
+    ends = dict.fromkeys(end for end, _, key in graph.in_edges(node, keys=True) if key in relations)
+    return _of_kind(graph, ends, kind)
 
 
-def _ends(
-    graph: Graph,
-    around: Mapping[str, Collection[str]],
-    relations: Collection[Relation],
-    kind: NodeKind | None,
-) -> list[str]:
-    wanted = [each.value for each in relations]
-    found = [other for other, edges in around.items() if any(each in edges for each in wanted)]
-    return found if kind is None else [each for each in found if graph.nodes[each]["kind"] == kind.value]
+def _of_kind(graph: Graph, nodes: Iterable[str], kind: NodeKind | None) -> list[str]:
+    return [each for each in nodes if kind is None or graph.nodes[each]["kind"] == kind]
 
 
 def tests_of(graph: Graph, hypothesis: str) -> list[str]:
@@ -91,9 +86,8 @@ def campaign_of_node(graph: Graph, node: str) -> str | None:
 def changes_of(graph: Graph, node: str) -> dict[str, tuple[str, str]]:
     """Return the knobs that a hypothesis or finding changes, each with the values before and after."""
     found = {}
-    for other, edges in graph.succ[node].items():
-        if Relation.CHANGES.value in edges:
-            data = edges[Relation.CHANGES.value]
+    for _, other, key, data in graph.out_edges(node, keys=True, data=True):
+        if key == Relation.CHANGES:
             found[other.removeprefix("knob:")] = data.get("before", ""), data.get("after", "")
     return found
 

@@ -370,7 +370,7 @@ def test_a_campaign_that_began_with_a_finding_of_others_hangs_together_with_it(c
             events.append(session, EventKind.CAMPAIGN_CARRIED, "It began.", campaign_id=other, data=told)
     graph, label = graph_of(chain), f"C-{other}"
     assert graph.edges[label, "F-001", "rests_on"]["weight"] == 0.62
-    answer = if_fell(graph, "F-001")
+    answer = if_fell(graph, "F-001", fall(graph, "F-001"))
     assert ids(rows(answer, "Campaigns")) == [label]
     assert f"{label} began with it" in answer.sentence
     assert rows(answer, "Campaigns")[0].because == "all that was carried over counts 62 % there now"
@@ -387,27 +387,27 @@ def test_if_a_verdict_fell_the_best_what_stands_on_it_and_its_finding_would_go(c
     assert found.on_top == ("H-002", "H-003")
     assert found.findings == ("F-001",)
     assert found.bests == (("C-1", "E-0002"),)
-    answer = if_fell(graph, "E-0001")
+    answer = if_fell(graph, "E-0001", fall(graph, "E-0001"))
     assert "C-1 would have another best" in answer.sentence
     assert ids(rows(answer, "Hypotheses")) == ["H-003", "H-002"]  # what waits first
     assert fall(graph, "F-001") == fall(graph, "H-001")
     assert fall(graph, "H-004").experiments == ()
-    assert "has no verdict yet" in if_fell(graph, "H-004").sentence
+    assert "has no verdict yet" in if_fell(graph, "H-004", fall(graph, "H-004")).sentence
 
 
 def test_what_would_no_longer_be_supported_or_be_open_again_is_told(full_history: History) -> None:
     graph = graph_of(full_history)
 
     def decided(subject: str) -> list[tuple[str | None, str | None]]:
-        found = rows(if_fell(graph, subject), "Hypotheses that it decides")
+        found = rows(if_fell(graph, subject, fall(graph, subject)), "Hypotheses that it decides")
         return [(each.relation, each.id) for each in found]
 
     assert decided("F-001") == [("no longer supported", "H-001")]
-    assert "H-001 would no longer be supported" in if_fell(graph, "F-001").sentence
+    assert "H-001 would no longer be supported" in if_fell(graph, "F-001", fall(graph, "F-001")).sentence
     assert decided("F-002") == decided("E-0002") == [("open again", "H-002")]
-    assert "; H-002 would be open again" in if_fell(graph, "E-0002").sentence
+    assert "; H-002 would be open again" in if_fell(graph, "E-0002", fall(graph, "E-0002")).sentence
     assert decided("E-0003") == [("open again", "H-003")]
-    assert "; it would be open again" in if_fell(graph, "H-003").sentence
+    assert "; it would be open again" in if_fell(graph, "H-003", fall(graph, "H-003")).sentence
     assert decided("E-0004") == []
     full_history.judge(2, VerdictOutcome.REFUTED, reproduces=2)
     graph = graph_of(full_history)
