@@ -136,6 +136,8 @@ def filtered(graph: Graph, asked: KnowledgeFilters, middle: str | None = None) -
         for node, data in graph.nodes(data=True)
         if node == middle or (_fits(node, data, asked) and (asked.relation is None or node in said))
     }
+    if asked.relation is None and len(kept) == len(graph):
+        return graph  # a view of it is walked several times as slowly
     found: Graph = graph.subgraph(kept)
     if asked.relation is not None:
         found = new_graph(found)
