@@ -13,7 +13,7 @@ from agent.ranking.values import Shift
 
 MOST_RELEARNT = 100
 """Outcomes, those carried over from other campaigns too, that are learnt anew for one answer, so that it
-stays quick: of these it takes 60 to 100 ms, of twice as many three times as long
+stays quick: of these it takes 20 ms, of twice as many three times as long
 (`tests/benchmarks/test_graph_questions.py`). Of more, what is believed stays."""
 
 
