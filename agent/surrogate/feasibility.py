@@ -32,9 +32,12 @@ from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
+
 from agent.proposers.port import Trial
 from agent.surrogate.carried import MOST_COUNTED, Carried, trials_of
 from agent.surrogate.levers import LeverView, Setting
+from agent.surrogate.linear import Array
 from experiments.engines.port import Blames
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration
@@ -220,41 +223,31 @@ def _solved(
     `levers` are the places of each lever's settings; all other causes are pairs. Places stand for causes
     since those would be looked up in each pass, which takes longer than all else: they are hashed anew.
     """
-    broken, expected = [PAIR_BROKEN] * len(runs), [_logit(PAIR_BROKEN)] * len(runs)
+    broken, expected = np.full(len(runs), PAIR_BROKEN), np.full(len(runs), _logit(PAIR_BROKEN))
     for settings in levers:
-        for place in settings:
-            broken[place] = _share(PRIOR)
-    said = [[0.0] * len(failure) for failure in failures]
+        broken[settings] = _share(PRIOR)
+    blamed = [failure for failure in failures if failure]
+    sizes = np.array([len(failure) for failure in blamed], dtype=np.intp)
+    starts, of = np.cumsum(sizes) - sizes, np.repeat(np.arange(len(blamed)), sizes)
+    place = np.array([each.place for failure in blamed for each in failure], dtype=np.intp)
+    share = np.array([each.share for failure in blamed for each in failure])
+    counts = np.array([each.counts for failure in blamed for each in failure])
+    ran = np.array(runs) * math.log(FAILED_BEFORE)
+    said = np.zeros(len(place))
     for _ in range(MOST_PASSES):
-        blame = [0.0] * len(runs)
-        for failure, told in zip(failures, said, strict=True):
-            for each, log_odds in zip(failure, told, strict=True):
-                blame[each.place] += log_odds
         for settings in levers:
-            shares = _broken_shares_of_others([broken[place] for place in settings])
-            for place, share in zip(settings, shares, strict=True):
-                expected[place] = _logit(share)
-        odds = [
-            prior + ran * math.log(FAILED_BEFORE) + more
-            for prior, ran, more in zip(expected, runs, blame, strict=True)
-        ]
-        moved, new = 0.0, []
-        for failure, told in zip(failures, said, strict=True):
-            whole = [
-                1 - share * _chance(odds[place] - log_odds)
-                for (place, share, _), log_odds in zip(failure, told, strict=True)
-            ]
-            heard = [
-                counts * max(0.0, math.log(share / (1 - (1 - BY_CHANCE) * rest)))
-                for (_, share, counts), rest in zip(failure, _products_of_others(whole), strict=True)
-            ]
-            moved = max([moved, *[abs(one - other) for one, other in zip(heard, told, strict=True)]])
-            # halfway, so that it settles
-            new.append([(one + other) / 2 for one, other in zip(told, heard, strict=True)])
-        before, broken, said = broken, [_chance(each) for each in odds], new
-        if max([moved, *(abs(one - other) for one, other in zip(broken, before, strict=True))]) < CLOSE:
+            shares = _broken_shares_of_others(broken[settings].tolist())
+            expected[settings] = [_logit(each) for each in shares]
+        odds = expected + ran + np.bincount(place, said, len(runs))
+        whole = 1 - share * _chances(odds[place] - said)  # never 0, for no share is 1
+        rest = np.multiply.reduceat(whole, starts)[of] / whole
+        heard = counts * np.maximum(0.0, np.log(share / (1 - (1 - BY_CHANCE) * rest)))
+        before, broken = broken, _chances(odds)
+        moved = max(np.abs(heard - said).max(initial=0.0), np.abs(broken - before).max(initial=0.0))
+        said = (said + heard) / 2  # halfway, so that it settles
+        if moved < CLOSE:
             break
-    return broken
+    return list(broken.tolist())
 
 
 def _tried(trials: Iterable[Trial]) -> Iterator[Tried]:
@@ -279,14 +272,6 @@ def _causes(settings: Mapping[str, Setting]) -> tuple[Cause, ...]:
     """The settings and the pairs of them, in the order of their levers."""
     singles = sorted(settings.items())
     return (*((each,) for each in singles), *combinations(singles, 2))
-
-
-def _products_of_others(values: Sequence[float]) -> Iterator[float]:
-    """The product of all values but the first, then of all but the second, and so on."""
-    before = 1.0
-    for place, value in enumerate(values, start=1):
-        yield math.prod(values[place:], start=before)
-        before *= value
 
 
 def sums_of_others(values: Sequence[float]) -> list[float]:
@@ -316,6 +301,6 @@ def _logit(chance: float) -> float:
     return math.log(chance / (1 - chance))
 
 
-def _chance(log_odds: float) -> float:
-    log_odds = max(-MOST_LOG_ODDS, min(MOST_LOG_ODDS, log_odds))
-    return 1 / (1 + math.exp(-log_odds))
+def _chances(log_odds: Array) -> Array:
+    odds: Array = np.clip(log_odds, -MOST_LOG_ODDS, MOST_LOG_ODDS)
+    return 1 / (1 + np.exp(-odds))
