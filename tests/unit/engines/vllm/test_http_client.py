@@ -80,7 +80,7 @@ class Server:
 SILENT_S = 0.5
 """How long a server may give no token here."""
 
-PATIENCE_S = 5.0
+PATIENCE_S = 4 * SILENT_S
 """How long a block may take here."""
 
 PATHS = ("/tokenize", "/detokenize", "/v1/completions")
@@ -100,7 +100,7 @@ def asked_for(
         app.router.add_get("/health", server.health)
         for path in paths:
             app.router.add_post(path, getattr(server, path.rsplit("/", 1)[-1]))
-        runner = web.AppRunner(app)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
