@@ -2,7 +2,7 @@
 
 On a device one thing is measured at a time, by the one thread that has it. `loads_together` launches come up
 at once, as far as they fit into the memory that is free, and are measured in turn when all are up: the others
-are idle then. With `loads_ahead` so many launches come up while it measures, which is faster and does the
+are idle then. With `loads_ahead` so many launches come up while it measures, which is faster and may do
 times harm (docs/tables.md). Each cell tells whether another load was under way, so that what that does can be
 seen; the grid's `same` cells are measured for just that.
 
