@@ -75,8 +75,9 @@ def both(data_dir: Path) -> tuple[dict[str, Any], list[Ended]]:
     command = [*COMMAND, "--data-dir", str(data_dir), "run", str(campaign), "--budget", BUDGET, "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         try:
-            wait_until(running, lambda: autoinfer(data_dir, "campaign", "list").code == 0)
+            wait_until(running, lambda: is_written(autoinfer(data_dir, "campaign", "list", "--json")))
             enqueued = [autoinfer(data_dir, *OWN, "--expect", "tpot=-10%") for _ in range(2)]
+            assert enqueued[0].code == 0, enqueued[0].err
             # Else it is the machine that decides whether the first test is one that compiles for minutes.
             assert autoinfer(data_dir, "pin", "H-001").code == 0
             with closing(open_database(f"sqlite:///{data_dir / 'autoinfer.db'}")) as database:
@@ -88,6 +89,11 @@ def both(data_dir: Path) -> tuple[dict[str, Any], list[Ended]]:
             running.terminate()
     assert running.returncode == 0, complaints
     return json.loads(printed.splitlines()[-1]), enqueued
+
+
+def is_written(listed: Ended) -> bool:
+    """Whether the campaign is among those listed; the database is there a moment before it is."""
+    return listed.code == 0 and bool(listed.json()["items"])
 
 
 def experiments(database: Database) -> int:
