@@ -9,6 +9,10 @@ numbered over all stages. The control's failure is not the candidate's: it is re
 `control`. So is a control whose own drafting does not do its work, for what is claimed against it would be a
 claim against a fault.
 
+A pair that runs out of memory while others wait beside it, loaded ahead (`pairs_ahead`), is no fault of its
+own: all are ended, what was asked of it last is left out, and is measured once more in a fresh pair that is
+alone on the device. What fails there has failed.
+
 Where the spec has a limit of its own (`within_s`), it runs from when both checkpoints are there. At it every
 process is ended, what was being timed is left out, and the rest is the result. Left out is all of a fresh
 pair, and of one that is timed further the blocks that were asked for last. So it is where a launch that was
@@ -184,25 +188,48 @@ class _Comparison:
     def measure_pair(self, name: Stage, blocks: int) -> None:
         """Time a fresh launch an arm."""
         self._retire()
-        index, self._pairs = self._pairs, self._pairs + 1
-        self._timed = index, 0
+        index = self._begin_pair()
         if self._spec.in_turn:
             self._measure_in_turn(name, index, blocks)
         else:
             self._measure_side_by_side(name, index, blocks)
         self._timed = None
 
+    def _begin_pair(self) -> int:
+        """The index of a pair that is measured from now on."""
+        index, self._pairs = self._pairs, self._pairs + 1
+        self._timed = index, 0
+        return index
+
     def _measure_side_by_side(self, name: Stage, index: int, blocks: int) -> None:
-        with stage(self._job, name, 2 * blocks, f"time launch pair {index + 1}") as told:
-            opened, failed = self._ahead.open(told, index)
-            self._up = {launch.wanted.arm: launch for launch in opened}
-            self._blocks = 0
-            if failed:
-                raise _blamed(min(failed, key=lambda each: each.arm is Arm.CANDIDATE))
-            for launch in opened:
-                with _blamed_on(launch.wanted.arm):
-                    launch.warm_up(self._spec.plan.workload)
-            self._time(blocks, told)
+        with stage(self._job, name, 2 * blocks, f"time launch pair {index + 1}") as told, _blamed_by_arm():
+            try:
+                self._time_pair(told, index, blocks)
+            except ArmInfeasible as failed:
+                self._make_room(told, failed)
+                self._time_pair(told, index, blocks)
+
+    def _time_pair(self, told: StageTold, index: int, blocks: int) -> None:
+        """Time a fresh pair, loaded now or ahead. Raises `ArmInfeasible`."""
+        opened, failed = self._ahead.open(told, index)
+        self._up = {launch.wanted.arm: launch for launch in opened}
+        self._blocks = 0
+        if failed:
+            raise min(failed, key=lambda each: each.arm is Arm.CANDIDATE)
+        for launch in opened:
+            launch.warm_up(self._spec.plan.workload)
+        self._time(blocks, told)
+
+    def _make_room(self, told: StageTold, failed: ArmInfeasible) -> None:
+        """After a launch failed for want of memory that waiting pairs hold: end all launches, and leave out
+        what came of the blocks that were asked for last. Raises any other failure."""
+        if not self._ahead.gives_way(failed):
+            raise failed
+        assert self._timed is not None
+        self._job.records.left_out(*self._timed)
+        self._close()
+        self._ahead.give_way(told, self._timed[0], failed)
+        told.restart()
 
     def _measure_in_turn(self, name: Stage, index: int, blocks: int) -> None:
         """Time a pair's launches one after the other; the second stays up until its room is needed.
@@ -237,13 +264,19 @@ class _Comparison:
                         told.advance()
 
     def measure_more(self, name: Stage, blocks: int) -> None:
-        """Time further blocks on the pair that is up; without one, a fresh pair."""
+        """Time further blocks on the pair that is up; a fresh pair where none is, or where that one runs out
+        of memory beside others: what was measured of it before stands."""
         if len(self._up) < len(Arm):
             self.measure_pair(name, blocks)
             return
         self._timed = self._pairs - 1, self._blocks
-        with stage(self._job, name, 2 * blocks, f"time launch pair {self._pairs} further") as told:
-            self._time(blocks, told)
+        text = f"time launch pair {self._pairs} further"
+        with stage(self._job, name, 2 * blocks, text) as told, _blamed_by_arm():
+            try:
+                self._time(blocks, told)
+            except ArmInfeasible as failed:
+                self._make_room(told, failed)
+                self._time_pair(told, self._begin_pair(), blocks)
         self._timed = None
 
     def screen(self, judge: Judge) -> None:
@@ -362,6 +395,7 @@ class _Comparison:
                 check_control(self._job, self._wanted(Arm.CONTROL, 0), self._spec.plan.workload, up)
 
     def _time(self, blocks: int, told: StageTold) -> None:
+        """Time blocks on the pair that is up. Raises `ArmInfeasible`."""
         index = self._pairs - 1
         first, self._blocks = self._blocks, self._blocks + blocks
         counts = dict.fromkeys(Arm, first)
@@ -370,8 +404,7 @@ class _Comparison:
         for place, (arm, following) in enumerate(zip(order, (*order[1:], None), strict=True)):
             block = counts[arm]
             counts[arm] += 1
-            with _blamed_on(arm):
-                self._up[arm].time_block(block, 2 * first + place, self._requests(index, block))
+            self._up[arm].time_block(block, 2 * first + place, self._requests(index, block))
             told.advance(following)
 
     def _requests(self, index: int, block: int) -> Sequence[GenerationRequest]:
@@ -432,6 +465,15 @@ def _blamed_on(arm: Arm) -> Iterator[None]:
         raise _blamed(ArmInfeasible(arm, failed.place, failed.reason)) from failed
     except Infeasible as reason:
         raise _blamed(ArmInfeasible(arm, 0, reason)) from reason
+
+
+@contextmanager
+def _blamed_by_arm() -> Iterator[None]:
+    """Report an `ArmInfeasible` of the block as that of its arm."""
+    try:
+        yield
+    except ArmInfeasible as failed:
+        raise _blamed(failed) from failed
 
 
 def _blamed(failed: ArmInfeasible) -> Infeasible:

@@ -128,8 +128,8 @@ class Records:
         self._append(RecordKind.CONFIGURATION, digest=configuration.digest, knobs=dict(configuration))
 
     def left_out(self, pair: int, first_block: int) -> None:
-        """The launch pair of this index was cut off while it was timed: what it measured from this block on
-        does not count."""
+        """The launch pair of this index was cut off while it was timed, or is timed anew: what it measured
+        from this block on by now does not count."""
         self._append(RecordKind.LEFT_OUT, pair=pair, first_block=first_block)
 
     def memory(self, held: HeldMemory, device: str) -> None:

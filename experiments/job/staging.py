@@ -12,7 +12,7 @@ from experiments.engines.port import Infeasible
 from experiments.job.launching import LAUNCH_LOGS, ArmInfeasible, RunningJob
 from experiments.job.limits import TIME_IS_UP
 from experiments.job.result import StageRecord
-from experiments.measurement.evidence import Arm, Json, Stage
+from experiments.measurement.evidence import NOT_UP, Arm, Json, Stage
 
 
 @dataclass
@@ -40,6 +40,19 @@ class StageTold:
         self.done += 1
         self.arm = to or self.arm
         self._tell()
+
+    def restart(self) -> None:
+        """What is done by now does not count, and all that is planned is done anew."""
+        self.done, self.arm = 0, None
+        self._tell()
+
+    def not_up(self, sentence: str) -> None:
+        """Tell in the stage's detail and in the job's log of a launch that had no room beside others, or did
+        not come up beside them for another reason."""
+        before = self.detail.get(NOT_UP)
+        said = before if isinstance(before, list) else []
+        self.detail = {**self.detail, NOT_UP: [*said, sentence]}
+        self.job.records.note(sentence)
 
     def _tell(self) -> None:
         self.job.records.progress(self.stage, self.done, self.planned, self.text, self.arm)

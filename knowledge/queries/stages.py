@@ -31,7 +31,7 @@ class StageView(View):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What a check could not look at, and which launches did not come up at first and why."""
+        """What a check could not look at, and which launches did not do their work beside others and why."""
         told = [(self.detail or {}).get(name) for name in (UNCHECKED, NOT_UP)]
         return tuple(
             each for some in told if isinstance(some, list) for each in some if isinstance(each, str)
