@@ -41,11 +41,11 @@ from experiments.job.limits import ENDS_MEASURING, time_is_up
 from experiments.job.pairs_ahead import PairsAhead
 from experiments.job.profiling import profile_candidate, profiles_candidates
 from experiments.job.schedule import abba, seats
+from experiments.job.scored_arms import load_together
 from experiments.job.spec import TestJob
 from experiments.job.staging import StageTold, stage
 from experiments.job.static_check import check_static
-from experiments.measurement.drafting_due import METHOD, is_drafting
-from experiments.measurement.evidence import QUALITY_METRICS, Arm, Evidence, Metric, NoiseProfile, Stage
+from experiments.measurement.evidence import QUALITY_METRICS, Arm, Evidence, Json, Metric, NoiseProfile, Stage
 from experiments.measurement.judging import Evaluate, Judge, MeasureMore, MeasurePair, Outcome, Screen, Stop
 from experiments.space.configuration import Configuration
 
@@ -290,7 +290,7 @@ class _Comparison:
             told.on(Arm.CONTROL)
             reference = self._reference_evaluation(name, lambda: None)
             self._check_control(name, None)
-            told.detail = {"reference": reference.artifact.digest, "reused": not reference.artifact.built}
+            told.detail = {**told.detail, **_told_of(reference)}
             told.advance(Arm.CANDIDATE)
             with _blamed_on(Arm.CANDIDATE):
                 evaluate_candidate(
@@ -326,8 +326,8 @@ class _Comparison:
                 loaded[Arm.CONTROL] = timed
 
             def up() -> OpenLaunch | None:
-                if not loaded:
-                    loaded.update(self._loaded_together(name, part))
+                if not loaded and not self._up:
+                    load_together(told, loaded, [self._wanted(arm, part) for arm in Arm])
                 return loaded.get(Arm.CONTROL)
 
             try:
@@ -339,7 +339,7 @@ class _Comparison:
             if self._spec.plan.metric is Metric.STEP_WEIGHT_BYTES and self._reference != self._control:
                 with _blamed_on(Arm.CONTROL):
                     weigh(self._job, name, self._wanted(Arm.CONTROL, part))
-            told.detail = {"reference": reference.artifact.digest, "reused": not reference.artifact.built}
+            told.detail = {**told.detail, **_told_of(reference)}
             told.advance(Arm.CANDIDATE)
             with _blamed_on(Arm.CANDIDATE):
                 evaluate_candidate(
@@ -357,23 +357,6 @@ class _Comparison:
 
     def _refuted(self, judge: Judge) -> bool:
         return judge.verdict(self._spec.plan, self.evidence()).outcome is Outcome.REFUTED
-
-    def _loaded_together(self, name: Stage, part: int) -> dict[Arm, OpenLaunch]:
-        """Launches of both arms to score, loaded at the same time, for nothing is timed.
-
-        Empty where memory or cores have no room for both: then each is loaded by itself. So it is where one
-        drafts, which needs more room to score than to be timed. A candidate that does not come up beside the
-        control is loaded again once that was scored; where the control does not, it is loaded again alone.
-        """
-        room = min(self._job.spec.at_once or 1, self._job.context.cores)
-        drafting = any(is_drafting(each.get(METHOD)) for each in (self._control, self._candidate))
-        if room < len(Arm) or self._up or drafting:
-            return {}
-        opened, failed = self._job.open(name, [self._wanted(arm, part) for arm in Arm], record=False)
-        if any(each.arm is Arm.CONTROL for each in failed):
-            close(opened)  # the control is scored first, and may lack the candidate's room
-            return {}
-        return {launch.wanted.arm: launch for launch in opened}
 
     def _reference_evaluation(
         self, name: Stage, up: Callable[[], OpenLaunch | None], part: int = 0
@@ -445,6 +428,11 @@ class _Comparison:
         up, self._up = list(self._up.values()), {}
         self._job.spare.clear()
         close(up)
+
+
+def _told_of(reference: ReferenceEvaluation) -> dict[str, Json]:
+    """What a stage tells of the evaluation that candidates are compared with."""
+    return {"reference": reference.artifact.digest, "reused": not reference.artifact.built}
 
 
 @contextmanager

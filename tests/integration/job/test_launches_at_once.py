@@ -368,6 +368,14 @@ def test_both_arms_of_a_claim_about_scores_are_loaded_together_where_they_fit_an
     assert [each.values(Metric.NLL_BITS)[0] for each in result.launches] == [1000.0, 900.0] * 2
 
 
+def not_scored(launch: str, kind: str, why: str) -> str:
+    beside, again = {
+        "candidate": ("the control", "it is loaded again once that was scored"),
+        "control": ("the candidate", "both are loaded again, one after the other"),
+    }[launch.partition(" ")[0]]
+    return f"{launch} did not come up beside {beside} ({kind}), and {again}: {why}"
+
+
 @pytest.mark.parametrize(
     ("later", "up"),
     [
@@ -375,9 +383,11 @@ def test_both_arms_of_a_claim_about_scores_are_loaded_together_where_they_fit_an
         (Arm.CONTROL, [1, 2, 1, 1]),  # the control is scored first, and wants its room for itself
     ],
 )
-def test_where_two_fit_by_count_and_not_in_truth_a_control_that_came_up_is_kept(
-    run: Run, later: Arm, up: list[int]
+def test_where_two_fit_by_count_and_not_in_truth_a_control_that_came_up_is_kept_and_a_second_load_is_told(
+    run: Run, later: Arm, up: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    noted: list[str] = []
+    monkeypatch.setattr(Records, "note", lambda _, text: noted.append(text))
     knobs = {arm: {"simulated.load_s": LATER_S} if arm is later else {} for arm in Arm}
     control, candidate = CONTROL | knobs[Arm.CONTROL], FASTER | knobs[Arm.CANDIDATE]
     engine = CountingEngine(room=1)
@@ -385,6 +395,16 @@ def test_where_two_fit_by_count_and_not_in_truth_a_control_that_came_up_is_kept(
     assert result.failure is None
     assert engine.up == up
     assert order(result) == [(Stage.EVALUATE, 0, "control"), (Stage.EVALUATE, 0, "candidate")]
+    detail = result.stages[-1].detail
+    told = [not_scored(f"{later.value} 0", "out_of_memory", "no room beside the others")]
+    assert detail[NOT_UP] == noted == told
+    assert {"reference", "reused"} < detail.keys()
+
+
+def test_of_both_arms_that_come_up_beside_each_other_nothing_is_told(run: Run) -> None:
+    result = run(a_test_job(at_once=2, plan=QUALITY), [Evaluate(), Evaluate(1)], cores=4)
+    assert result.failure is None
+    assert not any(NOT_UP in each.detail for each in result.stages)
 
 
 def test_where_the_control_was_scored_before_the_candidate_is_loaded_alone(run: Run) -> None:
@@ -407,6 +427,11 @@ def test_an_arm_that_fails_where_both_are_loaded_together_is_the_one_that_is_tol
     assert result.failure.kind == kind
     scored = [] if arm is Arm.CONTROL else [Arm.CONTROL]
     assert [each.arm for each in result.launches if each.samples] == scored
+    told = result.stages[-1].detail
+    assert told["cause"] == result.failure.cause
+    why = "The simulated process ended: simulated: no memory for the weights."
+    of_load = [not_scored(f"{arm.value} 0", "crashed", why)]
+    assert told.get(NOT_UP) == (of_load if operation == "load" else None)
 
 
 @pytest.mark.parametrize(
@@ -423,3 +448,4 @@ def test_time_that_is_up_while_both_are_loaded_together_ends_both(
     result = run(job, [Evaluate()], engine, cores=4)
     assert (result.failure, result.launches, result.stop_reason) == (None, (), time_is_up(2.0))
     assert max(engine.up) == up
+    assert NOT_UP not in result.stages[-1].detail, "what was ended then is not loaded again"
