@@ -225,6 +225,7 @@ class _Comparison:
         what came of the blocks that were asked for last. Raises any other failure."""
         if not self._ahead.gives_way(failed):
             raise failed
+        self._job.limits.check()  # what was ended as the time was up is not measured anew
         assert self._timed is not None
         self._job.records.left_out(*self._timed)
         self._close()

@@ -87,6 +87,7 @@ class PairsAhead:
         for launch in opened:
             self._ahead.setdefault(launch.wanted.index, []).append(launch)
         if failed:
+            self._job.limits.check()  # what was ended as the time was up is not loaded again
             self._left = 0
             ended = {wanted[each.place].index for each in failed}
             if any(each.reason.kind == OUT_OF_MEMORY for each in failed):

@@ -449,3 +449,10 @@ def test_time_that_is_up_while_both_are_loaded_together_ends_both(
     assert (result.failure, result.launches, result.stop_reason) == (None, (), time_is_up(2.0))
     assert max(engine.up) == up
     assert NOT_UP not in result.stages[-1].detail, "what was ended then is not loaded again"
+
+
+def test_pairs_that_are_ended_as_the_time_is_up_are_not_said_to_be_loaded_again(run: Run) -> None:
+    job = a_test_job(FASTER | {"simulated.load_s": 60.0}, at_once=4, within_s=1.0)
+    result = run(job, [MeasurePair(Stage.VALIDATION, 2)], cores=4)
+    assert (result.failure, result.stop_reason) == (None, time_is_up(1.0))
+    assert NOT_UP not in result.stages[-1].detail

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from experiments.engines.port import GenerationTrace, Infeasible, Launch
+from experiments.job.limits import time_is_up
 from experiments.job.records import Records
 from experiments.job.result import JobResult
 from experiments.measurement.evidence import NOT_UP, Stage
@@ -159,6 +160,31 @@ def test_the_last_pair_beside_which_none_waits_any_more_has_no_second_time(run: 
     assert result.failure is not None
     assert result.failure.kind == "out_of_memory"
     assert set(engine.times_loaded().values()) == {1}
+
+
+class ShortAtItsEnd(SimulatedEngine):
+    """Whatever ends a launch that is asked is told as a want of memory."""
+
+    def launch(self, *asked: object, **more: object) -> Any:
+        """As the engine."""
+        launch: Launch = super().launch(*asked, **more)  # type: ignore[arg-type]
+        serve = launch.serve
+
+        def short(*requests: Any) -> list[GenerationTrace]:
+            try:
+                return serve(*requests)
+            except Infeasible as reason:
+                raise Infeasible("out_of_memory", reason.cause) from reason
+
+        launch.serve = short  # type: ignore[method-assign]
+        return launch
+
+
+def test_what_is_ended_as_the_time_is_up_is_not_said_to_be_measured_anew(run: Run) -> None:
+    job = a_test_job(FASTER | {"simulated.hangs": "generate"}, at_once=4, within_s=1.0)
+    result = run(job, TWO_PAIRS, ShortAtItsEnd(), cores=4)
+    assert (result.failure, result.launches, result.stop_reason) == (None, (), time_is_up(1.0))
+    assert NOT_UP not in result.stages[-1].detail
 
 
 def test_further_blocks_of_a_pair_that_runs_out_of_memory_are_measured_in_a_fresh_pair_and_the_others_stand(
