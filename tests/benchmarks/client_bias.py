@@ -10,9 +10,10 @@ delay. Each asks as many requests as are under way at once beforehand, which are
 
 Of each run is told what the client says, and what the server's record of the same requests says by the same
 definitions: from a request's arrival, as the server read it, to the handing over of its tokens. Differences
-are those of `serving_comparison.py`: the geometric mean of the rounds' ratios with its 95 % interval,
-*within* `--within` where the whole interval is, *beyond* where none of it is, else *not settled*. Beside them
-stands how well the server kept its timetable, and how long a request went there and a token back.
+(`client_bias_tables.py`) are those of `serving_comparison.py`: the geometric mean of the rounds' ratios with
+its 95 % interval, *within* `--within` where the whole interval is, *beyond* where none of it is, else *not
+settled*. Beside them stands how well the server kept its timetable, and how long a request went there and a
+token back.
 
 With `--json` everything is written after each run; after `--limit` seconds no further turn begins. `--table
 FILE` prints the tables of such a file, no more.
@@ -26,7 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import accumulate, product
@@ -34,30 +35,24 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from agent.judge.aa_statistics import Estimate
 from configs.errors import AutoinferError
 from experiments.engines.port import GenerationRequest, GenerationTrace, Infeasible
 from experiments.engines.vllm.environment import PYTHON_VARIABLE, VllmEnvironment, installed, vllm_python
 from experiments.engines.vllm.http_client_process import HttpClient
 from experiments.reference_model.load import reference_model_path
 from tests.benchmarks.arguments import above_zero, at_least_two, file_to_write
+from tests.benchmarks.client_bias_tables import ARMS, OURS, biases, line_of, tables
 from tests.benchmarks.paced_process import PacedServer, late_ms, trace_of, ways_ms
 from tests.benchmarks.paced_server import Answered, Timetable
 from tests.benchmarks.serving_arms import LIMIT_S, Figures, Load, by_vllm_bench, figures_of
-from tests.benchmarks.serving_comparison import WITHIN, difference, requests_of_run, said_of
+from tests.benchmarks.serving_comparison import WITHIN, requests_of_run
 from tests.proofs.counting import at_least_one
-
-OURS, BENCH = "our client", "vllm bench serve"
-ARMS = (OURS, BENCH)
 
 VOCABULARY = 50_000
 """Numbers of tokens that prompts are drawn from; the server reads none of them."""
 
 LATE_SHARE_OF_STEP = 0.1
 """A token counts as late where it was handed over by more than this share of a step after it was due."""
-
-KEPT_SHARE = 0.01
-"""The timetable counts as kept where no more than this share of a run's tokens was late."""
 
 
 @dataclass(frozen=True)
@@ -227,123 +222,20 @@ def measure(
                         "seen": asdict(seen(pace, noted, traces)),
                     }
                     found["runs"].append(run)
-                    print(_line(run), flush=True)
+                    print(line_of(run), flush=True)
                     keep(found)
         finally:
             client.close()
     return found
 
 
-@dataclass(frozen=True)
-class Bias:
-    """One metric at one concurrency and pace, from the rounds in which both have asked.
-
-    `told` and `recorded` are medians over rounds, by arm; `off` says how far what each told lies from what
-    the server recorded of it, `apart` how far what ours told lies from what the bench told.
-    """
-
-    concurrency: int
-    step_ms: float
-    metric: str
-    told: Mapping[str, float]
-    recorded: Mapping[str, float]
-    off: Mapping[str, Estimate]
-    apart: Estimate
-
-
-def biases(runs: Sequence[Mapping[str, Any]]) -> list[Bias]:
-    """What the rounds say by concurrency, pace and metric."""
-    found = []
-    for (concurrency, step_ms), rounds in _by_round(runs).items():
-        for name in (field.name for field in fields(Figures)):
-            told = {arm: [each[arm]["told"][name] for each in rounds] for arm in ARMS}
-            recorded = {arm: [each[arm]["recorded"][name] for each in rounds] for arm in ARMS}
-            found.append(
-                Bias(
-                    concurrency,
-                    step_ms,
-                    name,
-                    {arm: median(each) for arm, each in told.items()},
-                    {arm: median(each) for arm, each in recorded.items()},
-                    {arm: difference(told[arm], recorded[arm]) for arm in ARMS},
-                    difference(told[OURS], told[BENCH]),
-                )
-            )
-    return found
-
-
-def table(found: Sequence[Bias], within: float) -> str:
-    """Biases as lines of Markdown."""
-    heads = [f"{kind}{arm}" for arm in ARMS for kind in ("server to ", "", "off: ")]
-    rows = [
-        f"| at once | step, ms | metric | {' | '.join(heads)} | ours from the bench's |",
-        "|---" * 10 + "|",
-    ]
-    for each in found:
-        cells = [str(each.concurrency), f"{each.step_ms:g}", each.metric]
-        for arm in ARMS:
-            cells += [f"{each.recorded[arm]:.4g}", f"{each.told[arm]:.4g}", said_of(each.off[arm], within)]
-        rows.append(f"| {' | '.join([*cells, said_of(each.apart, within)])} |")
-    return "\n".join(rows)
-
-
-def ways_table(runs: Sequence[Mapping[str, Any]]) -> str:
-    """How late the server was and how long the ways were, as lines of Markdown: medians over the rounds of
-    each run's median and of its 99th percentile, and the most of all."""
-    rows = [
-        "| at once | step, ms | asked by | late, ms | tokens late | there, ms | back, ms |",
-        "|---" * 7 + "|",
-    ]
-    for (concurrency, step_ms), rounds in _by_round(runs).items():
-        for arm in ARMS:
-            told = [each[arm]["seen"] for each in rounds]
-            cells = [str(concurrency), f"{step_ms:g}", arm, _spread(told, "late")]
-            cells.append(f"{100 * median(each['late_share'] for each in told):.1f} %")
-            cells += [_spread(told, "there"), _spread(told, "back")]
-            rows.append(f"| {' | '.join(cells)} |")
-    return "\n".join(rows)
-
-
-def _by_round(
-    runs: Sequence[Mapping[str, Any]],
-) -> dict[tuple[int, float], list[dict[str, Mapping[str, Any]]]]:
-    """Runs by concurrency and step, in rounds of both arms."""
-    rounds: dict[tuple[int, float], dict[int, dict[str, Mapping[str, Any]]]] = {}
-    for run in runs:
-        key = (run["load"]["concurrency"], run["pace"]["step_ms"])
-        rounds.setdefault(key, {}).setdefault(run["round"], {})[run["arm"]] = run
-    whole = {
-        key: [each for each in of_key.values() if each.keys() == {*ARMS}] for key, of_key in rounds.items()
-    }
-    return {key: each for key, each in whole.items() if each}
-
-
-def _spread(told: Sequence[Mapping[str, Any]], name: str) -> str:
-    values = [each[name] for each in told]
-    middle, p99 = (median(each[which] for each in values) for which in ("median", "p99"))
-    return f"{middle:.2f}, {p99:.2f}, {max(each['most'] for each in values):.1f}"
-
-
 def _rounded(figures: Figures) -> dict[str, float]:
     return {name: float(f"{value:.7g}") for name, value in asdict(figures).items()}
-
-
-def _line(run: Mapping[str, Any]) -> str:
-    told, recorded, also = run["told"], run["recorded"], run["seen"]
-    kept = "kept" if also["late_share"] <= KEPT_SHARE else f"{100 * also['late_share']:.1f} % of tokens late"
-    off = ", ".join(f"{name} {100 * (told[name] / recorded[name] - 1):+.2f} %" for name in told)
-    at_once, step_ms = run["load"]["concurrency"], run["pace"]["step_ms"]
-    asked = f"{at_once} at once, {step_ms:g} ms, round {run['round'] + 1}, {run['arm']}"
-    return f"{asked}: {off}; timetable {kept}, late by {also['late']['median']:.2f} ms"
 
 
 def _keep(file: Path | None, found: dict[str, Any]) -> None:
     if file is not None:
         file.write_text(json.dumps(found), encoding="utf-8")
-
-
-def _tables(found: Mapping[str, Any], within: float) -> str:
-    return f"{table(biases(found['runs']), within)}\n\n{ways_table(found['runs'])}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -368,14 +260,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.table is not None:
         try:
             found = json.loads(given.table.read_text(encoding="utf-8"))
-            tables = _tables(found, given.within)
+            told = tables(found, given.within)
         except OSError as reason:
             parser.error(f"--table: {given.table} can't be read: {reason.strerror}")
         except (KeyError, TypeError, ValueError):
             parser.error(f"--table: {given.table} is none that --json wrote")
         if not biases(found["runs"]):
             parser.error(f"--table: {given.table} has no round in which both have asked")
-        print(tables)
+        print(told)
         return 0
     if given.first_token_ms is not None:
         low, high = given.first_token_ms
@@ -405,7 +297,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except (Infeasible, AutoinferError, RuntimeError) as reason:
             print(reason, file=sys.stderr)
             return 1
-    print(_tables(found, given.within))
+    print(tables(found, given.within))
     return 0
 
 

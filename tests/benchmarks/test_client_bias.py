@@ -11,7 +11,8 @@ import pytest
 
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm.environment import VllmEnvironment, installed, vllm_python
-from tests.benchmarks.client_bias import ARMS, biases, measure, pace_of, table, ways_table
+from tests.benchmarks.client_bias import measure, pace_of
+from tests.benchmarks.client_bias_tables import ARMS, biases, table, ways_table
 from tests.benchmarks.serving_arms import Load
 from tests.benchmarks.serving_comparison import WITHIN
 
