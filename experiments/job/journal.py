@@ -45,8 +45,8 @@ class RecordKind(StrEnum):
     CONFIGURATION = "configuration"
     """The knobs of a configuration that the spec does not name and a launch ran all the same."""
     LEFT_OUT = "left_out"
-    """A launch pair, by its index, that was cut off while it was timed: what it measured from a block on
-    counts nowhere."""
+    """A launch pair, by its index, that was cut off while it was timed, or is timed anew: what it measured
+    from a block on until then counts nowhere."""
     MEMORY = "memory"
     """What of a GPU was held before, at most and after the job's launches, in bytes."""
     STOPPED = "stopped"
