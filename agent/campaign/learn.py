@@ -13,7 +13,7 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, Job, Verdict
 from db.states import FINAL_JOB_STATES, ExperimentKind, ExperimentState, HypothesisState, VerdictOutcome
 from experiments.engines.port import DEVICE_FAULTS
-from experiments.job.comparison import CONTROL_FAILED
+from experiments.job.failed_arm import CONTROL_FAILED
 from experiments.job.seal import TAMPERED
 from experiments.kill_points import KillPoint, reached
 from experiments.measurement.judging import Outcome

@@ -19,7 +19,7 @@ from db.models import Experiment, Job, Verdict
 from db.states import ExperimentState, VerdictOutcome
 from experiments.engines.port import DEVICE_FAULTS
 from experiments.job.blame import BLAMES, blames_of
-from experiments.job.comparison import CONTROL_FAILED
+from experiments.job.failed_arm import CONTROL_FAILED
 from experiments.job.named import load_judge
 from experiments.job.seal import TAMPERED, other_judge
 from experiments.measurement.judging import JudgeVerdict, Outcome

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from configs.errors import AutoinferError
-from experiments.engines.port import DEVICE_FAULTS, GenerationRequest, Infeasible
+from experiments.engines.port import GenerationRequest, Infeasible
 from experiments.job.checkpoints import prepare_checkpoint
 from experiments.job.drafting import arms_to_check, check_control
 from experiments.job.evaluation import (
@@ -35,6 +35,7 @@ from experiments.job.evaluation import (
     record_reference,
     weigh,
 )
+from experiments.job.failed_arm import CONTROL_FAILED, blamed, blamed_by_arm, blamed_on
 from experiments.job.further import FurtherWorkloads
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close
 from experiments.job.limits import ENDS_MEASURING, time_is_up
@@ -48,9 +49,6 @@ from experiments.job.static_check import check_static
 from experiments.measurement.evidence import QUALITY_METRICS, Arm, Evidence, Json, Metric, NoiseProfile, Stage
 from experiments.measurement.judging import Evaluate, Judge, MeasureMore, MeasurePair, Outcome, Screen, Stop
 from experiments.space.configuration import Configuration
-
-CONTROL_FAILED = "control"
-"""Failure kind of a job whose control (or reference) did not run: it says nothing about the candidate."""
 
 MAX_STEPS = 100
 """Steps after which a judge that never stops counts as broken; the default plan, 16 + 2 pairs, takes fewer
@@ -136,10 +134,10 @@ class _Comparison:
         """
         with stage(self._job, Stage.STATIC, 2, "check both configurations") as told:
             for arm, configuration in ((Arm.CONTROL, self._control), (Arm.CANDIDATE, self._candidate)):
-                with _blamed_on(arm):
+                with blamed_on(arm):
                     check_static(self._job, told, configuration, self._spec.plan.workload)
                 told.advance()
-        with _blamed_on(Arm.CONTROL):
+        with blamed_on(Arm.CONTROL):
             control, _ = prepare_checkpoint(self._job, self._control)
         candidate, _ = prepare_checkpoint(self._job, self._candidate)
         self._checkpoints = {Arm.CONTROL: control, Arm.CANDIDATE: candidate}
@@ -202,7 +200,7 @@ class _Comparison:
         return index
 
     def _measure_side_by_side(self, name: Stage, index: int, blocks: int) -> None:
-        with stage(self._job, name, 2 * blocks, f"time launch pair {index + 1}") as told, _blamed_by_arm():
+        with stage(self._job, name, 2 * blocks, f"time launch pair {index + 1}") as told, blamed_by_arm():
             try:
                 self._time_pair(told, index, blocks)
             except ArmInfeasible as failed:
@@ -254,10 +252,10 @@ class _Comparison:
                 self._retire()
                 opened, failed = self._job.open(name, [self._wanted(arm, index)])
                 if failed:
-                    raise _blamed(failed[0])
+                    raise blamed(failed[0])
                 self._up = {arm: opened[0]}
                 self._job.spare.append(opened[0])
-                with _blamed_on(arm):
+                with blamed_on(arm):
                     opened[0].warm_up(self._spec.plan.workload)
                     for block in range(blocks):
                         requests = self._requests(index, block)
@@ -272,7 +270,7 @@ class _Comparison:
             return
         self._timed = self._pairs - 1, self._blocks
         text = f"time launch pair {self._pairs} further"
-        with stage(self._job, name, 2 * blocks, text) as told, _blamed_by_arm():
+        with stage(self._job, name, 2 * blocks, text) as told, blamed_by_arm():
             try:
                 self._time(blocks, told)
             except ArmInfeasible as failed:
@@ -293,7 +291,7 @@ class _Comparison:
             self._check_control(name, None)
             told.detail = {**told.detail, **_told_of(reference)}
             told.advance(Arm.CANDIDATE)
-            with _blamed_on(Arm.CANDIDATE):
+            with blamed_on(Arm.CANDIDATE):
                 evaluate_candidate(
                     self._job,
                     Wanted(Arm.CANDIDATE, 0, plain, self._checkpoints[Arm.CANDIDATE]),
@@ -338,11 +336,11 @@ class _Comparison:
             finally:
                 close([loaded[Arm.CONTROL]] if Arm.CONTROL in loaded else [])
             if self._spec.plan.metric is Metric.STEP_WEIGHT_BYTES and self._reference != self._control:
-                with _blamed_on(Arm.CONTROL):
+                with blamed_on(Arm.CONTROL):
                     weigh(self._job, name, self._wanted(Arm.CONTROL, part))
             told.detail = {**told.detail, **_told_of(reference)}
             told.advance(Arm.CANDIDATE)
-            with _blamed_on(Arm.CANDIDATE):
+            with blamed_on(Arm.CANDIDATE):
                 evaluate_candidate(
                     self._job,
                     self._wanted(Arm.CANDIDATE, part),
@@ -365,7 +363,7 @@ class _Comparison:
         """The reference's evaluation, recorded under `name`; `up` is asked for a launch of the control."""
         workload = self._spec.plan.workload
         is_control = self._reference == self._control
-        with _blamed_on(Arm.CONTROL):
+        with blamed_on(Arm.CONTROL):
             reference = evaluate_reference(
                 self._job, self._reference, workload, up if is_control else lambda: None, part
             )
@@ -375,7 +373,7 @@ class _Comparison:
     def _check_control(self, name: Stage, up: OpenLaunch | None) -> None:
         """Check the control's drafting where that is due, once; `up` is a launch of the control to use."""
         if Arm.CONTROL in self._drafting_due and name is Stage.EVALUATE:
-            with _blamed_on(Arm.CONTROL):
+            with blamed_on(Arm.CONTROL):
                 check_control(self._job, self._wanted(Arm.CONTROL, 0), self._spec.plan.workload, up)
 
     def _time(self, blocks: int, told: StageTold) -> None:
@@ -443,29 +441,3 @@ def ended(loaded: Mapping[Arm, OpenLaunch]) -> Iterator[None]:
         yield
     finally:
         close([*loaded.values()])
-
-
-@contextmanager
-def _blamed_on(arm: Arm) -> Iterator[None]:
-    """Report an `Infeasible` of the block as that of `arm`."""
-    try:
-        yield
-    except ArmInfeasible as failed:
-        raise _blamed(ArmInfeasible(arm, failed.place, failed.reason)) from failed
-    except Infeasible as reason:
-        raise _blamed(ArmInfeasible(arm, 0, reason)) from reason
-
-
-@contextmanager
-def _blamed_by_arm() -> Iterator[None]:
-    """Report an `ArmInfeasible` of the block as that of its arm."""
-    try:
-        yield
-    except ArmInfeasible as failed:
-        raise _blamed(failed) from failed
-
-
-def _blamed(failed: ArmInfeasible) -> Infeasible:
-    if failed.arm is Arm.CANDIDATE or failed.reason.kind in (CONTROL_FAILED, *DEVICE_FAULTS):
-        return failed.reason
-    return Infeasible(CONTROL_FAILED, f"The control did not run: {failed.reason.cause}")

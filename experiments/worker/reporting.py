@@ -22,7 +22,7 @@ from db.session import Database
 from db.states import ExperimentState, JobState, WorkerState
 from experiments.engines.port import DEVICE_FAULTS, DEVICE_LOST
 from experiments.job.blame import BLAMES
-from experiments.job.comparison import CONTROL_FAILED
+from experiments.job.failed_arm import CONTROL_FAILED
 from experiments.job.result import ArtifactRecord, JobProgress, JobResult, StageTurn
 from experiments.job.spec import AnyJob
 from experiments.kill_points import KillPoint, reached
