@@ -7,6 +7,8 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from configs.garbage import uncollected
+
 
 @contextmanager
 def briefly() -> Iterator[None]:
@@ -16,10 +18,5 @@ def briefly() -> Iterator[None]:
     of the processor time of a short command.
     """
     atexit.register(gc.freeze)
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
+    with uncollected():
         yield
-    finally:
-        if was_on:
-            gc.enable()

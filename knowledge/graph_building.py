@@ -10,6 +10,7 @@ from functools import lru_cache
 from sqlalchemy import ColumnElement, Text, cast, select
 from sqlalchemy.orm import Session
 
+from configs.garbage import uncollected
 from db.labels import Noun, format_label, parse_label_of
 from db.models import (
     Campaign,
@@ -40,7 +41,7 @@ from knowledge.graph_pieces import (
     tell_effect,
     word,
 )
-from knowledge.graph_sketch import Sketch, uncollected
+from knowledge.graph_sketch import Sketch
 from knowledge.queries.carried import findings_carried
 from knowledge.queries.ties import experiment_relations
 from knowledge.stored import findings_behind, separates_of

@@ -6,9 +6,7 @@ wants to be drawn.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Container, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -20,19 +18,6 @@ Edge = tuple[str, str, str]
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 """Attributes of most edges."""
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Keep Python from looking for garbage meanwhile: as a graph grows it would go through all of it again
-    and again, a third of the time, and find none."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 @dataclass(frozen=True, slots=True)

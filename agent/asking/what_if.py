@@ -18,6 +18,7 @@ from agent.campaign.facts import Queued
 from agent.proposers.port import Trial
 from agent.ranking.moves import shifts
 from agent.ranking.values import Place, Ranking, Shift
+from configs.garbage import uncollected
 from experiments.measurement.evidence import Metric
 from experiments.measurement.judging import Outcome
 
@@ -52,6 +53,7 @@ class Consequence:
         return self.assumed.outcome
 
 
+@uncollected()
 def what_if(
     desk: Desk, hypothesis_id: int, verdicts: Sequence[Assumed] = EACH, most_shifts: int = MOST_SHIFTS
 ) -> tuple[Consequence, ...]:

@@ -36,6 +36,7 @@ from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.feasibility import Tried
 from agent.surrogate.physics import Physics
 from agent.surrogate.timed_kernels import TimedKernels, refused_by
+from configs.garbage import uncollected
 from configs.language_model import PROPOSER as LANGUAGE_MODEL
 from db.labels import Noun, format_label
 from db.states import DirectiveKind
@@ -98,6 +99,7 @@ class Desk:
         return () if experiment_id is None else self.facts.profiles.get(experiment_id, ())
 
     @cached_property
+    @uncollected()
     def beliefs(self) -> Beliefs:
         """Physics from the baseline, corrected by every trial."""
         if self.believed is not None:

@@ -30,6 +30,7 @@ from agent.ground.stored_spec import AT_ONCE, FOUND, GPU, START
 from agent.proposers.dispute import PROPOSER as DISPUTE
 from agent.proposers.port import Trial
 from configs.errors import UsageError
+from configs.garbage import uncollected
 from configs.questions import is_latency
 from configs.targets import is_rented
 from db.labels import Noun, format_label
@@ -115,6 +116,7 @@ _OF_VERDICT = (
 )
 
 
+@uncollected()
 def read_facts(session: Session, campaign_id: int) -> Facts:
     """Everything the loop decides by; a handful of statements, whatever the size of the campaign.
 

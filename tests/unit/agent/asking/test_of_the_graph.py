@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from configs.garbage import uncollected
 from knowledge.graph_building import build_graph
-from knowledge.graph_sketch import uncollected
 from tests.history.campaign_history import History
 
 HEAVY = (

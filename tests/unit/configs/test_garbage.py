@@ -1,0 +1,58 @@
+"""Working without looking for garbage meanwhile."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+
+from configs.garbage import uncollected
+
+
+def test_no_garbage_is_looked_for_within_and_it_is_after_a_failure() -> None:
+    with uncollected():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(ZeroDivisionError), uncollected():
+        _ = 1 / 0
+    assert gc.isenabled()
+
+
+def test_within_another_one_it_stays_so_to_the_end_of_that() -> None:
+    with uncollected():
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_two_threads_at_once_leave_it_on_whoever_ends_first() -> None:
+    for first_ends_first in (True, False):
+        began, go_on = threading.Event(), threading.Event()
+
+        def other(began: threading.Event = began, go_on: threading.Event = go_on) -> None:
+            with uncollected():
+                began.set()
+                go_on.wait()
+
+        thread = threading.Thread(target=other)
+        with uncollected():
+            thread.start()
+            began.wait()
+            if not first_ends_first:
+                go_on.set()
+                thread.join()
+        go_on.set()
+        thread.join()
+        assert gc.isenabled()
+
+
+def test_a_process_that_looks_for_none_anyway_is_left_so() -> None:
+    gc.disable()
+    try:
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
