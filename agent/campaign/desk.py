@@ -12,6 +12,7 @@ from agent.campaign.expected_cost import cost_priors
 from agent.campaign.expected_there import Here, best_there, candidate_there, target_of
 from agent.campaign.facts import Facts, Queued
 from agent.campaign.incumbent import Incumbent, is_on
+from agent.campaign.learnt_from import LearntFrom
 from agent.campaign.measured import Baseline
 from agent.campaign.ruled_out import rules_out
 from agent.campaign.steered import disputes_in_turn, settling, used_by, used_up
@@ -36,7 +37,6 @@ from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.feasibility import Tried
 from agent.surrogate.physics import Physics
 from agent.surrogate.timed_kernels import TimedKernels, refused_by
-from configs.garbage import uncollected
 from configs.language_model import PROPOSER as LANGUAGE_MODEL
 from db.labels import Noun, format_label
 from db.states import DirectiveKind
@@ -99,11 +99,13 @@ class Desk:
         return () if experiment_id is None else self.facts.profiles.get(experiment_id, ())
 
     @cached_property
-    @uncollected()
     def beliefs(self) -> Beliefs:
         """Physics from the baseline, corrected by every trial."""
-        if self.believed is not None:
-            return self.believed
+        return self.learnt_from.beliefs() if self.believed is None else self.believed
+
+    @property
+    def learnt_from(self) -> LearntFrom:
+        """What the beliefs are learnt from, where they are not given."""
         baseline = self.baseline_configuration
         crossed = swept(self.space, self.facts.start, self.facts.spec.baseline.sweep)
         lasted = [each for each in crossed if each.digest in self.baseline.tpot_ms]
@@ -132,11 +134,11 @@ class Desk:
             made_up=self.facts.spec.latency_only,
             timed=self.timed,
         )
-        return Beliefs.learn(
-            self.space,
-            physics,
-            self.facts.trials,
-            margins,
+        return LearntFrom(
+            space=self.space,
+            physics=physics,
+            trials=self.facts.trials,
+            margins=margins,
             priors=priors,
             judges_quality=not self.facts.spec.latency_only,
             carried=self.facts.carried,

@@ -107,6 +107,9 @@ KERNEL = "kernel"
 
 MS_PER_S = 1e3
 
+_UNTOLD = AcceptanceBelief.prior()
+"""What is believed of drafts before any trial: one value, so that what is the same physics is equal."""
+
 _LAYER = re.compile(r"layers\.(\d+)(?:\.|$)")
 
 
@@ -156,7 +159,7 @@ class Physics:
     incumbent_graphs: str = ""
     shape: ModelProfile | None = None
     timed: TimedKernels | None = None
-    acceptance: AcceptanceBelief = field(default_factory=AcceptanceBelief.prior)
+    acceptance: AcceptanceBelief = _UNTOLD
     resemblance: Resemblance = field(default_factory=Resemblance)
 
     @cached_property

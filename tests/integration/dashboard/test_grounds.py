@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from agent.asking.assumed import EACH
+from agent.campaign.desk import Desk
+from agent.campaign.facts import Queued
+from agent.surrogate.beliefs import Beliefs
 from dashboard.grounds import consequences, ground_of
+from db import events
+from db.event_kinds import EventKind
+from db.models import Verdict
 from db.session import Database
+from db.states import VerdictOutcome
 from tests.history.large_history import large_history
 from tests.history.large_story import Size
 
@@ -44,3 +52,58 @@ def test_while_a_ground_is_read_and_learnt_from_garbage_is_hardly_looked_for(dat
     finally:
         gc.callbacks.remove(note)
     assert len(looks) <= MOST_LOOKS
+
+
+def test_what_is_no_outcome_teaches_nothing_anew(database: Database) -> None:
+    before = desk_of(database)
+    tell(database, EventKind.HYPOTHESIS_PROPOSED)
+    after = desk_of(database)
+    assert after is not before
+    assert after.beliefs is before.beliefs
+
+
+def test_another_outcome_teaches_anew_what_all_outcomes_teach(database: Database) -> None:
+    before = desk_of(database)
+    believed = before.beliefs.about(
+        [(before.incumbent.configuration, each.candidate) for each in ahead(before)]
+    )
+    with database.write() as session:
+        verdict = session.scalars(select(Verdict).where(Verdict.outcome == VerdictOutcome.REFUTED)).first()
+        assert verdict is not None
+        verdict.effect_log = 0.4
+    tell(database, EventKind.EXPERIMENT_JUDGED)
+    after = desk_of(database)
+    assert after.facts.trials != before.facts.trials
+    pairs = [(after.incumbent.configuration, each.candidate) for each in ahead(after)]
+    assert after.beliefs.about(pairs) != believed
+    learnt = after.learnt_from
+    anew = Beliefs.learn(
+        learnt.space,
+        learnt.physics,
+        after.facts.trials,
+        learnt.margins,
+        priors=learnt.priors,
+        judges_quality=learnt.judges_quality,
+        carried=after.facts.carried,
+        swept=learnt.swept,
+    )
+    assert anew.about(pairs) == after.beliefs.about(pairs)
+
+
+def desk_of(database: Database) -> Desk:
+    """What the campaign decides by now."""
+    with database.read() as session:
+        desk = ground_of(session, 1).desk
+    assert desk is not None
+    return desk
+
+
+def ahead(desk: Desk) -> Sequence[Queued]:
+    """The first in the queue."""
+    return desk.facts.queue[:20]
+
+
+def tell(database: Database, kind: EventKind) -> None:
+    """Append an event after which the order may be another one."""
+    with database.write() as session:
+        events.append(session, kind, "a cause to rank", campaign_id=1)
