@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -223,6 +223,7 @@ class Desk:
         flying = flying_now(self.facts, self.space, self.beliefs, self.incumbent.configuration)
         here = Here(self.facts, self.space, self.baseline, self.beliefs.cost)
         wholes = self._wholes(queue)
+        steps = self._steps_to(each.control for each in queue if each.proposer == USER)
         candidates = []
         for each, belief, most_s in zip(queue, beliefs, most, strict=True):
             if each.target:
@@ -233,7 +234,7 @@ class Desk:
                 metric = Metric(each.metric)
                 prediction = self.prediction_of(each)
             elif each.proposer == USER:
-                prediction = combined(prediction, self._from_incumbent(each))
+                prediction = combined(prediction, _from_incumbent(each, steps.get(each.control)))
             beside = None
             if flying and metric is None:
                 changed = self.space.levers_between(self.incumbent.configuration, each.candidate)
@@ -295,6 +296,8 @@ class Desk:
     def _wholes(self, queue: Sequence[Queued]) -> dict[int, frozenset[tuple[Configuration, Change]]]:
         """What in a queue is another campaign's best, all of it, on top of the best here, with its
         changes."""
+        if not self.facts.carried_bests:
+            return {}
         found = [taken_over(self.view, each) for each in self.view.carried_bests]
         bests = {each.candidate for each in found if not each.left_out}
         on_best = [each for each in queue if each.control == self.incumbent.configuration]
@@ -388,15 +391,24 @@ class Desk:
             return hypothesis.prediction
         return self.beliefs.predict(hypothesis.control, hypothesis.candidate, Metric(hypothesis.metric))
 
-    def _from_incumbent(self, hypothesis: Queued) -> Prediction:
-        """The user's prediction, which is about their control, as one about the incumbent."""
-        step = self.beliefs.predict(self.incumbent.configuration, hypothesis.control)
-        same = hypothesis.control == self.incumbent.configuration
-        own = hypothesis.prediction
-        return Prediction(
-            log_ratio_mean=own.log_ratio_mean + (0.0 if same else step.log_ratio_mean),
-            log_ratio_sd=math.hypot(own.log_ratio_sd, 0.0 if same else step.log_ratio_sd),
-        )
+    def _steps_to(self, controls: Iterable[Configuration]) -> dict[Configuration, Prediction]:
+        """What is believed of each of these over the incumbent, those that are the incumbent left out."""
+        best = self.incumbent.configuration
+        others = [each for each in dict.fromkeys(controls) if each != best]
+        found = self.beliefs.latency.predict([(best, each) for each in others])
+        return dict(zip(others, found, strict=True))
+
+
+def _from_incumbent(hypothesis: Queued, step: Prediction | None) -> Prediction:
+    """The user's prediction, which is about their control, as one about the incumbent: from that it is a
+    `step` to their control, none where it is that."""
+    own = hypothesis.prediction
+    if step is None:
+        return own
+    return Prediction(
+        log_ratio_mean=own.log_ratio_mean + step.log_ratio_mean,
+        log_ratio_sd=math.hypot(own.log_ratio_sd, step.log_ratio_sd),
+    )
 
 
 def _targets(queue: Sequence[Queued]) -> set[str]:

@@ -43,7 +43,7 @@ def find_incumbent(
     reached = {baseline.digest: Incumbent(baseline, 0.0, None, None, 0)}
     supported: dict[str, list[Trial]] = {}
     for each in trials:
-        if each.outcome == Outcome.SUPPORTED and each.effect_log is not None and is_on(each, objective):
+        if each.outcome is Outcome.SUPPORTED and each.effect_log is not None and is_on(each, objective):
             supported.setdefault(each.control.digest, []).append(each)
     frontier = [baseline.digest]
     while frontier:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import func, select
+import json
+
+from sqlalchemy import Text, cast, func, select
 from sqlalchemy.orm import Session
 
 from db.models import Experiment, Launch
@@ -29,5 +31,14 @@ def resolved_by_experiment(session: Session, campaign_id: int) -> dict[int, Json
         .where(Experiment.campaign_id == campaign_id, Launch.arm == Arm.CANDIDATE)
         .group_by(Launch.experiment_id)
     )
-    found = session.execute(select(Launch.experiment_id, Launch.resolved).where(Launch.id.in_(last)))
-    return {experiment_id: resolved or {} for experiment_id, resolved in found}
+    columns = select(Launch.experiment_id, cast(Launch.resolved, Text))
+    found = session.execute(columns.where(Launch.id.in_(last)))
+    read: dict[str | None, JsonObject] = {None: {}}
+    return {experiment_id: _read(resolved, read) for experiment_id, resolved in found}
+
+
+def _read(resolved: str | None, read: dict[str | None, JsonObject]) -> JsonObject:
+    """A resolved configuration from the text that is stored: few of a campaign's are different."""
+    if resolved not in read:
+        read[resolved] = json.loads(resolved) or {}
+    return read[resolved]

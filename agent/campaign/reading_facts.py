@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import Text, cast, select
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
@@ -37,7 +39,7 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, StageRun, Verdict
 from db.models.base import JsonObject
 from db.states import ExperimentKind, ExperimentState, HypothesisState, VerdictOutcome
-from experiments.engines.port import PartTime
+from experiments.engines.port import Blames, PartTime
 from experiments.job.blame import blames_of
 from experiments.measurement.evidence import Metric, Stage
 from experiments.measurement.judging import Outcome
@@ -82,8 +84,35 @@ class _Verdict(NamedTuple):
     experiment_id: int
     outcome: VerdictOutcome
     effect_log: float | None
-    quality: JsonObject | None
-    judge: JsonObject
+    quality: str | None
+    judge: str
+
+
+class _Told(NamedTuple):
+    """What the loop goes by of a verdict's `quality` and `judge`."""
+
+    bits_relative: float | None
+    task_points_lost: float | None
+    effect_se_log: float | None
+    acceptance_length: float | None
+    blames: Blames
+
+
+@lru_cache(maxsize=16_384)
+def _told(quality: str | None, judge: str) -> _Told:
+    """From the text that is stored, which stays as it was written: after each event a campaign asks for most
+    of them again. More are kept than a campaign of 5,000 experiments has, a kilobyte or two each."""
+    of_quality: Mapping[str, Any] = json.loads(quality or "null") or {}
+    of_judge: Mapping[str, Any] = json.loads(judge)
+    bits, tasks = of_quality.get("bits_per_byte_relative"), of_quality.get("task_points_lost")
+    details: Mapping[str, Any] = of_judge.get("details") or {}
+    return _Told(
+        None if bits is None else bits["difference"],
+        None if tasks is None else tasks["difference"],
+        details.get("effect_se_log"),
+        of_judge.get(STEP_LENGTH),
+        blames_of(of_judge),
+    )
 
 
 _OF_HYPOTHESIS = (
@@ -111,8 +140,8 @@ _OF_VERDICT = (
     Verdict.experiment_id,
     Verdict.outcome,
     Verdict.effect_log,
-    Verdict.quality,
-    Verdict.judge,
+    cast(Verdict.quality, Text),
+    cast(Verdict.judge, Text),
 )
 
 
@@ -297,10 +326,8 @@ def _trial(
     profile: tuple[PartTime, ...],
     runs: JsonObject,
 ) -> Trial:
-    quality: Mapping[str, Any] = verdict.quality or {}
-    bits = quality.get("bits_per_byte_relative")
-    tasks = quality.get("task_points_lost")
-    details: Mapping[str, Any] = verdict.judge.get("details") or {}
+    told = _told(verdict.quality, verdict.judge)
+    bits, tasks = told.bits_relative, told.task_points_lost
     control = known[hypothesis.control_configuration_id]
     # what compares with a control of its own says nothing of the loss against the baseline
     if not is_latency(hypothesis.metric) and control != baseline:
@@ -313,15 +340,15 @@ def _trial(
         lever=hypothesis.lever,
         outcome=Outcome(verdict.outcome.value),
         effect_log=verdict.effect_log,
-        effect_se_log=details.get("effect_se_log"),
-        bits_ratio_log=None if bits is None else math.log1p(bits["difference"]),
-        task_points=None if tasks is None else -tasks["difference"],
+        effect_se_log=told.effect_se_log,
+        bits_ratio_log=None if bits is None else math.log1p(bits),
+        task_points=None if tasks is None else -tasks,
         cost_s=experiment.judged_s or 0.0,
         failure_kind=experiment.failure_kind,
-        acceptance_length=verdict.judge.get(STEP_LENGTH),
+        acceptance_length=told.acceptance_length,
         metric=Metric(hypothesis.metric),
         removed_layers=removed,
-        blames=blames_of(verdict.judge),
+        blames=told.blames,
         profile=profile,
         runs=runs,
     )

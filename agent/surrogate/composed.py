@@ -45,7 +45,7 @@ def composed(physics: Physics, settings: Mapping[str, Setting], target: Target) 
     mean = math.fsum(each.mean_log for each in whole.values())
     features: dict[str, float] = {}
     for lever, each in whole.items():
-        _add(features, _of_whole(physics, lever, settings[lever], each))
+        _add(features, _of_whole(physics, lever, settings[lever], target, each))
     for one, other in combinations(sorted(whole), 2):
         _add(features, _together((one, whole[one]), (other, whole[other])))
     if by_part:
@@ -70,11 +70,17 @@ def of_part(
     return (math.fsum(effect.mean_log for effect in acting), features) if features else None
 
 
-def _of_whole(physics: Physics, lever: str, setting: Setting, expected: Expectation) -> Features:
-    features = {lever: expected.sd_log * math.sqrt(LEVER_SHARE)}
-    own = expected.sd_log * math.sqrt((1 - LEVER_SHARE) / len(setting))
-    features.update(physics.resemblance.of_all(dict(setting), own))
-    _add(features, expected.joint)
+def _of_whole(
+    physics: Physics, lever: str, setting: Setting, target: Target, expected: Expectation
+) -> Features:
+    key = (lever, setting, target)
+    features = physics.open_of_whole.get(key)
+    if features is None:
+        features = {lever: expected.sd_log * math.sqrt(LEVER_SHARE)}
+        own = expected.sd_log * math.sqrt((1 - LEVER_SHARE) / len(setting))
+        features.update(physics.resemblance.of_all(dict(setting), own))
+        _add(features, expected.joint)
+        physics.open_of_whole[key] = features
     return features
 
 

@@ -86,17 +86,21 @@ class CostBelief:
         return self._with([trial])
 
     def _with(self, trials: Sequence[Trial]) -> CostBelief:
-        view, exists, timed, screened = self.view, set(self.built), dict(self.timed_s), self.screened_s
+        exists, timed, screened = set(self.built), dict(self.timed_s), self.screened_s
+        found: dict[Configuration, dict[str, float]] = {}
         for trial in trials:
-            exists |= set(build_keys(view, trial.control))
+            for each in (trial.control, trial.candidate):
+                if each not in found:
+                    found[each] = build_keys(self.view, each, self.priors)
+            exists.update(found[trial.control])
             ended_early = self._looks_first(trial.lever) and trial.effect_log is None
             needed = {
                 key: cost
-                for key, cost in build_keys(view, trial.candidate, self.priors).items()
+                for key, cost in found[trial.candidate].items()
                 if not (ended_early and _is_late(key))
             }
             spent = trial.cost_s - math.fsum(cost for key, cost in needed.items() if key not in exists)
-            exists |= set(needed)
+            exists.update(needed)
             if self._looks_first(trial.lever):
                 spent -= self.priors.compiled_s(trial.candidate)
             if ended_early:
@@ -104,7 +108,7 @@ class CostBelief:
                 continue
             for name in ("", trial.lever):
                 timed[name] = _added(timed.get(name, (0.0, 0)), spent - self._anew_s(trial.candidate))
-        return CostBelief(view, frozenset(exists), timed, screened, self.priors)
+        return CostBelief(self.view, frozenset(exists), timed, screened, self.priors)
 
     def expected_s(
         self,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
+from agent.surrogate.linear import Features
 from agent.surrogate.ordered import Resemblance
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.space import Space
@@ -64,12 +65,13 @@ class LeverView:
         Empty for the baseline."""
         found = self._without_noise.get(configuration)
         if found is None:
-            made = self.made_with(configuration)
-            kept = {
-                lever: tuple(each for each in setting if each[0] not in NOISE_KNOBS)
-                for lever, setting in made.items()
-            }
-            found = {lever: setting for lever, setting in kept.items() if setting}
+            found = self.made_with(configuration)
+            if any(knob in configuration or knob in self.baseline for knob in NOISE_KNOBS):
+                kept = {
+                    lever: tuple(each for each in setting if each[0] not in NOISE_KNOBS)
+                    for lever, setting in found.items()
+                }
+                found = {lever: setting for lever, setting in kept.items() if setting}
             self._without_noise[configuration] = found
         return found
 
@@ -90,10 +92,16 @@ class LeverView:
         """The same of `settings`."""
         return {}
 
+    @cached_property
+    def bits_of_setting(self) -> dict[tuple[str, Setting, bool], tuple[float, Features]]:
+        """What `quality.py` expects of a lever's setting, as it derived it, with whether weights are
+        quantized: many configurations share it."""
+        return {}
+
     def _differences(self, configuration: Configuration) -> dict[str, Setting]:
         found: dict[str, list[tuple[str, KnobValue | None]]] = {}
-        for change in self.baseline.changes_to(configuration):
-            found.setdefault(self.lever(change.knob), []).append((change.knob, change.after))
+        for knob in self.baseline.differing(configuration):
+            found.setdefault(self.lever(knob), []).append((knob, configuration.get(knob)))
         return {lever: tuple(knobs) for lever, knobs in sorted(found.items())}
 
     def target(self, settings: Mapping[str, Setting]) -> Target:

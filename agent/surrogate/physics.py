@@ -127,7 +127,7 @@ class Expectation:
     joint: Mapping[str, float] = field(default_factory=dict)
     parts: Mapping[str, PartEffect] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def size_log(self) -> float:
         """How large the effect is expected to be, either way: its root mean square."""
         return math.hypot(self.mean_log, self.sd_log, *self.joint.values())
@@ -236,6 +236,11 @@ class Physics:
     @cached_property
     def _known(self) -> dict[tuple[str, Setting, Target], Expectation]:
         """What was expected before: many configurations share a lever's setting."""
+        return {}
+
+    @cached_property
+    def open_of_whole(self) -> dict[tuple[str, Setting, Target], dict[str, float]]:
+        """What is open of a lever's setting that acts on the whole step, as `composed.py` derived it."""
         return {}
 
     def _expect(self, lever: str, setting: Setting, target: Target) -> Expectation:

@@ -247,18 +247,28 @@ def _count_tasks(
 
 def _bits_prior(view: LeverView, settings: Mapping[str, Setting]) -> tuple[float, Features]:
     total, features = 0.0, dict[str, float]()
+    quantized = "quantization" in settings
     for lever, setting in settings.items():
-        mean, spread = BITS_BY_LEVER.get(lever, BITS_UNKNOWN)
-        if lever == "pruning":
-            growth = _pruning_growth(dict(setting), "quantization" in settings)
-            mean, spread = BITS_A_LAYER_LOG * growth, BITS_LAYER_SD_LOG * growth
-        if lever == "quantization":
-            mean, spread = _quantization(dict(setting))
+        key = (lever, setting, quantized)
+        if key not in view.bits_of_setting:
+            view.bits_of_setting[key] = _bits_of_setting(view, lever, setting, quantized=quantized)
+        mean, open_ = view.bits_of_setting[key]
         total += mean
-        features[lever] = spread * math.sqrt(SHARED)
-        own = spread * math.sqrt((1 - SHARED) / len(setting))
-        features.update(view.resemblance.of_all(dict(setting), own))
+        features.update(open_)
     return total, features
+
+
+def _bits_of_setting(
+    view: LeverView, lever: str, setting: Setting, *, quantized: bool
+) -> tuple[float, Features]:
+    mean, spread = BITS_BY_LEVER.get(lever, BITS_UNKNOWN)
+    if lever == "pruning":
+        growth = _pruning_growth(dict(setting), quantized)
+        mean, spread = BITS_A_LAYER_LOG * growth, BITS_LAYER_SD_LOG * growth
+    if lever == "quantization":
+        mean, spread = _quantization(dict(setting))
+    own = spread * math.sqrt((1 - SHARED) / len(setting))
+    return mean, {lever: spread * math.sqrt(SHARED), **view.resemblance.of_all(dict(setting), own)}
 
 
 def _contrast(view: LeverView, control: Configuration, candidate: Configuration) -> tuple[float, Features]:

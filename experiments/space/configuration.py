@@ -85,6 +85,10 @@ class Configuration(Mapping[str, KnobValue]):
 
     def changes_to(self, other: Configuration) -> tuple[Change, ...]:
         """What differs from here to `other`, by knob name; empty when they are equal."""
+        return tuple(Change(knob, self.get(knob), other.get(knob)) for knob in self.differing(other))
+
+    def differing(self, other: Configuration) -> list[str]:
+        """The names of the knobs in which `other` differs, sorted."""
         mine, theirs = self._values, other._values
         differing = [
             knob
@@ -93,7 +97,7 @@ class Configuration(Mapping[str, KnobValue]):
             and (type(before) is not type(after) or before != after)
         ]
         differing += theirs.keys() - mine.keys()
-        return tuple(Change(knob, mine.get(knob), theirs.get(knob)) for knob in sorted(differing))
+        return sorted(differing)
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={_shown(value)}" for name, value in self.items_)
