@@ -33,12 +33,14 @@ def resolved_by_experiment(session: Session, campaign_id: int) -> dict[int, Json
     )
     columns = select(Launch.experiment_id, cast(Launch.resolved, Text))
     found = session.execute(columns.where(Launch.id.in_(last)))
-    read: dict[str | None, JsonObject] = {None: {}}
+    read: dict[str, JsonObject] = {}
     return {experiment_id: _read(resolved, read) for experiment_id, resolved in found}
 
 
-def _read(resolved: str | None, read: dict[str | None, JsonObject]) -> JsonObject:
+def _read(resolved: str | None, read: dict[str, JsonObject]) -> JsonObject:
     """A resolved configuration from the text that is stored: few of a campaign's are different."""
+    if resolved is None:
+        return {}
     if resolved not in read:
         read[resolved] = json.loads(resolved) or {}
     return read[resolved]
