@@ -18,7 +18,7 @@ from experiments.measurement.plan import Margins
 from experiments.space.space import Space
 
 MOST_KEPT = 4
-"""Beliefs that are kept, those asked for last: as many as grounds that pages keep. Of a campaign of 5,000
+"""Beliefs that are kept, those learnt last: as many as grounds that pages keep. Of a campaign of 5,000
 tests they take a few megabytes."""
 
 
@@ -39,14 +39,13 @@ class LearntFrom:
         """The beliefs: as they were learnt before, where that was from the very same. Most of what happens in
         a campaign, a hypothesis or a directive more, is no outcome, and teaches nothing."""
         with _lock:
-            known = next((each for each in _kept if each[0] == self), None)
-        if known is None:
-            known = self, self._learnt()
+            known = next((beliefs for learnt_from, beliefs in _kept if learnt_from == self), None)
+        if known is not None:
+            return known
+        learnt = self._learnt()
         with _lock:
-            if known in _kept:
-                _kept.remove(known)
-            _kept.append(known)
-        return known[1]
+            _kept.append((self, learnt))
+        return learnt
 
     @uncollected()
     def _learnt(self) -> Beliefs:

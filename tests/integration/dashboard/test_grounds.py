@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from sqlalchemy import select
@@ -88,6 +91,22 @@ def test_another_outcome_teaches_anew_what_all_outcomes_teach(database: Database
         swept=learnt.swept,
     )
     assert anew.about(pairs) == after.beliefs.about(pairs)
+
+
+def test_what_two_threads_learn_at_once_of_the_same_is_the_same(database: Database) -> None:
+    learnt_from = desk_of(database).learnt_from
+    both = Barrier(2)
+
+    def learn() -> Beliefs:
+        both.wait()
+        return replace(learnt_from, trials=learnt_from.trials[1:]).beliefs()
+
+    with ThreadPoolExecutor(2) as threads:
+        one, other = (each.result() for each in [threads.submit(learn), threads.submit(learn)])
+    pairs = [(learnt_from.physics.baseline, each.candidate) for each in learnt_from.trials[:5]]
+    assert one.about(pairs) == other.about(pairs)
+    again = replace(learnt_from, trials=learnt_from.trials[1:]).beliefs()
+    assert again is one or again is other
 
 
 def desk_of(database: Database) -> Desk:
