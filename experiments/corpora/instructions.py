@@ -204,4 +204,10 @@ def _training_signatures() -> tuple[Signature, ...]:
 @lru_cache(maxsize=8)
 def held_out_items(n: int) -> tuple[InstructionItem, ...]:
     """Return the first `n` items of the held-out modules, always the same; fewer are a prefix of more."""
-    return items_from(held_out_modules(), HELD_OUT_SEED, n)
+    return _items(_held_out_signatures(), HELD_OUT_SEED, n)
+
+
+@lru_cache(maxsize=1)
+def _held_out_signatures() -> tuple[Signature, ...]:
+    """Read the functions of the held-out modules once a process, however many items are asked for."""
+    return tuple(signatures(held_out_modules()))
