@@ -59,5 +59,12 @@ def registered(port: Port, name: str) -> Any:
 
 @lru_cache
 def _entry_points(port: Port, path: tuple[str, ...]) -> EntryPoints:
-    """What is registered for `port` in the folders of `path`, read once: it opens every installed package."""
-    return entry_points(group=port.value)
+    """What is registered for `port` in the folders of `path`."""
+    return _of_every_port(path).select(group=port.value)
+
+
+@lru_cache
+def _of_every_port(path: tuple[str, ...]) -> EntryPoints:
+    """What is registered for any port, read once for all: it opens every installed package."""
+    found = entry_points()
+    return EntryPoints(each for port in Port for each in found.select(group=port.value))
