@@ -223,7 +223,7 @@ class Desk:
         flying = flying_now(self.facts, self.space, self.beliefs, self.incumbent.configuration)
         here = Here(self.facts, self.space, self.baseline, self.beliefs.cost)
         wholes = self._wholes(queue)
-        steps = self._steps_to(each.control for each in queue if each.proposer == USER)
+        steps = self._steps_to(each.control for each in queue if each.proposer == USER and not each.target)
         candidates = []
         for each, belief, most_s in zip(queue, beliefs, most, strict=True):
             if each.target:

@@ -108,7 +108,8 @@ KERNEL = "kernel"
 MS_PER_S = 1e3
 
 _UNTOLD = AcceptanceBelief.prior()
-"""What is believed of drafts before any trial: one value, so that what is the same physics is equal."""
+"""What is believed of drafts before any trial: one value, so that what is the same physics is equal. Beliefs
+that were learnt apart hold arrays and can't be compared: a campaign's physics is, before it learns."""
 
 _LAYER = re.compile(r"layers\.(\d+)(?:\.|$)")
 

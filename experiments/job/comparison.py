@@ -275,6 +275,7 @@ class _Comparison:
                 self._time(blocks, told)
             except ArmInfeasible as failed:
                 self._make_room(told, failed)
+                told.text = f"time launch pair {self._pairs + 1} in its place"
                 self._time_pair(told, self._begin_pair(), blocks)
         self._timed = None
 

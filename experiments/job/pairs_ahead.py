@@ -7,7 +7,8 @@ nothing is scored there, which would need their room, and a load takes ten times
 it. Nothing is loaded while something is timed: all are up before the first of them is asked, and wait then
 as the other arm of a pair does. Each is a fresh process of its own, as it would be otherwise, and belongs to
 the stage that asks for it. What waits holds memory all the same: where a pair that is timed runs out of it,
-those that wait give way.
+those that wait give way. What is asked of a pair beside its blocks (further workloads, a profile) has no
+second try.
 """
 
 from __future__ import annotations

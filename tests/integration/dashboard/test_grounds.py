@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import select
 
 from agent.asking.assumed import EACH
+from agent.campaign import learnt_from
 from agent.campaign.desk import Desk
 from agent.campaign.facts import Queued
 from agent.surrogate.beliefs import Beliefs
@@ -30,6 +31,7 @@ SIZE = Size(experiments=400, events=200)
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
+    learnt_from._kept.clear()  # the same history may have been learnt by another test
     found = large_history(tmp_path, SIZE)
     yield found
     found.close()

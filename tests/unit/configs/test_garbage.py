@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from itertools import permutations
 
 import pytest
 
@@ -46,6 +47,21 @@ def test_two_threads_at_once_leave_it_on_whoever_ends_first() -> None:
         go_on.set()
         thread.join()
         assert gc.isenabled()
+
+
+def test_whenever_several_begin_and_end_it_is_off_within_and_on_after_the_last() -> None:
+    """Each of two may begin and end at any moment of the other: all orders of the four steps."""
+    for order in set(permutations("aabb")):
+        within = {"a": uncollected(), "b": uncollected()}
+        began: set[str] = set()
+        for each in order:
+            if each in began:
+                within[each].__exit__(None, None, None)
+                began.remove(each)
+            else:
+                within[each].__enter__()
+                began.add(each)
+            assert gc.isenabled() == (not began)
 
 
 def test_a_process_that_looks_for_none_anyway_is_left_so() -> None:

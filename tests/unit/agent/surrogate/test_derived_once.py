@@ -6,6 +6,7 @@ import random
 
 from agent.surrogate.cost import build_keys
 from agent.surrogate.levers import NOISE_KNOBS, LeverView
+from agent.surrogate.quality import _bits_prior
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Change, Configuration
 from tests.unit.agent.four_levers import BASELINE, RTN_4, SPACE, VIEW, beliefs, pruned, trial
@@ -40,6 +41,17 @@ def test_many_configurations_are_believed_together_as_each_by_itself() -> None:
             assert one == each
         bits = [together.quality.bits(BASELINE, each) for each in configurations]
         assert bits == [beliefs().quality.bits(BASELINE, each) for each in configurations]
+
+
+def test_what_pruning_costs_is_kept_apart_by_whether_weights_are_quantized() -> None:
+    """Whatever else tells the two apart in a space: the very same setting of pruning with and without."""
+    pruning = VIEW.settings(pruned(2))["pruning"]
+    both = {"pruning": pruning, "quantization": VIEW.settings(RTN_4)["quantization"]}
+    shared = LeverView.of(SPACE, BASELINE)
+    asked = ({"pruning": pruning}, both, {"quantization": both["quantization"]})
+    plain, together, quantized = (_bits_prior(shared, each)[0] for each in asked)
+    assert together > plain + quantized
+    assert together == _bits_prior(LeverView.of(SPACE, BASELINE), both)[0]
 
 
 def test_a_configuration_seen_by_lever_has_the_changes_to_it_less_the_noise() -> None:
