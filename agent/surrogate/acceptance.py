@@ -67,10 +67,15 @@ class AcceptanceBelief:
 
     @classmethod
     def learn(
-        cls, view: LeverView, trials: Sequence[Trial], carried: Sequence[Carried] = ()
+        cls,
+        view: LeverView,
+        trials: Sequence[Trial],
+        carried: Sequence[Carried] = (),
+        credit: Mapping[str, float] | None = None,
     ) -> AcceptanceBelief:
         """The belief after all trials that report an acceptance length; whether it paid does not matter.
-        Those `carried` over from other campaigns say the less the more their model differs.
+        Those `carried` over from other campaigns say the less the more their model differs, and the less they
+        are believed in the times of the same runs (`credit`, by campaign; 1 of who is not named).
 
         Confounded ones are left out: something beside what is known of them may have moved it.
         """
@@ -82,7 +87,7 @@ class AcceptanceBelief:
             ]
             for scope, found in by_scope(carried).items()
         }
-        return cls(Averaged.learn(_rows(view, trials), told))
+        return cls(Averaged.learn(_rows(view, trials), told, credit=credit))
 
     @cached_property
     def _known(self) -> dict[tuple[str, Target], Acceptance]:

@@ -114,9 +114,11 @@ class Averaged:
         told: Mapping[str, Sequence[Row]],
         farthest: float = math.inf,
         turned: Mapping[str, Sequence[Row]] | None = None,
+        credit: Mapping[str, float] | None = None,
     ) -> Averaged:
         """The average after this campaign's own rows, each source's rows given by its name; `turned` are
-        the same with every claim the wrong way round (None: that is not thought possible)."""
+        the same with every claim the wrong way round (None: that is not thought possible). `credit` is the
+        share of their first weight, from 0 to 1, that sources begin with (1 of who is not named)."""
         sources = {name: rows for name, rows in told.items() if rows}
         groups: list[tuple[str, ...]] = [tuple(sorted(sources))] if sources else []
         if len(sources) > 1:
@@ -126,7 +128,11 @@ class Averaged:
         alone = _learnt(own)
         begun = [(group, _of(sources, group)) for group in groups]
         chances = [
-            believed(rows, _learnt(rows), None if turned is None else _learnt(_of(turned, group)))
+            max(
+                LEAST_BELIEVED,
+                min((credit or {}).get(name, 1.0) for name in group)
+                * believed(rows, None if turned is None else _of(turned, group)),
+            )
             / len(groups)
             for group, rows in begun
         ]
@@ -219,13 +225,13 @@ class Averaged:
         return mean, variance
 
 
-def believed(rows: Sequence[Row], learnt: LinearBelief, turned: LinearBelief | None = None) -> float:
-    """w⁰: the weight before any outcome here of what these rows tell, `learnt` from them alone.
+def believed(rows: Sequence[Row], turned: Sequence[Row] | None = None) -> float:
+    """w⁰: the weight before any outcome here of what these rows tell.
 
     That they are as physics says is held against two ways to be wrong: outcomes that have nothing to do with
-    it, each by itself `GARBAGE` times as far off, and every claim the wrong way round, as `turned` learnt it
-    (None: not thought possible). Each is as likely as its evidence, averaged over `FACTORS` of all spreads.
-    What physics says best has all of `BELIEVED`.
+    it, each by itself `GARBAGE` times as far off, and every claim the wrong way round (`turned`; None: not
+    thought possible). Each is as likely as its evidence, averaged over `FACTORS` of all spreads. What physics
+    says best has all of `BELIEVED`.
     """
     if not rows:
         return BELIEVED
@@ -234,8 +240,8 @@ def believed(rows: Sequence[Row], learnt: LinearBelief, turned: LinearBelief | N
     spread = np.array([math.fsum(value * value for value in features.values()) for features, _, _ in rows])
     garbage = GARBAGE**2 * (spread + noise)
     unrelated = _told(math.fsum(np.log(noise / garbage)), math.fsum(residuals**2 / garbage), len(rows))
-    wrong = [unrelated] if turned is None else [unrelated, _told_of(turned)]
-    return max(LEAST_BELIEVED, BELIEVED * math.exp(min(0.0, _told_of(learnt) - max(wrong))))
+    wrong = [unrelated] if turned is None else [unrelated, _told_of(_learnt(turned))]
+    return max(LEAST_BELIEVED, BELIEVED * math.exp(min(0.0, _told_of(_learnt(rows)) - max(wrong))))
 
 
 def _told_of(learnt: LinearBelief) -> float:

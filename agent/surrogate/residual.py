@@ -25,7 +25,7 @@ from functools import cached_property
 
 from agent.proposers.port import Measured, Trial
 from agent.surrogate.acceptance import AcceptanceBelief
-from agent.surrogate.averaged import Averaged
+from agent.surrogate.averaged import BELIEVED, Averaged, believed
 from agent.surrogate.carried import Carried, by_scope
 from agent.surrogate.composed import composed, of_part
 from agent.surrogate.hearing import FARTHEST, Row
@@ -75,20 +75,42 @@ class LatencyBelief:
     ) -> LatencyBelief:
         """The belief after all trials that measured an effect on latency, and those `carried` over from other
         campaigns."""
-        accepted = AcceptanceBelief.learn(view, trials, carried)
-        physics = replace(physics, acceptance=accepted, resemblance=view.resemblance)
-        empty = cls(view, physics, Averaged.learn([], {}, FARTHEST))
+        apart = by_scope(carried)
+        alone = cls._before(view, replace(physics, acceptance=AcceptanceBelief.learn(view, trials)))
+        begun = alone
+        if any(each.trial.acceptance_length is not None for each in carried):
+            # by what is known of acceptance without them: else a lie in both would bear itself out
+            credit = {scope: alone._there(found)._credit(found) for scope, found in apart.items()}
+            accepted = AcceptanceBelief.learn(view, trials, carried, credit)
+            begun = cls._before(view, replace(physics, acceptance=accepted))
         told: list[tuple[Carried, Row]] = []
         sources: dict[str, list[Row]] = {}
         turned: dict[str, list[Row]] = {}
-        for scope, found in by_scope(carried).items():
-            there = replace(empty, physics=_there(physics, found[0]))
+        for scope, found in apart.items():
+            there = begun._there(found)
             rows = [(each, row) for each in found for row in there._rows_of_others(each)]
             told += rows
             sources[scope] = [row for _, row in rows]
             turned[scope] = [row for each in found for row in there._rows_of_others(each.turned)]
-        own = [row for trial in trials for row in empty._rows(trial)]
-        return cls(view, physics, Averaged.learn(own, sources, FARTHEST, turned), tuple(told))
+        own = [row for trial in trials for row in begun._rows(trial)]
+        return replace(begun, belief=Averaged.learn(own, sources, FARTHEST, turned), told=tuple(told))
+
+    @classmethod
+    def _before(cls, view: LeverView, physics: Physics) -> LatencyBelief:
+        """What is believed before any outcome."""
+        there = replace(physics, resemblance=view.resemblance)
+        return cls(view, there, Averaged.learn([], {}, FARTHEST))
+
+    def _there(self, carried: Sequence[Carried]) -> LatencyBelief:
+        """The same on the ground of one other campaign."""
+        return replace(self, physics=_there(self.physics, carried[0]))
+
+    def _credit(self, carried: Sequence[Carried]) -> float:
+        """How far what a campaign on this ground tells of times is believed at first: 1 where physics has
+        nothing against it."""
+        rows = [row for each in carried for row in self._rows_of_others(each)]
+        turned = [row for each in carried for row in self._rows_of_others(each.turned)]
+        return believed(rows, turned) / BELIEVED
 
     def _rows(self, trial: Trial) -> list[Row]:
         """What a trial teaches: its effect, and the parts of its candidate's step where that was profiled."""

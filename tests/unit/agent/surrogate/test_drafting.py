@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.surrogate.acceptance import DROP, PRIOR, AcceptanceBelief
+from agent.surrogate.beliefs import Beliefs
+from agent.surrogate.carried import Carried
 from agent.surrogate.drafting import (
     GROWTH_UNKNOWN,
     DraftingCost,
@@ -18,8 +20,20 @@ from agent.surrogate.drafting import (
 )
 from experiments.engines.port import PartTime
 from experiments.measurement.judging import Outcome
+from experiments.measurement.plan import Margins
 from tests.unit.agent.campaigns import LAYERS, PROFILE
-from tests.unit.agent.four_levers import AWQ, BASELINE, DFLASH, PHYSICS, VIEW, beliefs, mtp, pruned, trial
+from tests.unit.agent.four_levers import (
+    AWQ,
+    BASELINE,
+    DFLASH,
+    PHYSICS,
+    SPACE,
+    VIEW,
+    beliefs,
+    mtp,
+    pruned,
+    trial,
+)
 
 COST = DraftingCost.of(PROFILE, LAYERS)
 
@@ -81,6 +95,21 @@ def test_the_acceptance_that_trials_report_is_believed() -> None:
     known = AcceptanceBelief.learn(VIEW, [trial(mtp(2), Outcome.SUPPORTED, -0.1, length=2.2)])
     assert acceptance_length(known.of("mtp", ()).mean, 2) == pytest.approx(2.2, abs=0.03)
     assert known.of("mtp", ()).sd < PRIOR["mtp"][1] / 4
+
+
+def test_who_is_not_believed_in_times_is_not_believed_in_what_is_accepted() -> None:
+    """The same runs measured both."""
+    report = trial(mtp(2), Outcome.SUPPORTED, None, length=2.6)
+    expected = beliefs().predict(BASELINE, AWQ).log_ratio_mean
+    means = []
+    for effect in (expected, math.log(10.0)):
+        timed = replace(trial(AWQ, Outcome.REFUTED, 0.0), effect_log=effect)
+        told = [Carried(each, "C-1", same_model=True, same_workload=True) for each in (report, *[timed] * 4)]
+        learnt = Beliefs.learn(SPACE, PHYSICS, [], Margins(), carried=told)
+        means.append(learnt.latency.physics.acceptance.of("mtp", ()).mean)
+    alone = AcceptanceBelief.learn(VIEW, []).of("mtp", ()).mean
+    assert means[0] - alone > 0.1
+    assert 0 <= means[1] - alone < 0.01
 
 
 @pytest.mark.parametrize("target", [AWQ, pruned(2)])
