@@ -87,6 +87,7 @@ planner: $(VENV)/.installed-dev ## prove what the planner is worth on frozen tab
 surrogate: $(VENV)/.installed-dev ## prove what the surrogate's predictions are worth on frozen tables: writes docs/results/surrogate.md (minutes)
 	$(BIN)/python -m tests.proofs.surrogate $(SURROGATE_ARGS)
 
+# What was cut off goes on with TRANSFER_ARGS="--runs FILE", which keeps each run in that file as it ends.
 transfer: $(VENV)/.installed-dev ## prove what other campaigns' findings are worth, true and poisoned: writes docs/results/transfer.md (minutes)
 	$(BIN)/python -m tests.proofs.transfer --held-out $(TRANSFER_ARGS)
 

@@ -1,11 +1,12 @@
 """The proof of transfer: a second campaign with and without what a first one found, on frozen tables.
 
-python -m tests.proofs.transfer [--only KIND] [--held-out] [--seeds N] [--processes N] [--output FILE]
+python -m tests.proofs.transfer [--only KIND] [--held-out] [--seeds N] [--processes N] [--runs FILE]
+                                [--output FILE]
 
 Writes docs/results/transfer.md. The first campaign is the planner `ours` on another ground, `FIRST` trials of
 it; its outcomes are handed to the same planner as the campaign loop hands them over, true or poisoned. The
 table of Qwen3.5-4B's shape (h200-4b) is held out, and read with `--held-out` alone. Equal seeds give equal
-figures, whatever the number of processes.
+figures, whatever the number of processes. What is cut off goes on with the same --runs.
 """
 
 from __future__ import annotations
@@ -31,12 +32,15 @@ from agent.replay.planners.ours import MIN_EFFECT, OwnPlanner
 from agent.replay.port import Problem
 from agent.replay.table import Table
 from agent.surrogate.carried import Carried
+from agent.surrogate.drafting import acceptance_length, drafts, first_acceptance
 from experiments.engines.port import PartTime
 from experiments.measurement.evidence import Metric
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration
 from tests.proofs.counting import at_least_one
-from tests.proofs.transfer_page import Ran, Runs, page
+from tests.proofs.transfer_followed import section
+from tests.proofs.transfer_page import Ran, Runs, how_it_ran, page
+from tests.proofs.transfer_runs import KeptRuns
 from tests.proofs.transfer_tables import (
     HELD_OUT,
     OTHER_HARDWARE,
@@ -65,52 +69,75 @@ HUGE_LOG = math.log(10)
 
 
 def turned(trials: Sequence[Trial], draw: str) -> list[Trial]:
-    """Every effect and every loss of quality with the other sign, whatever the draw."""
+    """Every effect and every loss of quality with the other sign, and of every first draft token what is
+    accepted for what is not, whatever the draw."""
     return [
-        claimed(replace(each, bits_ratio_log=_minus(each.bits_ratio_log)), _minus(each.effect_log))
-        for each in trials
-    ]
-
-
-def huge(trials: Sequence[Trial], draw: str) -> list[Trial]:
-    """Of every effect ten times as fast or as slow, as this draw has it of the configuration.
-
-    Drawn anew for each pair and seed: one draw for all would favour or harm the same rows everywhere, and
-    48 pairs would show the luck of a single one.
-    """
-    return [
-        each
-        if each.effect_log is None
-        else claimed(
-            each, HUGE_LOG if random.Random(f"{draw} {each.candidate.digest}").random() < 0.5 else -HUGE_LOG
+        claimed(
+            replace(each, bits_ratio_log=_minus(each.bits_ratio_log)),
+            _minus(each.effect_log),
+            None if (first := accepted(each)) is None else 1 - first,
         )
         for each in trials
     ]
 
 
+def huge(trials: Sequence[Trial], draw: str) -> list[Trial]:
+    """Of every effect ten times as fast or as slow, and of all drafts that all or none are accepted, as this
+    draw has it of the configuration.
+
+    Drawn anew for each pair and seed: one draw for all would favour or harm the same rows everywhere, and
+    48 pairs would show the luck of a single one.
+    """
+    told = []
+    for each in trials:
+        slower = random.Random(f"{draw} {each.candidate.digest}").random() < 0.5
+        effect = None if each.effect_log is None else HUGE_LOG if slower else -HUGE_LOG
+        told.append(claimed(each, effect, None if accepted(each) is None else float(not slower)))
+    return told
+
+
 def shuffled(trials: Sequence[Trial], draw: str) -> list[Trial]:
-    """Effects and losses of quality that were measured there, each told of another configuration."""
+    """Effects and losses of quality that were measured there, each told of another configuration, and so what
+    was accepted of drafts."""
     order = [each for each in trials if each.effect_log is not None]
-    random.Random(draw).shuffle(order)
-    of = {
-        one.experiment_id: claimed(replace(one, bits_ratio_log=other.bits_ratio_log), other.effect_log)
-        for one, other in zip(order, [*order[1:], *order[:1]], strict=True)
-    }
-    return [of.get(each.experiment_id, each) for each in trials]
+    firsts = [(each.experiment_id, first) for each in trials if (first := accepted(each)) is not None]
+    drawn = random.Random(draw)
+    drawn.shuffle(order)
+    drawn.shuffle(firsts)
+    rotated = zip(firsts, [*firsts[1:], *firsts[:1]], strict=True)
+    first_of = {name: other for (name, _), (_, other) in rotated if len(firsts) > 1}  # one has no other
+    other_of = {one.experiment_id: other for one, other in zip(order, [*order[1:], *order[:1]], strict=True)}
+    told = []
+    for each in trials:
+        other = other_of.get(each.experiment_id, each)
+        moved = replace(each, bits_ratio_log=other.bits_ratio_log)
+        told.append(claimed(moved, other.effect_log, first_of.get(each.experiment_id)))
+    return told
 
 
 def silent(trials: Sequence[Trial], draw: str) -> list[Trial]:
-    """No effect and no quality: what is left is whether it ran, and what it cost."""
-    return [claimed(replace(each, bits_ratio_log=None), None) for each in trials]
+    """No effect, no quality and no acceptance: what is left is whether it ran, and what it cost."""
+    return [claimed(replace(each, bits_ratio_log=None), None, None) for each in trials]
 
 
-def claimed(trial: Trial, effect_log: float | None) -> Trial:
-    """The trial with this effect, the verdict that goes with it, and no profile that would give it away."""
+def accepted(trial: Trial) -> float | None:
+    """The acceptance of the first draft token that the trial reports, if it drafts."""
+    drafting = drafts(trial.candidate)
+    if drafting is None or trial.acceptance_length is None:
+        return None
+    return first_acceptance(trial.acceptance_length, drafting[1])
+
+
+def claimed(trial: Trial, effect_log: float | None, first: float | None) -> Trial:
+    """The trial with this effect, the verdict that goes with it, drafts of whose first token this share is
+    accepted (None: it reports none), and no profile that would give it away."""
     outcome = trial.outcome
     if outcome is not Outcome.INFEASIBLE:
         faster = effect_log is not None and effect_log < math.log1p(-MIN_EFFECT)
         outcome = Outcome.SUPPORTED if faster else Outcome.REFUTED
-    return replace(trial, effect_log=effect_log, outcome=outcome, profile=())
+    drafting = drafts(trial.candidate)
+    length = None if first is None or drafting is None else acceptance_length(first, drafting[1])
+    return replace(trial, effect_log=effect_log, outcome=outcome, acceptance_length=length, profile=())
 
 
 def true(trials: Sequence[Trial], draw: str) -> list[Trial]:
@@ -148,6 +175,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=at_least_one, default=10)
     parser.add_argument("--processes", type=at_least_one, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--output", type=Path, default=OUTPUT)
+    parser.add_argument("--runs", type=Path, help="keep each run in this file, and run none that is in it")
     given = list(sys.argv[1:] if arguments is None else arguments)
     asked = parser.parse_args(given)
     chosen = [each for each in pairs() if asked.only in each.kind]
@@ -155,46 +183,53 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no kind has {asked.only!r} in its name: {', '.join({each.kind for each in pairs()})}")
     apart = between(HELD_OUT) if asked.held_out else []
     begun = time.monotonic()
-    ran = run(chosen, asked.seeds, asked.processes)
+    kept = KeptRuns(asked.runs)
+    ran = run(chosen, asked.seeds, asked.processes, kept)
     command = f"python -m tests.proofs.transfer {shlex.join(given)}".strip()
-    held_out = run(apart, asked.seeds, asked.processes)
+    held_out = run(apart, asked.seeds, asked.processes, kept)
     wall_s = time.monotonic() - begun
     sizes = sizes_of([*chosen, *apart])
-    text = page(ran, command, asked.seeds, asked.processes, wall_s, FIRST, TRIALS, sizes, held_out)
+    how = how_it_ran(command, asked.seeds, asked.processes, wall_s, kept.reused)
+    yardsticks = [section(each, ground, REACHED) for each in (chosen, apart)]
+    text = page(ran, how, FIRST, TRIALS, sizes, yardsticks, held_out)
     asked.output.write_text(text, encoding="utf-8")
     print(asked.output)
     return 0
 
 
-def run(chosen: Sequence[Pair], seeds: int, processes: int) -> Runs:
-    """Both campaigns of each pair, with so many seeds, by what the second one is told."""
-    names = sorted({name for each in chosen for name in (*each.sources, each.target)})
+def run(chosen: Sequence[Pair], seeds: int, processes: int, kept: KeptRuns | None = None) -> Runs:
+    """Both campaigns of each pair, with so many seeds, by what the second one is told; those that are kept
+    are not run again."""
+    kept = kept or KeptRuns(None)
+    wanted = {(pair.name, told, seed): pair for pair in chosen for seed in range(seeds) for told in TOLD}
+    found = kept.read(wanted)
+    left = [(key, pair) for key, pair in wanted.items() if key not in found]
+    needed = sorted({(name, key[2]) for key, pair in left for name in (*pair.sources, pair.target)})
     with ProcessPoolExecutor(processes) as pool:
-        tasks = [(name, seed) for name in names for seed in range(seeds)]
-        firsts = dict(zip(tasks, pool.map(first, *zip(*tasks, strict=True), chunksize=2), strict=True))
+        begun = pool.map(first, *zip(*needed, strict=True), chunksize=2) if needed else ()
+        firsts = dict(zip(needed, begun, strict=True))
         second = [
             (pair, seed, told, tuple(firsts[name, seed] for name in pair.sources))
-            for pair in chosen
-            for seed in range(seeds)
-            for told in TOLD
+            for (_, told, seed), pair in left
         ]
-        found = list(pool.map(after, *zip(*second, strict=True), chunksize=4))
-    return {
-        (pair.name, told, seed): (pair.kind, firsts[pair.target, seed].ran, each)
-        for (pair, seed, told, _), each in zip(second, found, strict=True)
-    }
+        ended = pool.map(after, *zip(*second, strict=True), chunksize=4) if second else ()
+        for ((pair_name, told, seed), pair), ran in zip(left, ended, strict=True):
+            key = (pair_name, told, seed)
+            found[key] = (pair.kind, firsts[pair.target, seed].ran, ran)
+            kept.add(key, found[key])
+    return {key: found[key] for key in wanted}
 
 
 def sizes_of(chosen: Sequence[Pair]) -> dict[str, int]:
     """How many rows each ground of these pairs has."""
     names = sorted({name for each in chosen for name in (*each.sources, each.target)})
-    return {name: len(_ground(name).rows) for name in names}
+    return {name: len(ground(name).rows) for name in names}
 
 
 def first(name: str, seed: int) -> First:
     """A campaign on this ground that knows nothing of others."""
     made: list[OwnPlanner] = []
-    table = _ground(name)
+    table = ground(name)
     ran = _ran(table, seed, (), (), made)
     planner = made[0]  # the second one is the evaluator's, that stays at trial 0
     trial_0 = table.rows[0]
@@ -218,7 +253,7 @@ def after(pair: Pair, seed: int, told: str, firsts: tuple[First, ...]) -> Ran:
                 tpot_ms=each.tpot_ms,
                 same_hardware=there.hardware,
                 distance=there.distance,
-                bandwidth_bytes_per_s=_ground(source).prior.bandwidth_bytes_per_s,
+                bandwidth_bytes_per_s=ground(source).prior.bandwidth_bytes_per_s,
                 profile=each.profile,
             )
             for trial in TOLD[told](each.trials, f"{pair.name} {seed}")
@@ -226,7 +261,7 @@ def after(pair: Pair, seed: int, told: str, firsts: tuple[First, ...]) -> Ran:
         carried += told_here
         best = best_of(told_here, each.baseline, Metric.TPOT_MS)
         bests += [] if best is None else [best]
-    return _ran(_ground(pair.target), seed, tuple(carried), tuple(bests), [])
+    return _ran(ground(pair.target), seed, tuple(carried), tuple(bests), [])
 
 
 def _ran(
@@ -272,7 +307,8 @@ def _minus(value: float | None) -> float | None:
     return None if value is None else -value
 
 
-def _ground(name: str) -> Table:
+def ground(name: str) -> Table:
+    """The table of this name; each file is read once."""
     if name in HELD_OUT:
         return _held_out_grounds()[name]
     return _hardware_grounds()[name] if name in OTHER_HARDWARE else _grounds()[name]
