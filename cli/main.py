@@ -19,6 +19,7 @@ from typer.main import get_command
 from cli.failures import INTERRUPTED, Told, tell
 from cli.lazy import Entry, LazyGroup, command_path
 from cli.options import GlobalOptions, hoist_globals, wants_json
+from configs.garbage import look_seldom
 from configs.library_threads import compute_in_one_thread
 
 _RUN, _LOOK, _STEER, _KEEP = "Run", "Look", "Steer", "Machine and data"
@@ -219,6 +220,7 @@ def _reader_went_away() -> int:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line of this process and end it with the exit code."""
     compute_in_one_thread()
+    look_seldom()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(

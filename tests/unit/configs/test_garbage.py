@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 from itertools import permutations
 
 import pytest
 
-from configs.garbage import uncollected
+from configs.garbage import SELDOM, uncollected
 
 
 def test_no_garbage_is_looked_for_within_and_it_is_after_a_failure() -> None:
@@ -72,3 +74,12 @@ def test_a_process_that_looks_for_none_anyway_is_left_so() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_a_command_looks_for_garbage_seldom_and_not_at_its_end() -> None:
+    told = (
+        "atexit.register(lambda: print(gc.get_threshold()[0], gc.isenabled(), gc.get_freeze_count() > 1000))"
+    )
+    code = f"import atexit, gc\n{told}\nfrom cli.main import main\nmain(['--version'])"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines()[-1] == f"{SELDOM} True True"
