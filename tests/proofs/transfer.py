@@ -181,6 +181,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [each for each in pairs() if asked.only in each.kind]
     if not chosen:
         parser.error(f"no kind has {asked.only!r} in its name: {', '.join({each.kind for each in pairs()})}")
+    if asked.runs is not None and (asked.runs.is_dir() or not asked.runs.parent.is_dir()):
+        parser.error(f"runs can't be kept in {asked.runs}: name a file in a folder that is there")
     apart = between(HELD_OUT) if asked.held_out else []
     begun = time.monotonic()
     kept = KeptRuns(asked.runs)

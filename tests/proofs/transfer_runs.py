@@ -64,9 +64,9 @@ class KeptRuns:
         for line in self._path.read_text(encoding="utf-8").splitlines():
             try:
                 told = json.loads(line)
-            except json.JSONDecodeError:  # cut off, or empty
+                key = (told["pair"], told["told"], told["seed"])
+            except (json.JSONDecodeError, KeyError, TypeError):  # cut off, empty, or no run
                 continue
-            key = (told["pair"], told["told"], told["seed"])
             if told["made_by"] == self.made_by and key in asked:
                 found[key] = (told["kind"], _ran(told["without"]), _ran(told["with"]))
         self.reused += len(found)

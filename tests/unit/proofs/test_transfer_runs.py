@@ -8,6 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.proofs.transfer import main
 from tests.proofs.transfer_page import Ran
 from tests.proofs.transfer_runs import MADE_BY, ROOT, KeptRuns, Run
 
@@ -30,6 +33,23 @@ def test_a_line_that_was_cut_off_is_run_anew_and_the_next_one_is_whole(tmp_path:
     assert KeptRuns(path).read([KEY]) == {}
     KeptRuns(path).add(KEY, RUN)
     assert KeptRuns(path).read([KEY]) == {KEY: RUN}
+
+
+def test_a_line_that_is_no_run_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "runs"
+    path.write_text('[1, 2]\n{"pair": 1}\n')
+    KeptRuns(path).add(KEY, RUN)
+    assert KeptRuns(path).read([KEY]) == {KEY: RUN}
+
+
+def test_a_folder_and_a_file_in_none_are_refused_before_anything_is_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for wrong in (tmp_path, tmp_path / "none" / "runs"):
+        with pytest.raises(SystemExit) as ended:
+            main(["--runs", str(wrong), "--output", str(tmp_path / "page.md")])
+        assert ended.value.code == 2
+        assert "name a file in a folder that is there" in capsys.readouterr().err
 
 
 def test_runs_of_other_code_are_not_taken(tmp_path: Path) -> None:
