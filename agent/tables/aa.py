@@ -1,8 +1,9 @@
-"""How far launches of one configuration differ (A/A), each over the control of its own batch. Pure.
+"""How far launches of one configuration differ (A/A). Pure.
 
-A launch counts by its median TPOT over that of the control beside it. Loads with two launches or more tell
-the spread; that of a launch is pooled over them: the root of the mean of their variances, in logarithms,
-which for small spreads are shares.
+Where loads are measured side by side, a launch counts by its median TPOT over that of the control of its own
+batch; elsewhere, where nothing stands beside it, by its median time of a step. Loads with two launches or
+more tell the spread; that of a launch is pooled over them: the root of the mean of their variances, in
+logarithms, which for small spreads are shares.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from itertools import combinations
 from math import ceil, exp, log, sqrt
 from statistics import fmean, median, variance
 
-from agent.tables.journal import Line
+from agent.tables.cell import figures
+from agent.tables.journal import Line, scope_of
 from agent.tables.trained import over_control
 
 MOST = 0.9
@@ -22,16 +24,16 @@ MOST = 0.9
 
 @dataclass(frozen=True)
 class Repeated:
-    """A load that was launched more than once: its configuration, and the logarithms of its launches' TPOT
-    over the control's."""
+    """A load that was launched more than once: its configuration, and the logarithms of what its launches
+    count by."""
 
     configuration: Mapping[str, object]
-    log_ratios: tuple[float, ...]
+    logs: tuple[float, ...]
 
     @property
     def differences(self) -> tuple[float, ...]:
         """How much longer the slower of each two launches takes, as a share."""
-        return tuple(exp(abs(one - other)) - 1 for one, other in combinations(self.log_ratios, 2))
+        return tuple(exp(abs(one - other)) - 1 for one, other in combinations(self.logs, 2))
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,28 @@ def repeated(lines: Iterable[Line]) -> tuple[Repeated, ...]:
     )
 
 
+def repeated_by_workload(lines: Iterable[Line]) -> dict[str, tuple[Repeated, ...]]:
+    """The loads that were launched more than once and not side by side, by the key of the workload that two
+    launches or more served, in the order of the journal."""
+    steps: dict[str, dict[tuple[object, ...], dict[str, float]]] = {}
+    configurations: dict[tuple[object, ...], Mapping[str, object]] = {}
+    for line in lines:
+        if line["kind"] == "cell" and "batch" not in line and not line.get("same"):
+            load = (line["load"], scope_of(line))
+            configurations[load] = line["configuration"]
+            by_load = steps.setdefault(line["workload"]["key"], {})
+            by_load.setdefault(load, {})[line["launch"]] = median(figures(line["requests"]).step_ms)
+    found = {
+        workload: tuple(
+            Repeated(configurations[load], tuple(map(log, launches.values())))
+            for load, launches in by_load.items()
+            if len(launches) > 1
+        )
+        for workload, by_load in steps.items()
+    }
+    return {workload: loads for workload, loads in found.items() if loads}
+
+
 def launch_noise(loads: Sequence[Repeated]) -> LaunchNoise:
     """The noise of one load or more."""
     shares = sorted(share for load in loads for share in load.differences)
@@ -72,5 +96,5 @@ def launch_noise(loads: Sequence[Repeated]) -> LaunchNoise:
         median_share=median(shares),
         most_share=shares[ceil(MOST * len(shares)) - 1],
         furthest_share=shares[-1],
-        launch_sd=sqrt(fmean(variance(load.log_ratios) for load in loads)),
+        launch_sd=sqrt(fmean(variance(load.logs) for load in loads)),
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agent.tables.aa import MOST, launch_noise, repeated_by_workload
 from agent.tables.export import Exported
 from agent.tables.grid import ADDED_LATER, DUMMY
 from agent.tables.journal import Line, scope_of
@@ -69,6 +70,7 @@ def page(lines: Sequence[Line], table: Exported, title: str, commands: Sequence[
         _failures(lines, words),
         "## A load beside a measurement",
         _same(lines, words),
+        *_launches(lines),
     ]
     return "\n\n".join(sections) + "\n"
 
@@ -147,9 +149,9 @@ def _times(table: Exported, words: Mapping[str, str]) -> str:
         for load in order
     ]
     told = (
-        "Milliseconds of a step, median and standard deviation of requests within a launch; without drafting "
-        "that is TPOT. The floor is of the first column: the bytes that a step must move over the listed "
-        "bandwidth of the memory."
+        "Milliseconds of a step, median and standard deviation of requests, those of several launches taken "
+        "together; without drafting that is TPOT. The floor is of the first column: the bytes that a step "
+        "must move over the listed bandwidth of the memory."
     )
     return f"{told}\n\n{_table(head, body)}"
 
@@ -222,6 +224,29 @@ def _same(lines: Sequence[Line], words: Mapping[str, str]) -> str:
     ]
     told = "The same cells again while nothing loads and while another configuration does; TPOT, ms."
     return f"{told}\n\n{_table(['load', 'workload', 'meanwhile', 'each repetition', 'over the first'], body)}"
+
+
+def _launches(lines: Sequence[Line]) -> list[str]:
+    """How far launches of one configuration lie apart, by workload; nothing where none was launched twice."""
+    noises = {workload: launch_noise(loads) for workload, loads in repeated_by_workload(lines).items()}
+    if not noises:
+        return []
+    head = ["workload", "loads", "median", f"{MOST:.0%} within", "furthest", "sd of a launch"]
+    body = [
+        [
+            workload,
+            str(noise.loads),
+            *(f"{share:.1%}" for share in (noise.median_share, noise.most_share, noise.furthest_share)),
+            f"{noise.launch_sd:.1%}",
+        ]
+        for workload, noise in noises.items()
+    ]
+    told = (
+        "By how much a step of the slower of two launches of the same configuration takes longer: the median "
+        "pair of launches, what most keep within, and the furthest. A difference between two rows above that "
+        "is no larger tells little."
+    )
+    return ["## Launches of the same configuration", f"{told}\n\n{_table(head, body)}"]
 
 
 def _number(value: object) -> float:

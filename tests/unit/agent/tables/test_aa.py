@@ -4,7 +4,7 @@ from math import log, sqrt
 
 import pytest
 
-from agent.tables.aa import launch_noise, repeated
+from agent.tables.aa import launch_noise, repeated, repeated_by_workload
 
 
 def cell(number: int, batch: str, tpot_us: int) -> dict[str, object]:
@@ -23,7 +23,7 @@ LINES = [
 def test_a_machine_that_is_slower_in_a_batch_makes_no_noise_and_a_slower_launch_does() -> None:
     (load,) = repeated(LINES)
     assert load.configuration == {"n": 1}
-    assert load.log_ratios == pytest.approx([log(2), log(2), log(2.2)])
+    assert load.logs == pytest.approx([log(2), log(2), log(2.2)])
     noise = launch_noise([load])
     assert (noise.loads, noise.median_share, noise.furthest_share) == pytest.approx((1, 0.1, 0.1))
     assert noise.launch_sd == pytest.approx(log(1.1) / sqrt(3))
@@ -40,3 +40,27 @@ def test_the_spread_is_pooled_over_loads() -> None:
 
 def test_without_a_second_launch_nothing_is_repeated() -> None:
     assert repeated(LINES[:3]) == ()
+
+
+def served(load: str, launch: str, step_us: int, workload: str = "c1", **more: object) -> dict[str, object]:
+    request = {"start_us": 0, "ttft_us": 10, "gaps_us": [step_us] * 3}
+    told = {"load": load, "launch": launch, "workload": {"key": workload}, "requests": [request], **more}
+    return {"kind": "cell", "configuration": {"n": load}, "identity": {"name": "card"}, **told}
+
+
+def test_launches_of_a_load_are_compared_by_workload_and_on_one_kind_of_device() -> None:
+    lines = [
+        served("a", "1", 1000), served("a", "2", 1100), served("b", "3", 2000), served("b", "4", 2000),
+        served("a", "1", 500, "c4"), served("b", "3", 500, "c4"), served("b", "5", 600, "c4"),
+        served("a", "6", 9000, identity={"name": "another card"}),
+        served("a", "7", 9000, same={"beside": "another loads"}),
+    ]  # fmt: skip
+    found = repeated_by_workload(lines)
+    assert {workload: len(loads) for workload, loads in found.items()} == {"c1": 2, "c4": 1}
+    noise = launch_noise(found["c1"])
+    assert (noise.median_share, noise.furthest_share) == pytest.approx((0.05, 0.1))
+    assert launch_noise(found["c4"]).furthest_share == pytest.approx(0.2)
+
+
+def test_two_cells_of_one_launch_are_no_second_launch() -> None:
+    assert repeated_by_workload([served("a", "1", 1000), served("a", "1", 1200)]) == {}
