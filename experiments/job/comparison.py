@@ -22,6 +22,7 @@ from experiments.job.failed_arm import CONTROL_FAILED, blamed_on
 from experiments.job.launching import RunningJob, Wanted
 from experiments.job.limits import ENDS_MEASURING, time_is_up
 from experiments.job.scoring import Scoring
+from experiments.job.second_try import SecondTries
 from experiments.job.spec import TestJob
 from experiments.job.staging import stage
 from experiments.job.static_check import check_static
@@ -91,8 +92,9 @@ class _Comparison:
             spec.noise.degrees_of_freedom,
             spec.noise.launch_sd_log,
         )
-        self.pairs = TimedPairs(job, spec, self._wanted, self)
-        self.scoring = Scoring(job, spec, self._wanted, self.pairs)
+        second_tries = SecondTries(job, self._end_all)
+        self.pairs = TimedPairs(job, spec, self._wanted, self, second_tries)
+        self.scoring = Scoring(job, spec, self._wanted, self.pairs, second_tries)
         self._stopped = self._cut = False
 
     @contextmanager
@@ -154,6 +156,10 @@ class _Comparison:
     def refuted(self, judge: Judge) -> bool:
         """Whether what was measured by now refutes the claim."""
         return judge.verdict(self._spec.plan, self.evidence()).outcome is Outcome.REFUTED
+
+    def _end_all(self) -> None:
+        self.pairs.give_way()
+        self.scoring.end()
 
     def _wanted(self, arm: Arm, index: int) -> Wanted:
         configuration = self._control if arm is Arm.CONTROL else self._candidate

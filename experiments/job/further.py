@@ -6,19 +6,20 @@ under the stage `further` as a launch of its own, each sample under an item that
 key (`16x512+32: …`), and the judge is not shown it. Both arms get the same requests, in the order of judged
 blocks.
 
-A failure is none of the experiment's. It is told in the stage's detail, and its workload is asked of neither
-arm again in this experiment. So is what was asked when the stage's time was up; a launch that hangs all the
-same is left behind. Where its processes are gone and a GPU's memory is back, the test goes on. Else the job
-ends there, for the next launch would be loaded beside it: with all that was judged, where that was complete,
-else with what was measured of it, which the judge decides on as it does at a limit. It fails nothing, unless
-the device itself is lost. A launch that does not answer the plan's own requests any more is ended; what needs
-one opens a fresh one, as it would where none was up. One that does was asked for these last, as if for
-nothing else: what is scored in it runs as what was judged.
+What runs out of memory beside pairs that wait has a `second_try`, with all that its pair was asked for. Any
+other failure is none of the experiment's. It is told in the stage's detail, and its workload is asked of
+neither arm again in this experiment. So is what was asked when the stage's time was up; a launch that hangs
+all the same is left behind. Where its processes are gone and a GPU's memory is back, the test goes on. Else
+the job ends there, for the next launch would be loaded beside it: with all that was judged, where that was
+complete, else with what was measured of it, which the judge decides on as it does at a limit. It fails
+nothing, unless the device itself is lost. A launch that does not answer the plan's own requests any more is
+ended; what needs one opens a fresh one, as it would where none was up. One that does was asked for these
+last, as if for nothing else: what is scored in it runs as what was judged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NoReturn, Protocol
 
@@ -26,6 +27,7 @@ from experiments.engines.port import DEVICE_FAULTS, Infeasible
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, close
 from experiments.job.limits import LEFT_BEHIND
 from experiments.job.schedule import abba
+from experiments.job.second_try import PAIR_ANEW, SecondTries
 from experiments.job.spec import TestJob
 from experiments.job.staging import StageTold, stage
 from experiments.measurement.evidence import UNMEASURED, WORKLOAD_MARK, WORKLOADS, Arm, Json, Stage
@@ -54,10 +56,19 @@ class Judged(Protocol):
 
 
 class FurtherWorkloads:
-    """Those of one test: which are still measured, and in which launches they were."""
+    """Those of one test: which are still measured, and in which launches they were; `reopen` puts fresh
+    launches into the places of those that were ended for a second try."""
 
-    def __init__(self, job: RunningJob, spec: TestJob, judged: Judged) -> None:
+    def __init__(
+        self,
+        job: RunningJob,
+        spec: TestJob,
+        judged: Judged,
+        second_tries: SecondTries,
+        reopen: Callable[[StageTold, list[OpenLaunch]], None],
+    ) -> None:
         self._job, self._seed, self._plan, self._judged = job, spec.seed, spec.plan, judged
+        self._second_tries, self._reopen = second_tries, reopen
         self._left: dict[int, FurtherWorkload] = {}
         """By the number of its first block within a launch, which stays when others are left out."""
         first = 0
@@ -86,12 +97,20 @@ class FurtherWorkloads:
             with stage(self._job, Stage.FURTHER, planned, "time further workloads, not judged") as told:
                 told.detail = {WORKLOADS: [each.model_dump() for each in self._left.values()], UNMEASURED: []}
                 try:
-                    left = not self._apart(told, due)
+                    left = not self._second_tries.of(
+                        told,
+                        due[0].wanted.index,
+                        lambda: due,
+                        partial(self._apart, told, due),
+                        partial(self._apart_anew, told, due),
+                        PAIR_ANEW,
+                    )
                     if left:
                         self._job.limits.check()
-                except Infeasible as reason:
+                except (ArmInfeasible, Infeasible) as failed:
                     held = self._still_held() if left else None
-                    self._cut_short(told, due, f"{reason.cause} {held or ''}".rstrip())
+                    cause = (failed.reason if isinstance(failed, ArmInfeasible) else failed).cause
+                    self._cut_short(told, due, f"{cause} {held or ''}".rstrip())
                     raise
         except (ArmInfeasible, Infeasible) as reason:
             close(due)
@@ -126,6 +145,13 @@ class FurtherWorkloads:
             f"The driver does not tell whether {self._job.guard.device} got back what it held, and nothing "
             "is loaded beside it; look with `nvidia-smi`."
         )
+
+    def _apart_anew(self, told: StageTold, due: list[OpenLaunch]) -> bool:
+        """Measure all that is left in fresh launches, put into the places of `due`, whose own count no more
+        once these are up; returns as `_apart`."""
+        self._reopen(told, due)
+        self._job.records.left_out(due[0].wanted.index, 0, Stage.FURTHER)
+        return self._apart(told, due)
 
     def _apart(self, told: StageTold, due: Sequence[OpenLaunch]) -> bool:
         """Measure what is left in a thread of its own; False where it was left behind, as it is by whatever
@@ -178,6 +204,8 @@ class FurtherWorkloads:
             self._serve(told, workload, first, by_arm)
         except ArmInfeasible as failed:
             self._job.limits.check()  # a stage whose time is up has ended every process
+            if self._second_tries.due(failed, due):
+                raise
             cause, launch = failed.reason.cause, by_arm[failed.arm]
             del self._left[first]
             _tell(told, launch, workload, cause)

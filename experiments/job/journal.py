@@ -46,7 +46,7 @@ class RecordKind(StrEnum):
     """The knobs of a configuration that the spec does not name and a launch ran all the same."""
     LEFT_OUT = "left_out"
     """A launch pair, by its index, that was cut off while it was timed, or is timed anew: what it measured
-    from a block on until then counts nowhere."""
+    from a block on until then counts nowhere, of one stage where that is named, else of those of pairs."""
     MEMORY = "memory"
     """What of a GPU was held before, at most and after the job's launches, in bytes."""
     STOPPED = "stopped"
@@ -192,8 +192,9 @@ class Fold:
             case RecordKind.CONFIGURATION:
                 self._configurations[line["digest"]] = line["knobs"]
             case RecordKind.LEFT_OUT:
+                stages = (Stage(line["stage"]),) if "stage" in line else _PAIRED
                 for launch in self._launches.values():
-                    if launch.stage in _PAIRED and launch.index == line["pair"]:
+                    if launch.stage in stages and launch.index == line["pair"]:
                         launch.leave_out(line.get("first_block", 0))
             case RecordKind.MEMORY:
                 self._memory = HeldMemory(**{name: line[name] for name in HeldMemory.__dataclass_fields__})

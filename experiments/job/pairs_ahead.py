@@ -6,9 +6,8 @@ first one, at the same time, so that loading is waited for once. A shape's are l
 nothing is scored there, which would need their room, and a load takes ten times as long as what is asked of
 it. Nothing is loaded while something is timed: all are up before the first of them is asked, and wait then
 as the other arm of a pair does. Each is a fresh process of its own, as it would be otherwise, and belongs to
-the stage that asks for it. What waits holds memory all the same: where a pair that is timed runs out of it,
-those that wait give way. What is asked of a pair beside its blocks (further workloads, a profile) has no
-second try.
+the stage that asks for it. What waits holds memory all the same: where a launch that is asked for something
+meanwhile runs out of it, those that wait give way (`second_try`).
 """
 
 from __future__ import annotations
@@ -17,13 +16,11 @@ from collections.abc import Callable, Collection, Sequence
 
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close, recorded
 from experiments.job.schedule import seats
+from experiments.job.second_try import OUT_OF_MEMORY
 from experiments.job.staging import StageTold
 from experiments.measurement.evidence import Arm, Stage
 
 ARMS = len(Arm)
-
-OUT_OF_MEMORY = "out_of_memory"
-"""The kind of a failure that may be for want of the room that others take."""
 
 
 class PairsAhead:
@@ -59,20 +56,10 @@ class PairsAhead:
         self.close()
         return self._job.open(stage, self._of(range(index, index + 1)))
 
-    def gives_way(self, failed: ArmInfeasible) -> bool:
-        """Whether a pair that was asked for may have failed for want of the memory of those that wait."""
-        return failed.reason.kind == OUT_OF_MEMORY and bool(self._ahead)
-
-    def give_way(self, told: StageTold, index: int, failed: ArmInfeasible) -> None:
-        """End what waits beside the pair of this index, which was ended, and load nothing at once any more.
-        The stage's detail and the job's log tell why."""
+    def give_way(self) -> None:
+        """End what waits, and load nothing at once any more."""
         self._left = 0
         self.close()
-        told.not_up(
-            f"{failed.arm.value} {index} ran out of memory while other pairs waited beside it "
-            f"({failed.reason.kind}), and what its pair was asked for is measured anew in a fresh one that "
-            f"has their room: {failed.reason.cause}"
-        )
 
     def close(self) -> None:
         """End what was loaded and not asked for; it is recorded nowhere."""

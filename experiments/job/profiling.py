@@ -8,7 +8,7 @@ made or used it tells the parts, the memory's bandwidth and the names that no pa
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from experiments.artifacts.key import ArtifactKey
 from experiments.engines.port import DEVICE_FAULTS, GenerationRequest, Infeasible, PartTime
 from experiments.job.checkpoints import prepare_checkpoint, record_artifact
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob
+from experiments.job.second_try import PROFILED_ANEW, SecondTries
 from experiments.job.staging import StageTold, stage
 from experiments.measurement.evidence import Arm, Json, Stage
 from experiments.measurement.plan import Workload
@@ -43,14 +44,28 @@ def profile_baseline(
 
 
 def profile_candidate(
-    job: RunningJob, configuration: Configuration, workload: Workload, up: OpenLaunch
+    job: RunningJob,
+    workload: Workload,
+    up: OpenLaunch,
+    second_tries: SecondTries,
+    reopen: Callable[[StageTold, list[OpenLaunch]], None],
 ) -> None:
-    """Profile a candidate likewise. Nothing is claimed of it by its profile, so one that fails is recorded as
-    a failed stage and no more, unless the device itself is to blame."""
+    """Profile a candidate likewise, in a second try in the launch that `reopen` puts into its place. Nothing
+    is claimed of it by its profile, so one that fails is recorded as a failed stage and no more, unless the
+    device itself is to blame."""
+    launches = [up]
     try:
         with stage(job, Stage.PROFILE, 1, "profile the candidate") as told:
-            told.on(Arm.CANDIDATE)
-            _profile(job, told, configuration, workload, up)
+
+            def profile() -> None:
+                told.on(Arm.CANDIDATE)
+                _profile(job, told, up.wanted.configuration, workload, launches[0])
+
+            def anew() -> None:
+                reopen(told, launches)
+                profile()
+
+            second_tries.of(told, up.wanted.index, lambda: launches, profile, anew, PROFILED_ANEW)
     except (ArmInfeasible, Infeasible) as failed:
         reason = failed.reason if isinstance(failed, ArmInfeasible) else failed
         if reason.kind in DEVICE_FAULTS:
@@ -79,7 +94,7 @@ def _profile(
     record_artifact(job, artifact)
     document = json.loads((artifact.path / PROFILE_NAME).read_bytes())
     told.outcome = "done" if artifact.built else "reused"
-    told.detail = {"artifact": artifact.digest, **told_of(document["record"] or {})}
+    told.detail = {**told.detail, "artifact": artifact.digest, **told_of(document["record"] or {})}
     job.records.profile([PartTime(**part) for part in document["parts"]])
     told.advance()
 

@@ -127,10 +127,11 @@ class Records:
         """A configuration that the spec does not name is about to run."""
         self._append(RecordKind.CONFIGURATION, digest=configuration.digest, knobs=dict(configuration))
 
-    def left_out(self, pair: int, first_block: int) -> None:
+    def left_out(self, pair: int, first_block: int, stage: Stage | None = None) -> None:
         """The launch pair of this index was cut off while it was timed, or is timed anew: what it measured
-        from this block on by now does not count."""
-        self._append(RecordKind.LEFT_OUT, pair=pair, first_block=first_block)
+        from this block on by now does not count, of `stage` where one is given, else of what is judged."""
+        told = {} if stage is None else {"stage": stage.value}
+        self._append(RecordKind.LEFT_OUT, pair=pair, first_block=first_block, **told)
 
     def memory(self, held: HeldMemory, device: str) -> None:
         """What was held of the device; said in the log too."""

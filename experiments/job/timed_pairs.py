@@ -7,22 +7,24 @@ is first alternates from pair to pair, so that over pairs it is A B B A too. Bef
 scored, further workloads may be measured in it (`further`), of which the judge sees nothing. Launch pairs are
 numbered over all stages.
 
-A pair that runs out of memory while others wait beside it, loaded ahead (`pairs_ahead`), is no fault of its
-own: all are ended, what was asked of it last is left out, and is measured once more in a fresh pair that is
-alone on the device. What fails there has failed.
+A pair that runs out of memory while others wait beside it, loaded ahead (`pairs_ahead`), has a `second_try`:
+what was asked of it last is left out, and measured once more in a fresh pair. So have the further workloads
+that a pair is asked for, and the candidate's profile, beside the control too, which it does not need.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from experiments.engines.port import GenerationRequest
 from experiments.job.failed_arm import blamed, blamed_by_arm, blamed_on
 from experiments.job.further import FurtherWorkloads, Judged
-from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close
+from experiments.job.launching import OpenLaunch, RunningJob, Wanted, close
 from experiments.job.pairs_ahead import PairsAhead
 from experiments.job.profiling import profile_candidate, profiles_candidates
 from experiments.job.schedule import abba, seats
+from experiments.job.second_try import PAIR_ANEW, SecondTries
 from experiments.job.spec import TestJob
 from experiments.job.staging import StageTold, stage
 from experiments.measurement.evidence import Arm, Stage
@@ -33,13 +35,18 @@ class TimedPairs:
     and the pair's index."""
 
     def __init__(
-        self, job: RunningJob, spec: TestJob, wanted: Callable[[Arm, int], Wanted], judged: Judged
+        self,
+        job: RunningJob,
+        spec: TestJob,
+        wanted: Callable[[Arm, int], Wanted],
+        judged: Judged,
+        second_tries: SecondTries,
     ) -> None:
-        self._job, self._spec, self._wanted = job, spec, wanted
+        self._job, self._spec, self._wanted, self._second_tries = job, spec, wanted, second_tries
         self._pairs = 0
         self._up: dict[Arm, OpenLaunch] = {}
         self._ahead = PairsAhead(job, spec.seed, spec.plan.validation_pairs, wanted)
-        self._further = FurtherWorkloads(job, spec, judged)
+        self._further = FurtherWorkloads(job, spec, judged, second_tries, self._reopen)
         self._blocks = 0
         self._profiled = False
         self._timed: tuple[int, int] | None = None
@@ -73,11 +80,17 @@ class TimedPairs:
 
     def _measure_side_by_side(self, name: Stage, index: int, blocks: int) -> None:
         with stage(self._job, name, 2 * blocks, f"time launch pair {index + 1}") as told, blamed_by_arm():
-            try:
-                self._time_pair(told, index, blocks)
-            except ArmInfeasible as failed:
-                self._make_room(told, failed)
-                self._time_pair(told, index, blocks)
+            time = partial(self._time_pair, told, index, blocks)
+            self._with_second_try(told, time, time)
+
+    def _with_second_try(self, told: StageTold, first: Callable[[], None], again: Callable[[], None]) -> None:
+        """Time blocks by `first`, or by `again` in a second try, for which what came of them is left out."""
+
+        def anew() -> None:
+            self.leave_out()
+            again()
+
+        self._second_tries.of(told, self._pairs - 1, lambda: self._up.values(), first, anew, PAIR_ANEW)
 
     def _time_pair(self, told: StageTold, index: int, blocks: int) -> None:
         """Time a fresh pair, loaded now or ahead. Raises `ArmInfeasible`."""
@@ -89,18 +102,6 @@ class TimedPairs:
         for launch in opened:
             launch.warm_up(self._spec.plan.workload)
         self._time(blocks, told)
-
-    def _make_room(self, told: StageTold, failed: ArmInfeasible) -> None:
-        """After a launch failed for want of memory that waiting pairs hold: end all launches, and leave out
-        what came of the blocks that were asked for last. Raises any other failure."""
-        if not self._ahead.gives_way(failed):
-            raise failed
-        self._job.limits.check()  # what was ended as the time was up is not measured anew
-        assert self._timed is not None
-        self._job.records.left_out(*self._timed)
-        self._close()
-        self._ahead.give_way(told, self._timed[0], failed)
-        told.restart()
 
     def _measure_in_turn(self, name: Stage, index: int, blocks: int) -> None:
         """Time a pair's launches one after the other; the second stays up until its room is needed.
@@ -143,13 +144,15 @@ class TimedPairs:
         self._timed = self._pairs - 1, self._blocks
         text = f"time launch pair {self._pairs} further"
         with stage(self._job, name, 2 * blocks, text) as told, blamed_by_arm():
-            try:
-                self._time(blocks, told)
-            except ArmInfeasible as failed:
-                self._make_room(told, failed)
-                told.text = f"time launch pair {self._pairs + 1} in its place"
-                self._time_pair(told, self._begin_pair(), blocks)
+            self._with_second_try(
+                told, partial(self._time, blocks, told), partial(self._time_in_place, told, blocks)
+            )
         self._timed = None
+
+    def _time_in_place(self, told: StageTold, blocks: int) -> None:
+        """Time a fresh pair where further blocks of the last one were asked for. Raises `ArmInfeasible`."""
+        told.text = f"time launch pair {self._pairs + 1} in its place"
+        self._time_pair(told, self._begin_pair(), blocks)
 
     def _time(self, blocks: int, told: StageTold) -> None:
         """Time blocks on the pair that is up. Raises `ArmInfeasible`."""
@@ -185,7 +188,9 @@ class TimedPairs:
         candidate = self.still_up(Arm.CANDIDATE)
         if candidate is not None and not self._profiled and profiles_candidates(self._job):
             self._profiled = True
-            profile_candidate(self._job, candidate.wanted.configuration, self._spec.plan.workload, candidate)
+            profile_candidate(
+                self._job, self._spec.plan.workload, candidate, self._second_tries, self._reopen
+            )
         self._close()
 
     def measure_further(self) -> None:
@@ -193,9 +198,28 @@ class TimedPairs:
         if not self._further.measure(list(self._up.values())):
             self.end()
 
+    def _reopen(self, told: StageTold, launches: list[OpenLaunch]) -> None:
+        """Put fresh launches into the places of these, which were ended, and warm them up as any that is
+        timed. Raises `ArmInfeasible`."""
+        opened, failed = self._job.open(told.stage, [each.wanted for each in launches], record=False)
+        self._up = {launch.wanted.arm: launch for launch in opened}
+        if failed:
+            self._job.limits.check()  # what was ended as the time was up did not fail to come up
+            told.on(failed[0].arm)
+            raise failed[0]
+        launches[:] = opened
+        for launch in launches:
+            told.on(launch.wanted.arm)
+            launch.warm_up(self._spec.plan.workload)
+
     def make_room(self) -> None:
         """End what waits: a launch that scores needs its room."""
         self._ahead.close()
+
+    def give_way(self) -> None:
+        """End what is up and what waits, and load no pairs at once any more."""
+        self._close()
+        self._ahead.give_way()
 
     def end(self) -> None:
         """End what is up and what waits."""

@@ -53,8 +53,8 @@ UNCHECKED = "unchecked"
 
 NOT_UP = "not_up"
 """In the detail of a stage: sentences that say which launches did not come up beside others that were loaded
-at the same time, or ran out of memory while others waited beside them, the kind of failure and why, and what
-was to be loaded again."""
+at the same time, or ran out of memory while others were up beside them, the kind of failure and why, and what
+was to be loaded or asked again."""
 
 
 WORKLOADS, UNMEASURED = "workloads", "unmeasured"

@@ -11,77 +11,17 @@ import pytest
 from experiments.engines.port import GenerationTrace, Infeasible, Launch
 from experiments.job.limits import time_is_up
 from experiments.job.records import Records
-from experiments.job.result import JobResult
 from experiments.measurement.evidence import NOT_UP, Stage
 from experiments.measurement.judging import MeasureMore, MeasurePair
 from experiments.shapes.marker import SHAPE_FILE
 from tests.integration.job.running import Run, run
+from tests.integration.job.short_of_memory import WHY, ShortBeside, counted, gave_way
 from tests.simulated.engine import SimulatedEngine
 from tests.simulated.specs import FASTER, PLAN, a_test_job
 
 __all__ = ["run"]
 
-WHY = "no room to work beside the others"
-
 TWO_PAIRS = [MeasurePair(Stage.VALIDATION, 2)] * 2
-
-
-class ShortBeside(SimulatedEngine):
-    """The launches of `arm` fail by this `kind` where more than `beside` others are up, once they were asked
-    `asked` times (a warm-up, and once a block); tells which were loaded, and which others were up then."""
-
-    def __init__(self, arm: str, asked: int = 0, beside: int = 1, kind: str = "out_of_memory") -> None:
-        self.loaded: list[tuple[str, set[str]]] = []
-        self._arm, self._asked, self._beside, self._kind = arm, asked, beside, kind
-        self._launches: list[tuple[str, Any]] = []
-
-    def up(self) -> set[str]:
-        """The names of the launches that are up."""
-        return {name for name, each in [*self._launches] if each.process.poll() is None}
-
-    def launch(self, *asked: object, **more: object) -> Any:
-        """As the engine."""
-        name = next(each.stem for each in asked if isinstance(each, Path) and each.suffix == ".log")
-        self.loaded.append((name, self.up() - {name}))
-        launch: Launch = super().launch(*asked, **more)  # type: ignore[arg-type]
-        self._launches.append((name, launch))
-        serve, times = launch.serve, 0
-
-        def short(*requests: Any) -> list[GenerationTrace]:
-            nonlocal times
-            times += 1
-            if times > self._asked and self._arm in name and len(self.up()) - 1 > self._beside:
-                raise Infeasible(self._kind, WHY)
-            return serve(*requests)
-
-        launch.serve = short  # type: ignore[method-assign]
-        return launch
-
-    def times_loaded(self) -> dict[str, int]:
-        """How often each was loaded."""
-        names = [name for name, _ in self.loaded]
-        return {name: names.count(name) for name in names}
-
-
-def gave_way(launch: str) -> str:
-    return (
-        f"{launch} ran out of memory while other pairs waited beside it (out_of_memory), and what its pair "
-        f"was asked for is measured anew in a fresh one that has their room: {WHY}"
-    )
-
-
-def counted(result: JobResult) -> list[tuple[object, ...]]:
-    """What counts of each launch, but for what the clock told."""
-    return [
-        (
-            each.stage,
-            each.index,
-            each.arm,
-            [(s.block, s.position, s.item, s.seq, s.metric) for s in each.samples],
-            [told["block"] for told in each.environment["blocks"]],  # type: ignore[union-attr,index,call-overload]
-        )
-        for each in result.launches
-    ]
 
 
 @pytest.mark.parametrize("asked", [0, 1, 2], ids=["warm-up", "first block", "second block"])
@@ -101,6 +41,15 @@ def test_a_pair_that_runs_out_of_memory_beside_one_that_waits_is_measured_once_m
     assert [each.detail for each in result.stages if each.stage is Stage.VALIDATION] == [
         {NOT_UP: [gave_way(f"{arm} 0")]}, {},
     ]  # fmt: skip
+
+
+def test_after_it_no_more_pairs_are_loaded_at_once(run: Run) -> None:
+    plan = PLAN.model_copy(update={"validation_pairs": 3})
+    engine = ShortBeside("candidate-0", beside=3)
+    result = run(a_test_job(at_once=6, plan=plan), [MeasurePair(Stage.VALIDATION, 2)] * 3, engine, cores=6)
+    assert result.failure is None
+    beside = [others for _, _, others in engine.asked]
+    assert (beside == sorted(beside, reverse=True), set(beside)) == (True, {5, 1})
 
 
 def test_what_waits_is_ended_before_that_is_told_and_the_progress_begins_again(
