@@ -43,6 +43,7 @@ from tests.proofs.transfer_page import Ran, Runs, how_it_ran, page
 from tests.proofs.transfer_runs import KeptRuns
 from tests.proofs.transfer_tables import (
     HELD_OUT,
+    LAUNCHED_TWICE,
     OTHER_HARDWARE,
     Pair,
     alike,
@@ -50,6 +51,7 @@ from tests.proofs.transfer_tables import (
     grounds,
     hardware_grounds,
     held_out_grounds,
+    launched_twice_grounds,
     pairs,
 )
 
@@ -313,12 +315,19 @@ def ground(name: str) -> Table:
     """The table of this name; each file is read once."""
     if name in HELD_OUT:
         return _held_out_grounds()[name]
+    if name in LAUNCHED_TWICE:
+        return _launched_twice_grounds()[name]
     return _hardware_grounds()[name] if name in OTHER_HARDWARE else _grounds()[name]
 
 
 @cache
 def _held_out_grounds() -> dict[str, Table]:
     return held_out_grounds()
+
+
+@cache
+def _launched_twice_grounds() -> dict[str, Table]:
+    return launched_twice_grounds()
 
 
 @cache

@@ -44,6 +44,12 @@ HELD_OUT: Mapping[str, tuple[int, int]] = _workloads("4b")
 OTHER_HARDWARE: Mapping[str, tuple[int, int]] = _workloads("h100")
 """The workloads of Qwen3.5-9B's shape on an H100: those of the H200's table on another card."""
 
+LAUNCHED_TWICE: Mapping[str, tuple[int, int]] = _workloads("twice")
+"""The workloads of Qwen3.5-9B's shape on H200s of which each row was launched twice."""
+
+LAUNCHED_TWICE_FILE = "h200-9b-launches"
+"""The table's name."""
+
 VARIANTS = ("reference", "pruned-1", "pruned-2")
 
 
@@ -84,10 +90,18 @@ def held_out_grounds() -> dict[str, Table]:
     return _of_workloads("h200-4b.csv", HELD_OUT)
 
 
-def _of_workloads(file: str, workloads: Mapping[str, tuple[int, int]]) -> dict[str, Table]:
+def launched_twice_grounds() -> dict[str, Table]:
+    """The workloads of the table whose rows were launched twice, by name, without rows launched once."""
+    return _of_workloads(f"{LAUNCHED_TWICE_FILE}.csv", LAUNCHED_TWICE, {"launches": "2"})
+
+
+def _of_workloads(
+    file: str, workloads: Mapping[str, tuple[int, int]], where: Mapping[str, str] | None = None
+) -> dict[str, Table]:
     return {
         name: read_table(
-            TABLES / file, Asked(where={"concurrency": str(at_once), "prompt_tokens": str(tokens)})
+            TABLES / file,
+            Asked(where={"concurrency": str(at_once), "prompt_tokens": str(tokens), **(where or {})}),
         )
         for name, (at_once, tokens) in workloads.items()
     }
@@ -138,7 +152,7 @@ class Alike:
 
 def alike(source: str, target: str) -> Alike:
     """What of these two is the same."""
-    workloads = {**WORKLOADS, **OTHER_HARDWARE, **HELD_OUT}
+    workloads = {**WORKLOADS, **OTHER_HARDWARE, **HELD_OUT, **LAUNCHED_TWICE}
     if source not in workloads:
         return Alike(model=source not in VARIANTS)
     distance = workload_distance(workloads[source], workloads[target])
