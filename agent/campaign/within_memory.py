@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Protocol
 
 from agent.ground.checkpoint import Checkpoint
 from agent.ground.legal import Legal, gpu_known, legal_here
@@ -16,16 +17,43 @@ from agent.plan.at_once import parts_on
 from agent.plan.card import Card
 from agent.plan.model import model_at
 from agent.plan.start import figures
+from configs.campaign import CampaignSpec
 from experiments.engines.launch_memory import needed_bytes
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
 
-if TYPE_CHECKING:
-    from agent.campaign.facts import Facts
-    from agent.campaign.stored_ground import StoredGround
+
+class Ground(Protocol):
+    """What it needs to know of a campaign: its spec on the terms of now, the model's folder, what was found
+    where it runs (None: not known), and what trial 0 begins from, where the engine's own default does not
+    fit."""
+
+    @property
+    def spec(self) -> CampaignSpec:
+        """What was asked for, on the terms of now."""
+
+    @property
+    def checkpoint(self) -> Path:
+        """The folder of the model."""
+
+    @property
+    def cores(self) -> int:
+        """Processors of the target."""
+
+    @property
+    def compute_capability(self) -> str | None:
+        """Of the target's GPU."""
+
+    @property
+    def gpu_memory_bytes(self) -> int | None:
+        """The same."""
+
+    @property
+    def start(self) -> Configuration | None:
+        """What trial 0 begins from in place of the engine's default."""
 
 
-def legal_of(ground: Facts | StoredGround) -> Legal:
+def legal_of(ground: Ground) -> Legal:
     """What the campaign may ask for on its ground, with its memory; raises as `legal_here`."""
     spec = ground.spec
     gpu = gpu_known(spec, ground.compute_capability)
