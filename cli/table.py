@@ -60,6 +60,15 @@ def measure(
             help="Loads that come up on a device at once, and are measured in turn when all are up.",
         ),
     ] = 1,
+    launches: Annotated[
+        int,
+        typer.Option(
+            "--launches",
+            min=1,
+            max=16,
+            help="Launches of each load that serve a cell, each a fresh process; all loads once, then again.",
+        ),
+    ] = 1,
     same: Annotated[
         bool,
         typer.Option("--same/--no-same", help="Measure the grid's `same` cells beside another load too."),
@@ -93,10 +102,11 @@ def measure(
     found = _grid(grid, model, weights)
     tell = (lambda text: None) if as_json else (lambda text: say(text))
     if found.engine == REFERENCE:
-        if loads_ahead or loads_together > 1 or not same or profile:
+        if loads_ahead or loads_together > 1 or launches > 1 or not same or profile:
             raise UsageError(
-                f"The grid {found.name} is measured side by side, with nothing loading meanwhile.",
-                "Leave out --loads-ahead, --loads-together, --no-same and --profile.",
+                f"The grid {found.name} is measured side by side, with nothing loading meanwhile, and tells "
+                "its own launches.",
+                "Leave out --loads-ahead, --loads-together, --launches, --no-same and --profile.",
             )
         if asked_over not in (None, IN_ENGINE):
             raise UsageError(
@@ -117,6 +127,7 @@ def measure(
     run = replace(
         _run(ctx, found, devices, out, clock, loads_ahead, commit, asked_over),
         loads_together=loads_together,
+        launches=launches,
         with_profile=profile,
     )
     if not as_json:
@@ -221,9 +232,10 @@ def _header(run: TableRun) -> list[str]:
 
     where = ", ".join(f"{each.device} ({each.name}, vLLM {each.engine_version})" for each in run.devices)
     loads, left = len(run.grid.loads), len(work_of(run))
+    times = "" if run.launches == 1 else f", {run.launches} launches of each"
     asked = asked_over_words(run.devices[0].asked_over)
     lines = [
-        f"{run.grid.name}: {left} of {loads} loads of {run.grid.model} are to be measured on {where}.",
+        f"{run.grid.name}: {left} of {loads} loads of {run.grid.model} are to be measured on {where}{times}.",
         f"Requests are asked {asked}.",
         f"Measurements go to {run.journal_path}.",
     ]

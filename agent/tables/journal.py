@@ -128,9 +128,12 @@ def scope_of(line: Line) -> Scope:
 class Measured:
     """What a journal tells is done on one kind of GPU with one version of the engine, asked in one way."""
 
-    def __init__(self, lines: Iterable[Line], scope: Scope) -> None:
-        """Lines of another `scope` are left out."""
-        self._cells: set[tuple[str, str]] = set()
+    def __init__(self, lines: Iterable[Line], scope: Scope, launches: int = 1) -> None:
+        """Lines of another `scope` are left out; a cell is measured when so many launches served it."""
+        self._launches = launches
+        self._cells: dict[tuple[str, str], set[str | None]] = {}
+        """By load and workload the launches that served it."""
+        self._profiled: set[str] = set()
         self._failures: dict[tuple[str, str | None, str | None], list[str]] = {}
         """Kinds by load, workload (None: the load itself), and what went on beside (None: the grid's own)."""
         for line in lines:
@@ -141,7 +144,10 @@ class Measured:
         """Count one more line."""
         if line["kind"] == "cell":
             if line.get("same") is None:  # what is measured beside another load is for comparing alone
-                self._cells.add((line["load"], line["workload"]["key"]))
+                cell = line["load"], line["workload"]["key"]
+                self._cells.setdefault(cell, set()).add(line.get("launch"))
+        elif line["kind"] == "profile":
+            self._profiled.add(line["load"])
         elif line["kind"] == "failure":
             workload = line.get("workload")
             key = None if workload is None else workload["key"]
@@ -154,7 +160,12 @@ class Measured:
 
     def cell_is_over(self, load: str, workload: str) -> bool:
         """Whether a cell is measured, or failed for good."""
-        return (load, workload) in self._cells or self._failed_for_good(load, workload, None)
+        served = len(self._cells.get((load, workload), ()))
+        return served >= self._launches or self._failed_for_good(load, workload, None)
+
+    def is_profiled(self, load: str) -> bool:
+        """Whether a profile of a load was asked for."""
+        return load in self._profiled
 
     def same_is_over(self, load: str, workload: str, beside: str) -> bool:
         """Whether a cell of `same` failed for good while that went on beside: it says nothing of the grid's

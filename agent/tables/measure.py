@@ -163,7 +163,7 @@ class DeviceRun:
         if loading.beside and failure.kind == "out_of_memory":
             self._alone.add(loading.digest)
         self._failed(loading, failure, {"seconds": loading.seconds, "beside": loading.beside})
-        again = self._work.try_again(loading.load)
+        again = self._work.put_last(loading.load)
         self._tell(
             f"{loading.digest} did not load ({failure.kind}): {failure.cause}"
             + (" It is tried again." if again else "")
@@ -204,7 +204,7 @@ class DeviceRun:
             if self._budget.is_stopped:
                 return
             self._failed(loading, failure, {"launch": number})
-            self._work.try_again(loading.load)
+            self._work.put_last(loading.load)
             self._tell(f"{loading.digest} failed while it warmed up: {failure.cause}")
             return
         alive = self._same(loading, launch, number, ALONE)
@@ -217,10 +217,10 @@ class DeviceRun:
         if alive and self._has_same(loading) and len(self._ahead) == 1:  # of several some still load
             self._ahead[0].wait(lambda: not self._budget.is_over)
             alive = self._same(loading, launch, number, LOADED)
-        if alive and self._with_profile and not self._budget.is_over:
+        profiled = not self._with_profile or self._work.is_profiled(loading.load)
+        if alive and not profiled and not self._budget.is_over:
             self._profile(loading, launch, number)
-        if not alive:
-            self._work.try_again(loading.load)
+        self._work.put_last(loading.load)
         self._tell(
             f"measured {loading.digest} in {time.monotonic() - begun_s:.0f} s, loaded in "
             f"{launch.load_s:.0f} s; {len(self._work)} loads are not begun"

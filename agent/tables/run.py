@@ -27,7 +27,8 @@ from experiments.telemetry.watching import GpuWatch, gpu_watches
 @dataclass(frozen=True)
 class TableRun:
     """A call that measures: the grid, on which devices, from where, how long, how many loads ahead of what is
-    measured, and how many come up together; `with_profile` profiles each load when it is measured.
+    measured, how many come up together, and how many launches of each serve a cell; `with_profile` profiles
+    each load when it is first measured.
     `gpu_watches` gives what makes the readers of a device, None where there is none; `wait` waits for so many
     seconds."""
 
@@ -39,6 +40,7 @@ class TableRun:
     identity: Mapping[str, Any]
     command: str = ""
     loads_together: int = 1
+    launches: int = 1
     with_profile: bool = False
     gpu_watches: Callable[[str], Callable[[], GpuWatch] | None] = gpu_watches
     wait: Callable[[float], None] = time.sleep
@@ -68,7 +70,7 @@ def work_of(run: TableRun) -> Work:
         raise UsageError(f"The targets are of several kinds: {told}.", "Measure a table for each kind.")
     path = run.journal_path
     lines = read_journal(path) if path.is_file() else ()
-    return Work(run.grid, Measured(lines, run.devices[0].scope))
+    return Work(run.grid, Measured(lines, run.devices[0].scope, run.launches))
 
 
 def measure(run: TableRun, tell: Callable[[str], None]) -> Ended:
@@ -109,6 +111,7 @@ def measure(run: TableRun, tell: Callable[[str], None]) -> Ended:
             "loads_left": len(work),
             "loads_ahead": run.loads_ahead,
             "loads_together": run.loads_together,
+            "launches": run.launches,
             "budget_s": run.budget.wall_s,
         }
         journal.add("begin", begun, run.devices[0].identity())

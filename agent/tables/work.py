@@ -30,8 +30,9 @@ class Work:
         with self._lock:
             self._left.appendleft(load)
 
-    def try_again(self, load: PlannedLoad) -> bool:
-        """Put a load that failed at the end, if it may be tried again; whether it may."""
+    def put_last(self, load: PlannedLoad) -> bool:
+        """Put a load that was launched at the end, if something of it is left: it failed and may be tried
+        again, or more launches of it are wanted. Whether something is."""
         with self._lock:
             left = bool(self.cells_left(load))
             if left:
@@ -49,6 +50,10 @@ class Work:
         if self._measured.load_is_over(digest):
             return []
         return [each for each in self.grid.workloads if not self._measured.cell_is_over(digest, each.key)]
+
+    def is_profiled(self, load: PlannedLoad) -> bool:
+        """Whether a profile of a load was asked for."""
+        return self._measured.is_profiled(self.grid.digest(load))
 
     def same_left(self, load: PlannedLoad, beside: str) -> list[TableWorkload]:
         """The workloads of the grid's `same` that have not failed for good on a load while that goes on

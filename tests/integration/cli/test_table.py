@@ -54,6 +54,7 @@ def test_a_grid_is_listed_without_a_device(autoinfer: Autoinfer) -> None:
         ("table measure reference --out t", 2, "is not prepared"),
         ("table measure reference --out t --loads-ahead 2", 2, "nothing loading meanwhile"),
         ("table measure reference --out t --loads-together 2", 2, "nothing loading meanwhile"),
+        ("table measure reference --out t --launches 2", 2, "tells its own launches"),
         ("table measure tiny --out t --loads-ahead 1 --loads-together 2", 2, "Leave out one of the two"),
         ("table measure reference --out t --weights dummy", 2, "trained weights alone"),
         ("table prepare reference --out t --model nowhere", 1, "is not on this host"),

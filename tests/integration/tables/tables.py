@@ -55,13 +55,15 @@ def run_in(
     devices: tuple[TableDevice, ...] = (DEVICE,),
     loads_ahead: int = 1,
     loads_together: int = 1,
+    launches: int = 1,
     budget: Budget | None = None,
 ) -> TableRun:
     """A call that measures it into `folder`."""
     sources = Sources(load_model_profile("reference"), folder, folder / "cache", 30.0, engine=SimulatedEngine)
     identity = {"git_revision": "abc"}
+    clock, together = budget or Budget(), loads_together
     return TableRun(
-        grid, devices, sources, budget or Budget(), loads_ahead, identity, loads_together=loads_together
+        grid, devices, sources, clock, loads_ahead, identity, loads_together=together, launches=launches
     )
 
 

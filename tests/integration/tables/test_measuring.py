@@ -73,6 +73,35 @@ def test_a_second_call_measures_nothing_twice(tmp_path: Path) -> None:
     assert [line["kind"] for line in lines_of(tmp_path)[-2:]] == ["begin", "end"]
 
 
+def launched(folder: Path) -> list[str]:
+    """The loads in the order in which they were launched."""
+    return [line["load"] for line in lines_of(folder) if line["kind"] == "load"]
+
+
+def test_two_launches_of_each_load_are_measured_the_second_after_the_first_of_all(tmp_path: Path) -> None:
+    grid = grid_in(tmp_path)
+    run = replace(run_in(tmp_path, grid, launches=2, loads_ahead=0), with_profile=True)
+    assert measure(run, lambda text: None).loads_left == 0
+    assert set(cells(tmp_path).values()) == {2}
+    order = launched(tmp_path)
+    assert len(order) == 6
+    assert order[:3] == order[3:]
+    lines = lines_of(tmp_path)
+    assert len({line["launch"] for line in lines if line["kind"] == "cell"}) == 6
+    assert Counter(line["load"] for line in lines if line["kind"] == "profile") == Counter(order[:3])
+    assert {row["launches"] for row in export(lines, None, None).rows} == {2, None}
+    assert [line["launches"] for line in lines if line["kind"] == "begin"] == [2]
+
+
+def test_more_launches_are_added_to_those_that_there_are(tmp_path: Path) -> None:
+    grid = grid_in(tmp_path)
+    measure(run_in(tmp_path, grid), lambda text: None)
+    assert measure(run_in(tmp_path, grid, launches=3), lambda text: None).loads_left == 0
+    assert set(cells(tmp_path).values()) == {3}
+    assert measure(run_in(tmp_path, grid, launches=2), lambda text: None).loads_left == 0
+    assert set(cells(tmp_path).values()) == {3}
+
+
 def test_another_engine_version_begins_anew_in_the_same_journal(tmp_path: Path) -> None:
     grid = grid_in(tmp_path)
     measure(run_in(tmp_path, grid), lambda text: None)

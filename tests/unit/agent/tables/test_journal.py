@@ -95,6 +95,13 @@ def test_a_measured_cell_is_over_and_one_measured_beside_a_load_for_comparing_is
     assert not measured.cell_is_over("L", "b")
 
 
+def test_a_cell_is_over_when_as_many_launches_as_are_wanted_have_served_it() -> None:
+    once = [{**cell("a"), "launch": "1"}, {**cell("a"), "launch": "1"}]
+    assert not Measured(once, SCOPE, launches=2).cell_is_over("L", "a")
+    assert Measured([*once, {**cell("a"), "launch": "2"}], SCOPE, launches=2).cell_is_over("L", "a")
+    assert Measured([failure("illegal", "a")], SCOPE, launches=2).cell_is_over("L", "a")
+
+
 def test_a_refusal_is_for_good_and_a_crash_is_tried_once_more() -> None:
     assert Measured([failure("unsupported")], SCOPE).load_is_over("L")
     assert not Measured([failure("crashed")], SCOPE).load_is_over("L")
