@@ -37,6 +37,7 @@ from experiments.engines.port import PartTime
 from experiments.measurement.evidence import Metric
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration
+from tests.proofs import transfer_known
 from tests.proofs.counting import at_least_one
 from tests.proofs.transfer_followed import section
 from tests.proofs.transfer_page import Ran, Runs, how_it_ran, page
@@ -45,6 +46,7 @@ from tests.proofs.transfer_tables import (
     HELD_OUT,
     LAUNCHED_TWICE,
     OTHER_HARDWARE,
+    WORKLOADS,
     Pair,
     alike,
     between,
@@ -195,6 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sizes = sizes_of([*chosen, *apart])
     how = how_it_ran(command, asked.seeds, asked.processes, wall_s, kept.reused)
     yardsticks = [section(each, ground, REACHED) for each in (chosen, apart)]
+    yardsticks[0] += transfer_known.section(ran, WORKLOADS)
     text = page(ran, how, FIRST, TRIALS, sizes, yardsticks, held_out)
     asked.output.write_text(text, encoding="utf-8")
     print(asked.output)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.proofs import transfer_known
 from tests.proofs.counting import at_least_one
 from tests.proofs.markdown import table
 from tests.proofs.transfer import FIRST, REACHED, TOLD, TRIALS, ground, run, sizes_of
@@ -27,7 +28,7 @@ from tests.proofs.transfer_page import (
     rows_of,
 )
 from tests.proofs.transfer_runs import KeptRuns
-from tests.proofs.transfer_tables import Pair
+from tests.proofs.transfer_tables import LAUNCHED_TWICE, Pair
 
 DOCS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -100,6 +101,7 @@ def page(aside: Aside, ran: Runs, how: str, sizes: Mapping[str, int]) -> str:
         "Wanted: at most 0.6 of the trials without, by the point estimate.",
         table(TRUE_COLUMNS, rows),
         *section(aside.pairs(), ground, REACHED),
+        *transfer_known.section(ran, LAUNCHED_TWICE),
         "## Poisoned knowledge",
         prose(POISONS, counts),
         table(POISONED_COLUMNS, poisoned),

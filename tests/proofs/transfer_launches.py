@@ -11,12 +11,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from agent.tables.aa import launch_noise, repeated_by_workload
-from agent.tables.journal import read_journal
 from tests.proofs.markdown import table
 from tests.proofs.transfer import REACHED, ground
 from tests.proofs.transfer_aside import Aside, main_of
-from tests.proofs.transfer_tables import LAUNCHED_TWICE, LAUNCHED_TWICE_FILE, TABLES, between
+from tests.proofs.transfer_known import launches_apart
+from tests.proofs.transfer_tables import LAUNCHED_TWICE, between
 
 _FOUND = """**{missed} of {answers} answers below miss their target.** The table was measured on 27 November
 2026, after all of what is carried had been chosen, and nothing was changed for it."""
@@ -43,10 +42,6 @@ COLUMNS = (
 
 def beside() -> list[str]:
     """How well the best of each workload is known."""
-    told = repeated_by_workload(read_journal(TABLES / f"{LAUNCHED_TWICE_FILE}.jsonl"))
-    apart = {
-        tuple(map(int, key.split("/")[0][1:].split())): launch_noise(loads) for key, loads in told.items()
-    }
     rows = []
     for name, place in LAUNCHED_TWICE.items():
         here = ground(name)
@@ -54,7 +49,7 @@ def beside() -> list[str]:
         gains = sorted((here.gain_of(each.centre_ms) for each in measured), reverse=True)
         within = sum(gain >= REACHED for gain in gains)
         counted = [str(len(here.rows)), str(within), f"{gains[1]:.0%}"]
-        rows.append([name, *counted, f"{apart[place].median_share:.1%}"])
+        rows.append([name, *counted, f"{launches_apart()[place]:.1%}"])
     return [table(COLUMNS, rows)]
 
 

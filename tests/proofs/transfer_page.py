@@ -194,7 +194,8 @@ _ABOUT = (
     """**model**: the reference engine's packaged model and variants of it with one and two layers pruned,
     each as a model of its own that nobody prunes; **rows**: each half of the table's rows after the other
     half, so that no configuration is the same.""",
-    """What is carried to [another card](transfer-hardware.md) has a page of its own.""",
+    """What is carried to [another card](transfer-hardware.md) has a page of its own, and so has
+    [a later table](transfer-launches.md) of this shape, in which each row was launched twice.""",
 )
 
 POISONS = """**turned**: every effect, and every loss of quality, has the other sign, and of first draft

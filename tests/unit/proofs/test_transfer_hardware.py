@@ -1,8 +1,8 @@
 """The page of transfer between cards is what its generator prints: only the figures are those of a run."""
 
-from pathlib import Path
-
-from tests.proofs.transfer_hardware import page
+from tests.proofs.transfer_aside import page
+from tests.proofs.transfer_hardware import ASIDE
+from tests.proofs.transfer_page import how_it_ran
 from tests.proofs.transfer_tables import (
     OTHER_HARDWARE,
     WORKLOADS,
@@ -13,15 +13,12 @@ from tests.proofs.transfer_tables import (
 )
 from tests.unit.proofs.test_transfer_page import ran_of, words
 
-PAGE = Path(__file__).parents[3] / "docs/results/transfer-hardware.md"
-
 
 def test_the_page_in_the_documentation_says_what_the_generator_says() -> None:
     sizes = dict.fromkeys((*WORKLOADS, *OTHER_HARDWARE), 1)
-    made = page(
-        ran_of("H200 to H100", "H100 to H200"), "python -m tests.proofs.transfer_hardware", 3, 2, 1.0, sizes
-    )
-    assert words(PAGE.read_text(encoding="utf-8")) == words(made)
+    how = how_it_ran("python -m tests.proofs.transfer_hardware", 3, 2, 1.0, 0)
+    made = page(ASIDE, ran_of("H200 to H100", "H100 to H200"), how, sizes)
+    assert words(ASIDE.path.read_text(encoding="utf-8")) == words(made)
 
 
 def test_what_differs_between_cards_is_the_hardware_alone() -> None:

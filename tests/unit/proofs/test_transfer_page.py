@@ -1,12 +1,14 @@
 """The page of transfer is what its generator prints: only the figures are those of a run."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
+from tests.proofs import transfer_known
 from tests.proofs.transfer import REACHED, TOLD, ground
 from tests.proofs.transfer_followed import section
 from tests.proofs.transfer_page import Ran, Runs, how_it_ran, page
-from tests.proofs.transfer_tables import HELD_OUT, between, pairs
+from tests.proofs.transfer_tables import HELD_OUT, WORKLOADS, between, pairs
 
 PAGE = Path(__file__).parents[3] / "docs/results/transfer.md"
 HOW = how_it_ran("python -m tests.proofs.transfer --held-out --seeds 3", 3, 2, 100.0, 0)
@@ -34,10 +36,17 @@ def ran_of(*kinds: str) -> Runs:
     }
 
 
+def ran_between(workloads: Mapping[str, tuple[int, int]]) -> Runs:
+    before, after = Ran(3, 30.0, True, 1.0, (0.8,) * 4), Ran(2, 20.0, True, 0.5, (0.8,) * 4)
+    return {(each.name, told, 0): (each.kind, before, after) for each in between(workloads) for told in TOLD}
+
+
 def made() -> str:
     stored = re.findall(r"`([\w-]+)` \d+[,.]", PAGE.read_text(encoding="utf-8").partition("- Rows: ")[2])
     sizes = dict.fromkeys(stored, 1)
-    return page(ran_of("model", "rows"), HOW, 10, 20, sizes, YARDSTICKS, ran_of("concurrency"))
+    known = transfer_known.section(ran_between(WORKLOADS), WORKLOADS)
+    yardsticks = [[*YARDSTICKS[0], *known], YARDSTICKS[1]]
+    return page(ran_of("model", "rows"), HOW, 10, 20, sizes, yardsticks, ran_of("concurrency"))
 
 
 def test_the_page_in_the_documentation_says_what_the_generator_says() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.proofs import transfer, transfer_hardware
+from tests.proofs import transfer, transfer_hardware, transfer_launches
 
 ROOT = Path(__file__).parents[3]
 PARENT = """
@@ -52,7 +52,7 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
-@pytest.mark.parametrize("proof", [transfer.main, transfer_hardware.main])
+@pytest.mark.parametrize("proof", [transfer.main, transfer_hardware.main, transfer_launches.main])
 @pytest.mark.parametrize("option", ["--seeds", "--processes"])
 def test_no_seeds_and_no_processes_are_refused_in_a_sentence(
     proof: Callable[[Sequence[str]], int], option: str, capsys: pytest.CaptureFixture[str]
