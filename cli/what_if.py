@@ -21,10 +21,11 @@ def show_what_if(
 
     ctx.with_resource(briefly())
 
-    from agent.asking.preview import read_ground
-    from agent.asking.what_if import what_if
+    from agent.asking.preview import read_ground, read_without_shape
+    from agent.asking.what_if import what_if, what_if_unranked
+    from agent.ground.stored_checkpoint import CheckpointElsewhere
     from cli.opening import reading
-    from cli.output import print_json
+    from cli.output import print_json, say
     from configs.errors import UsageError
     from db.labels import Noun, format_label
     from db.models import Hypothesis
@@ -37,18 +38,28 @@ def show_what_if(
         label, own = format_label(Noun.HYPOTHESIS, number), format_label(Noun.CAMPAIGN, campaign_id)
         if campaign is not None and campaign_of(session, campaign) != campaign_id:
             raise UsageError(f"{label} is a hypothesis of {own}.", "Leave --campaign out.")
-        desk = read_ground(session, campaign_id).desk
+        unranked = None
+        try:
+            desk = read_ground(session, campaign_id).desk
+        except CheckpointElsewhere as error:
+            unranked, desk = f"{error.message} {error.hint}", read_without_shape(session, campaign_id)
     if desk is None:
         raise UsageError(f"{own} ranks nothing before its baseline is measured.", "See: autoinfer queue")
-    found = what_if(desk, number, verdicts, most_shifts)
+    if unranked is None:
+        found = what_if(desk, number, verdicts, most_shifts)
+    else:
+        found = what_if_unranked(desk, number, verdicts)
     if not found:
         raise UsageError(
             f"{label} does not wait in the queue of {own}, so nothing can be assumed of it.",
             f"See what became of it: autoinfer show {label}",
         )
     if as_json:
-        print_json({"campaign": own, "hypothesis": label, "consequences": [_view(each) for each in found]})
+        shown = [_view(each) for each in found]
+        print_json({"campaign": own, "hypothesis": label, "consequences": shown, "unranked": unranked})
         return
+    if unranked is not None:
+        say(f"Where the others would go can't be told here. {unranked}\n")
     for each in found:
         _print(desk, number, each)
 
@@ -85,7 +96,9 @@ def _print(desk: Desk, number: int, found: Consequence) -> None:
     if found.leave:
         named = ", ".join(format_label(Noun.HYPOTHESIS, each) for each in found.leave)
         rows.append(("  leave", f"{named}: they build on what is the best now."))
-    if not found.moved and not found.leave:
+    if not found.ranked and not found.leave and not found.is_best:
+        rows.append(("", "It would not be the best, and nothing would leave the queue."))
+    if found.ranked and not found.moved and not found.leave:
         rows.append(("", "None of the others would change its place against the rest."))
     out.print(fields([(name, text) for name, text in rows]))
     say("")
@@ -99,7 +112,7 @@ def _view(found: Consequence) -> JsonObject:
         "change": found.assumed.change,
         "is_best": found.is_best,
         "next": None if found.next_up is None else format_label(Noun.HYPOTHESIS, found.next_up),
-        "moved": found.moved,
+        "moved": found.moved if found.ranked else None,
         "moves": [
             {
                 "hypothesis": format_label(Noun.HYPOTHESIS, each.hypothesis_id),

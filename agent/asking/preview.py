@@ -15,6 +15,7 @@ from agent.campaign.measured import read_measured
 from agent.campaign.order import read_directives
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.within_memory import legal_of
+from agent.ground.drafter import space_of
 from agent.ground.legal import Legal
 from agent.proposers.user import Enqueued
 from agent.ranking.values import Place
@@ -58,13 +59,23 @@ class Preview:
 
 
 def read_ground(session: Session, campaign_id: int) -> Ground:
-    """Read what a preview needs; raises `UsageError` as `legal_here`."""
+    """Read what a preview needs; raises as `legal_of`."""
     facts = read_facts(session, campaign_id)
     legal = legal_of(facts)
     if facts.baseline is None or facts.baseline_experiment_id is None:
         return Ground(facts, legal, None)
     directives = read_directives(session, campaign_id)
     return Ground(facts, legal, Desk(facts, legal, read_measured(session, facts), directives))
+
+
+def read_without_shape(session: Session, campaign_id: int) -> Desk | None:
+    """Read what is decided on as far as it does without the model's shape, for where that is not on this
+    machine: nothing may be believed or ranked by it. None before the baseline is measured."""
+    facts = read_facts(session, campaign_id)
+    if facts.baseline is None or facts.baseline_experiment_id is None:
+        return None
+    legal = Legal(space_of(facts.spec))
+    return Desk(facts, legal, read_measured(session, facts), read_directives(session, campaign_id))
 
 
 def preview(ground: Ground, asked: Enqueued) -> Preview:

@@ -46,6 +46,8 @@ class Consequence:
     leave: tuple[int, ...]
     next_up: int | None = None
     is_best: bool = False
+    ranked: bool = True
+    """Whether who moves and who is next is known; False where the model's shape is not on this machine."""
 
     @property
     def outcome(self) -> Outcome:
@@ -74,9 +76,34 @@ def what_if(
     return tuple(_consequence(desk, found, each, most_shifts) for each in verdicts)
 
 
+def what_if_unranked(
+    desk: Desk, hypothesis_id: int, verdicts: Sequence[Assumed] = EACH
+) -> tuple[Consequence, ...]:
+    """What each of these verdicts would do as far as no belief is needed: whether it would be the best, and
+    who leaves because it builds on what is the best now. For where the model's shape is not on this machine;
+    a supported one does what was predicted when it was proposed. Raises as `what_if`."""
+    found = next((each for each in desk.facts.queue if each.id == hypothesis_id), None)
+    if found is None:
+        return ()
+    for each in verdicts:
+        check_assumed(desk.facts, found, each)
+    return tuple(_unranked(desk, found, each) for each in verdicts)
+
+
+def _unranked(desk: Desk, hypothesis: Queued, assumed: Assumed) -> Consequence:
+    trial = _trial(desk, hypothesis, assumed, hypothesis.prediction.log_ratio_mean, cost_s=0.0)
+    rest = tuple(each for each in desk.facts.queue if each.id != hypothesis.id)
+    # what is ruled out goes by how far other campaigns are believed, and that by the shape
+    facts = replace(desk.facts, trials=(*desk.facts.trials, trial), queue=rest, carried=(), ruled_out=())
+    after = replace(desk, facts=facts)
+    is_best = after.incumbent.hypothesis_id == hypothesis.id
+    return Consequence(assumed, (), 0, tuple(sorted(after.leaving)), is_best=is_best, ranked=False)
+
+
 def _consequence(desk: Desk, hypothesis: Queued, assumed: Assumed, most_shifts: int) -> Consequence:
     rest = tuple(each for each in desk.facts.queue if each.id != hypothesis.id)
-    trial = _trial(desk, hypothesis, assumed)
+    believed = desk.beliefs.predict(hypothesis.control, hypothesis.candidate).log_ratio_mean
+    trial = _trial(desk, hypothesis, assumed, believed, desk.beliefs.cost_s(hypothesis.candidate))
     facts = replace(desk.facts, trials=(*desk.facts.trials, trial), queue=rest)
     after = replace(desk, facts=facts, believed=desk.beliefs.after(trial))
     leave = frozenset(after.leaving)
@@ -114,13 +141,12 @@ def _at(place: Place, number: int) -> Place:
     return place._replace(place=number)
 
 
-def _trial(desk: Desk, hypothesis: Queued, assumed: Assumed) -> Trial:
+def _trial(desk: Desk, hypothesis: Queued, assumed: Assumed, believed_log: float, cost_s: float) -> Trial:
     outcome, effect = assumed.outcome, assumed.effect_log
     if outcome is Outcome.REFUTED:
         effect = 0.0
     elif outcome is Outcome.SUPPORTED and effect is None:
-        believed = desk.beliefs.predict(hypothesis.control, hypothesis.candidate).log_ratio_mean
-        effect = min(believed, math.log1p(-hypothesis.min_effect))
+        effect = min(believed_log, math.log1p(-hypothesis.min_effect))
     errors = sorted(each.effect_se_log for each in desk.facts.trials if each.effect_se_log is not None)
     return Trial(
         hypothesis_id=hypothesis.id,
@@ -133,6 +159,6 @@ def _trial(desk: Desk, hypothesis: Queued, assumed: Assumed) -> Trial:
         effect_se_log=None if effect is None else errors[len(errors) // 2] if errors else SE_LOG,
         bits_ratio_log=None,
         task_points=None,
-        cost_s=desk.beliefs.cost_s(hypothesis.candidate),
+        cost_s=cost_s,
         metric=Metric(hypothesis.metric),
     )

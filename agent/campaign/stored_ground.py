@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from agent.campaign.settling import settled
 from agent.campaign.within_memory import legal_of
 from agent.ground.legal import Legal
+from agent.ground.stored_checkpoint import checkpoint_here
 from agent.ground.stored_spec import FOUND, GPU, START, asked_of, terms_now
 from configs.campaign import CampaignSpec
 from db.models import Campaign
@@ -37,7 +38,7 @@ def stored_ground(campaign: Campaign) -> StoredGround:
     gpu, start = found.get(GPU) or {}, found.get(START) or {}
     return StoredGround(
         spec=spec,
-        checkpoint=Path(found["checkpoint"]),
+        checkpoint=checkpoint_here(campaign),
         cores=found["cores"],
         compute_capability=gpu.get("compute_capability"),
         gpu_memory_bytes=gpu.get("memory_bytes"),

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from agent.ground.checkpoint import Checkpoint
 from agent.ground.legal import Legal, gpu_known, legal_here
+from agent.ground.stored_checkpoint import check_here
 from agent.plan.at_once import parts_on
 from agent.plan.card import Card
 from agent.plan.model import model_at
@@ -54,7 +55,9 @@ class Ground(Protocol):
 
 
 def legal_of(ground: Ground) -> Legal:
-    """What the campaign may ask for on its ground, with its memory; raises as `legal_here`."""
+    """What the campaign may ask for on its ground, with its memory; raises as `legal_here`, and
+    `CheckpointElsewhere` where its checkpoint is not on this machine."""
+    check_here(ground.checkpoint)
     spec = ground.spec
     gpu = gpu_known(spec, ground.compute_capability)
     legal = legal_here(spec, ground.checkpoint, ground.cores, gpu)

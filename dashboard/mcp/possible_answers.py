@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from configs.errors import AutoinferError
 from dashboard.mcp.answers import Answer, Change, Effect, changes, predicted
 from dashboard.mcp.quoting import LONG, NAME, Quoted, maybe, quoted, told
 from dashboard.page import Ground, Request
@@ -67,7 +68,7 @@ class Consequence(Answer):
     assumed: str
     is_best: bool
     next: str | None
-    moved: int
+    moved: int | None = Field(description="None where the model is not on this machine, as `unranked` says.")
     moves: tuple[Shift, ...]
     leave: tuple[str, ...]
 
@@ -78,6 +79,7 @@ class WhatIfAnswer(Answer):
     campaign: str | None
     hypothesis: str | None
     consequences: tuple[Consequence, ...]
+    unranked: Quoted | None = Field(description="Why who moves and who is next can't be told here.")
 
 
 def space(session: Session, ground: Ground, label: str | None, assignments: list[str]) -> SpaceAnswer:
@@ -85,6 +87,8 @@ def space(session: Session, ground: Ground, label: str | None, assignments: list
     found = enqueue.read(
         session, Request({}, enqueue.EnqueueFilters(campaign=label, set=assignments)), ground
     )
+    if found.refusal is not None and not found.knobs:
+        raise AutoinferError(found.refusal, found.hint or "")
     levers = () if found.campaign is None else known_levers(session, campaign_of(session, label))
     return SpaceAnswer(
         campaign=found.campaign,
@@ -178,4 +182,5 @@ def what_if_decided(
             )
             for each in found.consequences
         ),
+        unranked=maybe(found.unranked),
     )

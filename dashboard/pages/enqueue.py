@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from agent.asking.preview import Ground as Previewed
 from agent.asking.preview import preview, same_hypotheses
+from agent.ground.stored_checkpoint import CheckpointElsewhere
 from agent.proposers.user import Enqueued
 from configs.errors import UsageError
 from dashboard.grounds import ground_of
@@ -76,7 +77,8 @@ class PreviewView(View):
 class EnqueueShown(View):
     """The form's knobs and, once something is changed, its preview or why it can't be.
 
-    `campaign` None: there is none yet, and so no knob.
+    `campaign` None: there is none yet, and so no knob. A refusal without a knob says that this machine can't
+    tell which there are.
     """
 
     campaign: str | None = None
@@ -93,7 +95,11 @@ def read(session: Session, request: Request[EnqueueFilters], ground: Ground) -> 
     if asked.campaign is None and newest_campaign(session) is None:
         return EnqueueShown()
     campaign_id = campaign_of(session, asked.campaign)
-    known = ground_of(session, campaign_id)
+    label = format_label(Noun.CAMPAIGN, campaign_id)
+    try:
+        known = ground_of(session, campaign_id)
+    except CheckpointElsewhere as error:
+        return EnqueueShown(campaign=label, refusal=error.message, hint=error.hint)
     wanted = tuple(each for each in asked.set if each.strip())
     candidate, sets, refusal, hint = _chosen(known, wanted)
     shown = None
@@ -104,7 +110,7 @@ def read(session: Session, request: Request[EnqueueFilters], ground: Ground) -> 
             refusal, hint = error.message, error.hint
     best = known.desk.incumbent.hypothesis_id if known.desk is not None else None
     return EnqueueShown(
-        campaign=format_label(Noun.CAMPAIGN, campaign_id),
+        campaign=label,
         against="the engine's own default, until the baseline is measured"
         if known.desk is None
         else "the baseline"

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pydantic import Field
 from sqlalchemy.orm import Session
 
 from agent.asking.assumed import EACH, Assumed, parse_assumed
-from agent.asking.what_if import Consequence
+from agent.asking.preview import read_without_shape
+from agent.asking.what_if import Consequence, what_if_unranked
+from agent.campaign.facts import Queued
+from agent.ground.stored_checkpoint import CheckpointElsewhere
 from configs.errors import UsageError
 from dashboard.grounds import consequences, ground_of
 from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request
@@ -81,7 +85,7 @@ class ConsequenceView(View):
     outcome: str
     words: str
     shifts: tuple[ShiftView, ...]
-    moved: int
+    moved: int | None
     leave: tuple[str, ...]
     change: float | None
     next: ChoiceView | None
@@ -89,12 +93,17 @@ class ConsequenceView(View):
 
 
 class WhatIfShown(View):
-    """What each outcome would do; nothing is ranked yet without consequences, or there is no campaign."""
+    """What each outcome would do; nothing is ranked yet without consequences, or there is no campaign.
+
+    `unranked` says why nobody's place after it is known on this machine, and what to do: then a consequence
+    has neither shifts (`moved` is None) nor what is next, and is as large as was predicted when proposed.
+    """
 
     campaign: str | None
     taken: ChoiceView | None
     choices: tuple[ChoiceView, ...]
     consequences: tuple[ConsequenceView, ...]
+    unranked: str | None = None
 
 
 def read(session: Session, request: Request[WhatIfFilters], ground: Ground) -> WhatIfShown:
@@ -106,24 +115,37 @@ def read(session: Session, request: Request[WhatIfFilters], ground: Ground) -> W
         return WhatIfShown(campaign=None, taken=None, choices=(), consequences=())
     campaign_id = campaign_of(session, asked.campaign)
     label = format_label(Noun.CAMPAIGN, campaign_id)
-    desk = ground_of(session, campaign_id).desk
+    unranked = None
+    try:
+        desk = ground_of(session, campaign_id).desk
+    except CheckpointElsewhere as error:
+        unranked, desk = f"{error.message} {error.hint}", read_without_shape(session, campaign_id)
     if desk is None or not desk.facts.queue:
         return WhatIfShown(campaign=label, taken=None, choices=(), consequences=())
     claims = {each.id: each.claim for each in desk.facts.queue}
-    order = desk.ranking.order
+    order = stored_order(desk.facts.queue) if unranked else desk.ranking.order
     taken = order[0] if number is None else number
     if taken not in claims:
         raise UsageError(
             f"{format_label(Noun.HYPOTHESIS, taken)} does not wait in {label}.", "See: autoinfer queue"
         )
+    if unranked:
+        found = what_if_unranked(desk, taken, verdicts)
+    else:
+        found = consequences(session, campaign_id, taken, verdicts)
     return WhatIfShown(
         campaign=label,
         taken=_choice(taken, claims),
         choices=tuple(_choice(each, claims) for each in dict.fromkeys((*order[:MOST_CHOICES], taken))),
-        consequences=tuple(
-            _shown(each, claims) for each in consequences(session, campaign_id, taken, verdicts)
-        ),
+        consequences=tuple(_shown(each, claims) for each in found),
+        unranked=unranked,
     )
+
+
+def stored_order(queue: Sequence[Queued]) -> tuple[int, ...]:
+    """Hypotheses as they were ranked last, by id; those that never were stand at the end."""
+    known = sorted(queue, key=lambda each: (each.rank is None, each.rank or 0, each.id))
+    return tuple(each.id for each in known)
 
 
 def _choice(number: int, claims: dict[int, str]) -> ChoiceView:
@@ -144,7 +166,7 @@ def _shown(found: Consequence, claims: dict[int, str]) -> ConsequenceView:
             )
             for each in found.shifts
         ),
-        moved=found.moved,
+        moved=found.moved if found.ranked else None,
         leave=tuple(format_label(Noun.HYPOTHESIS, each) for each in found.leave),
         change=found.assumed.change,
         next=None if found.next_up is None else _choice(found.next_up, claims),

@@ -126,6 +126,18 @@ def pinned_in(folder: Path) -> HubName | None:
     return HubName(f"{owner}/{name}", folder.name) if kind == "models" and owner and name else None
 
 
+def cached_here(name: HubName) -> Path | None:
+    """The folder that this machine's cache has of a commit, with what describes the model; None where it has
+    none. Asks nobody."""
+    try:
+        from huggingface_hub import constants
+    except ImportError:
+        return None
+    folder = Path(constants.HF_HUB_CACHE).expanduser() / f"models--{name.repo.replace('/', '--')}"
+    folder = folder / "snapshots" / name.revision
+    return folder if (folder / CONFIG_FILE).is_file() else None
+
+
 def _library() -> ModuleType:
     try:
         import huggingface_hub

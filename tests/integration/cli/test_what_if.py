@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from db.session import open_database
 from tests.history.large_history import large_history
 from tests.history.large_story import Size
+from tests.history.model_elsewhere import FOLDER, move_model_away
 from tests.integration.cli.command import Autoinfer
+from tests.new_database import database_url
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +42,34 @@ def test_one_verdict_is_assumed_with_its_effect_and_told_with_who_moves_or_leave
     read = command("queue --what-if H-026=supported:-12%").out
     assert read.startswith("If H-026 is supported with −12.0 %: ")
     assert all(label in read for label in one["leave"])
+
+
+@pytest.fixture
+def model_elsewhere(tmp_path: Path, command: Autoinfer) -> Autoinfer:
+    """The database of a campaign on a model that this machine does not have."""
+    database = open_database(database_url(tmp_path / "data"))
+    move_model_away(database)
+    database.close()
+    return command
+
+
+def test_where_the_model_is_not_on_this_machine_what_needs_no_shape_is_told_and_why_the_rest_is_not(
+    command: Autoinfer, model_elsewhere: Autoinfer, tmp_path: Path, written: Path
+) -> None:
+    shutil.copytree(written, tmp_path / "whole" / "data")
+    known = Autoinfer(tmp_path / "whole" / "data")("queue --what-if H-026=supported:-12% --json").json()
+    done = model_elsewhere("queue --what-if H-026=supported:-12% --json")
+    assert done.code == 0, done.err
+    (there,), (here,) = known["consequences"], done.json()["consequences"]
+    assert known["unranked"] is None
+    assert (here["is_best"], here["leave"]) == (there["is_best"], there["leave"])
+    assert here["leave"]
+    assert (here["moved"], here["moves"], here["next"]) == (None, [], None)
+    read = " ".join(model_elsewhere("queue --what-if H-026=supported:-12%").out.split())
+    assert read.startswith("Where the others would go can't be told here. The campaign's model is not on")
+    assert f"{FOLDER} has no config.json" in read
+    assert "Put the model's folder back in its place" in read
+    assert f"leave {', '.join(here['leave'])}" in read
 
 
 def test_the_queue_says_of_each_why_it_moved(command: Autoinfer) -> None:

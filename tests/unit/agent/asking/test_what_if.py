@@ -9,7 +9,8 @@ import pytest
 
 from agent.asking.assumed import parse_assumed
 from agent.asking.rows import consequence_section
-from agent.asking.what_if import Consequence, what_if
+from agent.asking.what_if import Consequence, what_if, what_if_unranked
+from agent.campaign.desk import Desk
 from agent.ranking.values import Directive
 from configs.errors import UsageError
 from db.states import DirectiveKind
@@ -31,6 +32,21 @@ def test_an_assumed_verdict_ranks_the_rest_as_that_verdict_would() -> None:
     assert found[Outcome.SUPPORTED].leave == (1, 3, 4)
     assert found[Outcome.REFUTED].leave == ()
     assert asked.ranking.order == before
+
+
+def test_without_the_model_s_shape_it_is_told_who_would_be_best_and_who_leaves_and_no_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = desk(queued(1, COMPILED), queued(2, PRUNED), queued(3, DEEPER), queued(4, HALF))
+    known = {each.outcome: (each.is_best, each.leave) for each in what_if(asked, 2)}
+    monkeypatch.setattr(Desk, "beliefs", property(lambda desk: pytest.fail("beliefs need the shape")))
+    found = what_if_unranked(asked, 2)
+    assert {each.outcome: (each.is_best, each.leave) for each in found} == known
+    assert known[Outcome.SUPPORTED] == (True, (1, 3, 4))
+    assert [(each.ranked, each.shifts, each.next_up) for each in found] == [(False, (), None)] * 3
+    assert what_if_unranked(asked, 9) == ()
+    with pytest.raises(UsageError, match="must save to be supported"):
+        what_if_unranked(asked, 2, [parse_assumed("supported:-0.1%")])
 
 
 def test_what_leaves_the_queue_stands_in_one_row() -> None:
