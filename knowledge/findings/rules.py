@@ -179,7 +179,7 @@ def _contradicted(
         rule=Rule.CONTRADICTED,
         strength=Strength.MIXED,
         status=FindingStatus.CONTRADICTED,
-        status_reason=f"There is {', and '.join(told)}.",
+        status_reason=f"There {'is' if told[0].startswith('1 ') else 'are'} {', and '.join(told)}.",
         estimate=pooled,
         scope={
             **first.scope.as_json(first.changes, first.lever, _margin([first])),

@@ -248,6 +248,9 @@ def test_r6_verdicts_that_disagree_are_told_on_both_sides() -> None:
         "and 1 verdict that it does not make it better by 3 %."
     )
     assert relations(draft) == [EvidenceRelation.SUPPORTS, EvidenceRelation.CONTRADICTS]
+    told = derived(supported(1), supported(2), refuted(3)).status_reason
+    assert told is not None
+    assert told.startswith("There are 2 verdicts that it makes it better")
 
 
 def test_running_contradicts_not_running() -> None:
