@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import typer
 
+from cli.output import written_out
 from configs.errors import EXIT_FAILURE, EXIT_USAGE, AutoinferError
 
 INTERRUPTED = 130
@@ -43,9 +44,9 @@ def tell(error: Exception, told: Told) -> int:
         document = {"error": message, "hint": hint, "exit_code": code}
         print(json.dumps(document, ensure_ascii=False), file=sys.stderr)
     else:
-        print(f"{told.program}: {message}", file=sys.stderr)
+        print(f"{told.program}: {written_out(message)}", file=sys.stderr)
         if hint:
-            print(f"  {hint}", file=sys.stderr)
+            print(f"  {written_out(hint)}", file=sys.stderr)
     return code
 
 

@@ -95,7 +95,7 @@ def log(
 
 
 def _print(event: Event, as_json: bool) -> None:
-    from cli.output import print_json, when
+    from cli.output import print_json, when, written_out
     from knowledge.queries.log import event_view
 
     shown = event_view(event)
@@ -104,7 +104,7 @@ def _print(event: Event, as_json: bool) -> None:
         return
     about = event.subject or (f"answer {shown.answer}" if shown.answer else None)
     subject = f"{about}  " if about else ""
-    text = " ".join(event.text.split())
+    text = written_out(" ".join(event.text.split()))
     print(f"{event.id:>6}  {when(event.at)[11:19]}  {event.kind:<24}  {subject}{text}", flush=True)
 
 

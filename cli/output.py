@@ -32,6 +32,9 @@ _LEAST_WIDE = 24
 
 _TRAILING = re.compile(r" +$", re.MULTILINE)
 
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+"""What steers a terminal: controls but tabs and ends of lines, and marks of direction."""
+
 _STYLES = {
     "supported": "green",
     "holds": "green",
@@ -60,13 +63,18 @@ def print_json(document: BaseModel | dict[str, Any] | list[Any], *, line: bool =
     print(text, flush=line)
 
 
+def written_out(text: str) -> str:
+    r"""Return the text with what steers a terminal as Python escapes it: `\x1b`, `\u202e`."""
+    return _STEERING.sub(lambda found: ascii(found.group())[1:-1], text)
+
+
 def console() -> Console:
     """Return the console for text on standard output."""
-    from rich.console import Console
+    from cli.terminal import Steadfast
 
     plain = None if sys.stdout.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
     file = None if sys.stdout.isatty() else cast(TextIO, _Trimmed())
-    return Console(file=file, markup=False, highlight=False, emoji=False, width=plain)
+    return Steadfast(file=file, markup=False, highlight=False, emoji=False, width=plain)
 
 
 class _Trimmed(io.TextIOBase):

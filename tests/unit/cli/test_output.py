@@ -1,11 +1,15 @@
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.text import Text
 
 from cli import output
+from cli.failures import Told, tell
 from cli.words import change_words, configuration_words, effect_words, rank_words
+from configs.errors import UsageError
 from knowledge.queries.view import ChangeView, EffectView
 
 
@@ -30,6 +34,33 @@ def test_a_narrow_one_gets_a_list_of_fields(
     lines = printed(capsys, 32, monkeypatch).splitlines()
     assert lines[0].split() == ["id", "E-0001"]
     assert lines[1].split() == ["state", "inconclusive"]
+
+
+HARM = "a\x1b[31mred\u202eesrever\x9b2J\rover\x07"
+WRITTEN_OUT = "a\\x1b[31mred\\u202eesrever\\x9b2J\\rover\\x07"
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_what_would_steer_a_terminal_is_written_out_wherever_it_stands(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
+    output.say(HARM)
+    output.console().print(output.fields([("claim", HARM)]))
+    output.console().print(output.table(("id", "claim"), [("E-0001", HARM)], wide=("claim",)))
+    said = capsys.readouterr().out
+    assert said.count(WRITTEN_OUT) == 3
+    output.console().print(Text(HARM))
+    said += capsys.readouterr().out
+    assert not set(re.sub("\x1b\\[[0-9;]*m", "", said)) & set("\x1b\u202e\x9b\r\x07")
+    assert "\x1b[31m" not in said
+
+
+def test_a_failure_that_quotes_others_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    tell(UsageError(f"It says {HARM}.", HARM), Told(as_json=False, debug=False, program="autoinfer"))
+    assert capsys.readouterr().err == f"autoinfer: It says {WRITTEN_OUT}.\n  {WRITTEN_OUT}\n"
 
 
 def test_no_line_ends_with_spaces(
