@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import typer
 
-from cli.output import written_out
 from configs.errors import EXIT_FAILURE, EXIT_USAGE, AutoinferError
 
 INTERRUPTED = 130
@@ -44,6 +43,8 @@ def tell(error: Exception, told: Told) -> int:
         document = {"error": message, "hint": hint, "exit_code": code}
         print(json.dumps(document, ensure_ascii=False), file=sys.stderr)
     else:
+        from cli.output import written_out  # a message may quote what others wrote
+
         print(f"{told.program}: {written_out(message)}", file=sys.stderr)
         if hint:
             print(f"  {written_out(hint)}", file=sys.stderr)
