@@ -153,6 +153,9 @@ def _announce(session: Session, kind: EventKind, finding: Finding, said: str) ->
 
 
 def _scope(session: Session, telling: Telling, campaign_id: int | None) -> JsonObject:
+    for name, given in (("model", telling.model), ("target", telling.target), ("engine", telling.engine)):
+        if given is not None and not given.strip():
+            raise UsageError(f"The {name} is empty.", "Leave it out for the campaign's, or name one.")
     campaign = None if campaign_id is None else session.get_one(Campaign, campaign_id)
     model = telling.model or (campaign.model if campaign else None)
     target = telling.target or (campaign.target if campaign else None)

@@ -72,6 +72,8 @@ def test_verdicts_that_contradict_come_in_and_the_sheet_pools_both_and_says_so(
         ("finding add 'It is so' --says maybe", "'maybe' is nothing that a finding says"),
         ("finding add 'It is so' --set serving.none=1", "serving.none"),
         ("finding add 'It is so' --campaign C-9", "C-9 does not exist"),
+        ("finding add 'It is so' --target ''", "The target is empty"),
+        ("finding add 'It is so' --model ' '", "The model is empty"),
         ("finding withdraw F-001", "F-001 was measured"),
         ("finding withdraw F-099", "F-099 does not exist"),
         ("finding import nothing.json", "nothing.json can't be read"),
