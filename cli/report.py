@@ -19,6 +19,17 @@ class ReportFormat(StrEnum):
     JSON = "json"
 
 
+_FORMS = {
+    "": ReportFormat.HTML,
+    ".html": ReportFormat.HTML,
+    ".htm": ReportFormat.HTML,
+    ".md": ReportFormat.MARKDOWN,
+    ".markdown": ReportFormat.MARKDOWN,
+    ".json": ReportFormat.JSON,
+}
+"""Forms by the ending of a file's name."""
+
+
 def report(
     ctx: typer.Context,
     campaign: Annotated[
@@ -29,7 +40,7 @@ def report(
     format_: Annotated[
         ReportFormat | None,
         typer.Option(
-            "--format", help="Of what form; by the name of the file, else html.", show_default=False
+            "--format", help="Of what form; by the ending of the file's name, else html.", show_default=False
         ),
     ] = None,
     to: Annotated[
@@ -68,9 +79,21 @@ def report(
 
 
 def _by_name(to: Path | None, printed: ReportFormat) -> ReportFormat:
-    """The form that the name of a file asks for, HTML where it says nothing; `printed` without a file."""
-    known = {".md": ReportFormat.MARKDOWN, ".json": ReportFormat.JSON}
-    return printed if to is None else known.get(to.suffix.lower(), ReportFormat.HTML)
+    """The form that the name of a file asks for, HTML where it has no ending; `printed` without a file.
+
+    Raises `UsageError` for the ending of another form: what is written there would not open.
+    """
+    from configs.errors import UsageError
+
+    if to is None:
+        return printed
+    found = _FORMS.get(to.suffix.lower())
+    if found is None:
+        raise UsageError(
+            f"A report is not written as {to.suffix}, and {to.name} says nothing else.",
+            "Name a file that ends in .html, .md or .json, or say which of them it holds with --format.",
+        )
+    return found
 
 
 def _written(ctx: typer.Context, campaign: str | None, asked: ReportFormat) -> str:

@@ -46,6 +46,8 @@ def test_the_json_form_is_the_schema_s(with_history: Autoinfer) -> None:
         ("report --json --format md", "ask for two forms"),
         ("report --to nowhere/at/all.html", "can't be written"),
         ("report --to .", "can't be written"),
+        ("report --to paper.docx", "A report is not written as .docx"),
+        ("report --to paper.pdf", "or say which of them it holds with --format"),
         ("export C-1", "Nothing was said to be exported."),
         ("export C-1 --recipe", "Nothing of C-1 beats its baseline, so there is nothing to deploy."),
         ("check nowhere", "nowhere can't be read"),
