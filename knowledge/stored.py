@@ -62,13 +62,6 @@ def answer_of(change: Mapping[str, object]) -> int | None:
     return told["answer"] if isinstance(told, dict) and isinstance(told.get("answer"), int) else None
 
 
-def builds_on(change: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the labels of the findings that a hypothesis of a language model builds on."""
-    told = change.get(FROM_MODEL)
-    named = told.get("builds_on") if isinstance(told, dict) else None
-    return tuple(str(each) for each in named) if isinstance(named, list) else ()
-
-
 def answered_by_of(change: Mapping[str, object]) -> int | None:
     """Return the id of another campaign's experiment that answers a question, from its hypothesis's
     `change`."""
@@ -80,6 +73,13 @@ _FINDING = re.compile(r"F-[0-9]{1,15}", re.ASCII)
 BUILDS_ON = "builds_on"
 """Where a hypothesis's `change`, or what it keeps of its proposer, has the labels of the findings because of
 which it was proposed."""
+
+
+def builds_on(change: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the labels of the findings that a hypothesis builds on, by its proposer's own word."""
+    told = change.get(FROM_MODEL)
+    lists = [change.get(BUILDS_ON), told.get(BUILDS_ON) if isinstance(told, dict) else None]
+    return tuple(str(label) for each in lists if isinstance(each, list) for label in each)
 
 
 def findings_behind(change: Mapping[str, object]) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from experiments.space.configuration import Change
 from experiments.space.space import Space
 from knowledge.latency_only import latency_only
 from knowledge.steering import pin
-from knowledge.stored import ANSWERED_BY, FROM_MODEL, SEPARATES
+from knowledge.stored import ANSWERED_BY, BUILDS_ON, FROM_MODEL, SEPARATES
 
 
 class Duplicate(UsageError):
@@ -144,6 +144,7 @@ def put_down(
             **({} if separates is None else {SEPARATES: dict(separates)}),
             **({} if answered is None else {ANSWERED_BY: answered.experiment_id}),
             **_from_model(draft),
+            **({BUILDS_ON: list(draft.builds_on)} if draft.builds_on else {}),
         },
         change_digest=change_digest(changes),
         metric=metric,

@@ -56,7 +56,12 @@ def found_elsewhere(view: CampaignView) -> list[Idea]:
     """The best of each other campaign on top of the incumbent; what that has already gives nothing, nor what
     leads back to the baseline."""
     return [
-        Idea(found.candidate, _rationale(best, found), as_found=f"as in {best.campaign} ({best.experiment})")
+        Idea(
+            found.candidate,
+            _rationale(best, found),
+            as_found=f"as in {best.campaign} ({best.experiment})",
+            builds_on=(best.finding,) if best.finding else (),
+        )
         for best in view.carried_bests
         if (found := taken_over(view, best)).candidate not in (view.incumbent, view.baseline)
     ]
@@ -77,7 +82,7 @@ def left_behind(view: CampaignView) -> list[Idea]:
     stale = [each for each in view.stale_findings if dict(each.change) not in settled]
     found = [(each, changed(view, each.change)) for each in stale]
     return [
-        Idea(candidate, _measured_before(each), as_found=f"as in {each.finding}")
+        Idea(candidate, _measured_before(each), as_found=f"as in {each.finding}", builds_on=(each.finding,))
         for each, candidate in found
         if candidate is not None and candidate != view.baseline
     ]

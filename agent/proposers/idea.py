@@ -14,13 +14,15 @@ from experiments.space.configuration import Configuration, KnobValue
 @dataclass(frozen=True)
 class Idea:
     """A candidate and why it might pay; `metric` is what it would be judged on, None for the objective.
-    `as_found` ends its claim where another campaign found the same: a clause with the labels."""
+    `as_found` ends its claim where another campaign found the same: a clause with the labels. `builds_on` are
+    the labels of the findings that it is of."""
 
     candidate: Configuration
     rationale: str
     parents: tuple[int, ...] = ()
     metric: Metric | None = None
     as_found: str = ""
+    builds_on: tuple[str, ...] = ()
 
 
 def changed(view: CampaignView, knobs: Mapping[str, KnobValue]) -> Configuration | None:

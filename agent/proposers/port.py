@@ -88,7 +88,8 @@ class FromModel:
 class Draft:
     """A hypothesis before it is accepted: a falsifiable claim with its numeric prediction.
 
-    `metric` is what the claim is about; None stands for the campaign's objective.
+    `metric` is what the claim is about; None stands for the campaign's objective. `builds_on` are the labels
+    of the findings because of which it is proposed.
     """
 
     claim: str
@@ -104,6 +105,7 @@ class Draft:
     pinned: bool = False
     metric: Metric | None = None
     from_model: FromModel | None = None
+    builds_on: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,6 @@ def _draft(view: CampaignView, idea: Idea, proposer: str) -> Draft:
         parents=idea.parents,
         metric=idea.metric,
     )
-    if not idea.as_found:
-        return draft
-    return replace(draft, claim=f"{draft.claim.removesuffix('.')}, {idea.as_found}.")
+    if idea.as_found:
+        draft = replace(draft, claim=f"{draft.claim.removesuffix('.')}, {idea.as_found}.")
+    return replace(draft, builds_on=idea.builds_on)

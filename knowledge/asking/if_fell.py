@@ -116,6 +116,7 @@ def if_fell(
         for each in found.weaker
     ]
     resting = list(dict.fromkeys([*found.on_top, *found.building, *found.derived]))
+    resting = [each for each in resting if each not in found.hypotheses]  # which are told as such
     resting.sort(key=lambda each: (graph.nodes[each].get("state") not in WAITING, number_of(each)))
     hypotheses = [row_of(graph, each, _why_it_rests(each, found)) for each in resting]
     decided = [row_of(graph, each, "no longer supported") for each in found.hypotheses]

@@ -44,9 +44,18 @@ def led_to(graph: Graph, subject: str, more: Sequence[Section] = (), imported: S
                 "what stands below a row, further in, led to it",
                 most=MOST_ANCESTORS,
             ),
+            *_why(graph, subject),
             *more,
         ),
     )
+
+
+def _why(graph: Graph, subject: str) -> tuple[Section, ...]:
+    """Why a hypothesis was proposed, in its proposer's words; nothing of what is none."""
+    rationale = graph.nodes[subject].get("rationale")
+    if graph.nodes[subject]["kind"] != NodeKind.HYPOTHESIS or not rationale:
+        return ()
+    return (section("Why it was proposed", (Row(text=str(rationale)),), ""),)
 
 
 _KINDS: Mapping[str, tuple[str, str]] = {

@@ -78,7 +78,7 @@ class EvidenceView(View):
 class HypothesisDetail(HypothesisRow):
     """Everything about one hypothesis; `elsewhere` is what other targets said of its tests, `proposer_hits`
     how often what its proposer brought to this campaign was supported. `answer` is what a language model was
-    asked and answered, where it is of one, and `builds_on` the findings that it names."""
+    asked and answered, where it is of one, and `builds_on` the findings because of which it was proposed."""
 
     refuted_if: str
     rationale: str

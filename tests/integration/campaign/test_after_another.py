@@ -17,6 +17,7 @@ from db.session import Database
 from db.states import ExperimentKind
 from experiments.job.spec import TestJob
 from experiments.measurement.evidence import Arm, LaunchRecord
+from knowledge.stored import builds_on
 from tests.integration.campaign.test_verifying import pairs
 from tests.simulated.by_hand import measure_baseline, run_by_hand
 from tests.simulated.campaign import start
@@ -110,3 +111,5 @@ def test_the_best_of_the_first_is_the_second_s_first_test(tmp_path: Path, first:
     assert hypothesis.proposer == "carried"
     assert "as in C-1 (E-" in hypothesis.claim
     assert hypothesis.rationale.startswith("The best of C-1 (E-")
+    (finding,) = builds_on(hypothesis.change)
+    assert f", {finding})" in hypothesis.rationale

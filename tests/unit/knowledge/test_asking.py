@@ -22,6 +22,7 @@ from knowledge.findings.verdict_fact import Saying
 from knowledge.graph import Graph, neighbourhood, new_graph
 from knowledge.graph_building import build_graph
 from knowledge.queries.around import around
+from knowledge.queries.hypothesis_detail import hypothesis_detail
 from knowledge.queries.view import EffectView
 from tests.history.campaign_history import BASE, SPACE, TARGET, History
 
@@ -315,7 +316,10 @@ def test_what_led_to_a_hypothesis_goes_back_over_the_best_then(chain: History) -
     assert (best.relation, best.id) == ("on top of the best at that time", "H-002")
     assert "Proposed by rules. Fewer bytes move." in str(best.because)
     assert ids(best.rows) == ["H-001"]
+    (why,) = rows(answer, "Why it was proposed")
+    assert why.text == "Fewer bytes move."
     finding = led_to(graph_of(chain), "F-002")
+    assert "Why it was proposed" not in {each.title for each in finding.sections}
     (test,) = rows(finding, "Where it comes from")
     assert test.id == "E-0002"
     assert ids(test.rows) == ["H-002"]
@@ -357,8 +361,24 @@ def test_what_builds_on_a_finding_leads_back_to_it_and_rests_on_it(
     assert rows(led_to(graph, "H-004"), "Where it comes from")[0].relation == "builds on"
     assert fall(graph, "F-001").building == ("H-004",)
     with chain.database.read() as session:
+        assert hypothesis_detail(session, 4).builds_on[0] == "F-001"
+    with chain.database.read() as session:
         assert "H-004" in around(session, "F-001", 1).graph
         assert set(around(session, "H-004", 1).graph) == set(neighbourhood(graph, "H-004"))
+
+
+def test_what_falls_with_a_finding_is_not_told_once_more_as_building_on_it(history: History) -> None:
+    number = history.propose({"serving.threads": 1})
+    history.judge(number, VerdictOutcome.SUPPORTED)
+    with history.database.write() as session:
+        row = session.get_one(Hypothesis, number)
+        row.change = {**row.change, "builds_on": ["F-001"]}
+    graph = graph_of(history)
+    found = fall(graph, "F-001")
+    assert found.hypotheses == found.building == ("H-001",)
+    answer = if_fell(graph, "F-001", found)
+    assert "rest on it" not in answer.sentence
+    assert [each.id for section in answer.sections for each in section.rows].count("H-001") == 1
 
 
 def test_a_campaign_that_began_with_a_finding_of_others_hangs_together_with_it(chain: History) -> None:

@@ -61,6 +61,9 @@ def test_all_of_it_is_one_change_and_says_where_it_was_found() -> None:
         "The best of C-1 (E-0005, F-003) changed latency by −50 % over its own baseline. Surrogate: predicted"
     )
     assert draft.prediction == told.predict(BASELINE, BOTH)
+    assert draft.builds_on == ("F-003",)
+    [of_none] = CarriedProposer().propose(view(carried_bests=[carried_best(BOTH, finding="")]), 5)
+    assert of_none.builds_on == ()
 
 
 def test_it_says_under_what_it_was_measured_where_that_differs() -> None:
@@ -214,6 +217,7 @@ def test_what_helped_before_an_upgrade_is_proposed_again_with_the_versions_named
     [draft] = CarriedProposer().propose(told, 5)
     assert (draft.control, draft.candidate, draft.proposer) == (BASELINE, COMPILED, "carried")
     assert draft.claim.endswith("faster, as in F-003.")
+    assert draft.builds_on == ("F-003",)
     assert draft.rationale.startswith(
         "F-003 says that it helps with torch 2.13.0; asked again since here torch 2.14.0. "
         "It changed latency by −10 % then. Surrogate: predicted"
