@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from math import floor
+from math import floor, inf
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -54,6 +54,8 @@ NOT_AWAITED = (
     "No answer came in the {wait_s:g} s that the campaign waits for it between two tests. "
     "Raise language_model.wait, or lower language_model.answer_tokens."
 )
+
+ENDED_BEFORE = "The campaign ended before it was read."
 
 NO_ENDPOINT = (
     "No endpoint is known, so no language model is asked, and the others propose alone: set "
@@ -125,9 +127,11 @@ class LanguageModel:
         if put is None:
             return
         put.asked.give_up(wait_s=GIVE_UP_S)
+        reply = put.asked.answer() or given_up()
+        unread = [] if reply.failure is not None else [Refused("the answer", ENDED_BEFORE)]
         try:
             with self._writing() as session:
-                self._keep(session, put, put.asked.answer() or given_up())
+                self._keep(session, put, reply, refused=unread)
         except AutoinferError as away:  # another process drives it now, or the database is locked
             _LOG.warning("The last question counts as the most that it may have used: %s", away.message)
 
@@ -144,11 +148,14 @@ class LanguageModel:
         gone = {(each.from_model.answer_id, each.from_model.place) for each in drafts if each.from_model}
         self._ready = tuple(each for each in self._ready if (each.answer_id, each.place) not in gone)
 
-    def ask(self, desk: Desk, *, idle: bool) -> None:
-        """Put the next question, where one is due and the share and the budget have room for it.
+    def ask(self, desk: Desk, *, idle: bool, left_s: float = inf) -> None:
+        """Put the next question, where one is due and the share and the budget have room for it, and the
+        campaign has time left to test what comes of it.
 
         To a model on this machine only while the campaign is `idle`, when nothing is measured.
         """
+        if left_s <= 0:
+            return
         spec = desk.facts.spec.language_model
         if self._endpoint is None:
             self._say(NO_ENDPOINT)

@@ -343,7 +343,7 @@ class CampaignLoop:
         with self._writing() as session:
             self._ranked_through = order.rank_queue(session, desk)
         if asks:
-            self._model.ask(desk, idle=seen.idle)
+            self._model.ask(desk, idle=seen.idle, left_s=self._left_s(seen))
         return self._read.facts()
 
     def _take_up_disputes(self, desk: Desk) -> None:

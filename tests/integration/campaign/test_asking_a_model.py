@@ -213,6 +213,24 @@ def test_a_model_on_this_machine_is_silent_while_something_is_measured(ground: G
     assert text.endswith(NOT_AWAITED.format(wait_s=20))
 
 
+def test_an_answer_that_comes_as_the_campaign_ends_is_told_to_be_unread(ground: Ground) -> None:
+    model = ground.model()
+    model.ask(ground.desk(), idle=False)
+    ground.put[0].reply = Reply(text=SOUND, used=Usage(5, 2))
+    model.close()
+    (told,) = ground.told(EventKind.MODEL_ANSWERED)
+    assert told.startswith("The language model proposed 0 hypotheses, and 1 was refused (7 tokens")
+    assert refused_of(ground) == [("the answer", "The campaign ended before it was read.")]
+
+
+def test_without_time_left_to_test_what_comes_of_it_nothing_is_asked(ground: Ground) -> None:
+    model = ground.model()
+    model.ask(ground.desk(), idle=True, left_s=0.0)
+    assert ground.put == []
+    model.ask(ground.desk(), idle=True, left_s=1.0)
+    assert len(ground.put) == 1
+
+
 def test_nobody_waits_for_a_model_elsewhere_and_the_end_gives_it_up(ground: Ground) -> None:
     model = ground.model()
     model.ask(ground.desk(), idle=False)
