@@ -55,10 +55,11 @@ class CalibrationView(View):
         """What to make of the counts."""
         if self.total == 0:
             return "How far the figures of the queue can be trusted is not known."
-        if self.high < NOMINAL:
-            return "The predictions are surer than they should be."
-        if self.low > NOMINAL:
-            return "The predictions are more careful than they need to be."
+        said = "surer than they should be" if self.high < NOMINAL else "more careful than they need to be"
+        if (self.high < NOMINAL or self.low > NOMINAL) and chance(self.inside, self.total) > (1 - LEVEL) / 2:
+            return f"So few outcomes do not tell whether the predictions are {said}."
+        if self.high < NOMINAL or self.low > NOMINAL:
+            return f"The predictions are {said}."
         return "That does not speak against the predictions."
 
 
@@ -93,6 +94,13 @@ def calibration(session: Session, campaign_id: int) -> CalibrationView:
     ).one()
     low, high = score_interval(inside, total)
     return CalibrationView(total=total, inside=inside, low=low, high=high)
+
+
+def chance(inside: int, total: int) -> float:
+    """The probability that of `total` outcomes so many or still fewer (or, of more than the nominal share, so
+    many or still more) are inside although the predictions are right: exact, of the binomial distribution."""
+    counts = range(inside + 1) if inside < NOMINAL * total else range(inside, total + 1)
+    return sum(math.comb(total, k) * NOMINAL**k * (1 - NOMINAL) ** (total - k) for k in counts)
 
 
 def score_interval(count: int, of: int) -> tuple[float, float]:

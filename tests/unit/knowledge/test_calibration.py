@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowledge.queries.calibration import CalibrationView, score_interval
+from knowledge.queries.calibration import CalibrationView, chance, score_interval
 
 
 def view(inside: int, total: int) -> CalibrationView:
@@ -13,7 +13,10 @@ def view(inside: int, total: int) -> CalibrationView:
 @pytest.mark.parametrize(
     ("inside", "total", "said"),
     [
-        (1, 10, "surer than they should be"),
+        (0, 1, "So few outcomes do not tell whether the predictions are surer than they should be."),
+        (0, 2, "So few outcomes do not tell"),
+        (0, 3, "The predictions are surer than they should be."),
+        (1, 10, "The predictions are surer than they should be."),
         (6, 10, "does not speak against"),
         (10, 10, "does not speak against"),
         (60, 60, "more careful than they need to be"),
@@ -24,6 +27,13 @@ def test_predictions_are_blamed_only_for_what_chance_does_not_explain(
     inside: int, total: int, said: str
 ) -> None:
     assert said in view(inside, total).meaning
+
+
+def test_how_likely_right_predictions_are_to_miss_as_often_is_exact() -> None:
+    assert chance(0, 1) == pytest.approx(0.2)
+    assert chance(1, 4) == pytest.approx(0.2**4 + 4 * 0.8 * 0.2**3)
+    assert chance(10, 10) == pytest.approx(0.8**10)
+    assert chance(8, 10) == pytest.approx(0.8**8 * 0.2**2 * 45 + 0.8**9 * 0.2 * 10 + 0.8**10)
 
 
 def test_before_any_outcome_nothing_is_claimed() -> None:

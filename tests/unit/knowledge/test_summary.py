@@ -135,7 +135,7 @@ def test_the_furthest_surprise_stands_first() -> None:
     part = summarize(facts).surprised
     assert part.sentence == (
         "0 of 2 outcomes came out inside the 80 % interval that was predicted: 0 % [0, 66]. "
-        "The predictions are surer than they should be."
+        "So few outcomes do not tell whether the predictions are surer than they should be."
     )
     assert part.lines[0] == "H-002  Claim 2: measured +30.0 %, predicted −10.0 % within [−14.4, −5.4] %"
 
