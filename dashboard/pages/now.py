@@ -23,6 +23,7 @@ from knowledge.change_words import change_in_short
 from knowledge.queries.log import EventView
 from knowledge.queries.now import NowView, now_view
 from knowledge.queries.now_best import BestView
+from knowledge.queries.now_floor import TOO_HIGH
 from knowledge.queries.view import ChangeView, EffectView
 
 LARGEST_ID = 2**63 - 1
@@ -112,6 +113,11 @@ class NowShown(NowView):
 
     lead: str
     rest: str
+
+    @property
+    def too_high(self) -> str:
+        """What is to be made of a best that lies below its floor."""
+        return TOO_HIGH
 
     @property
     def marks(self) -> Scale:

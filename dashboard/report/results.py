@@ -10,6 +10,7 @@ from dashboard.report.document import Block, Figure, Paragraph, Row, Section, ta
 from knowledge.figures import counted, metric_word
 from knowledge.latency_only import UNKNOWN_QUALITY
 from knowledge.queries.now_best import BestView, StepView
+from knowledge.queries.now_floor import TOO_HIGH
 from knowledge.report.view import ReportView
 
 
@@ -128,6 +129,7 @@ def waterfall(view: ReportView) -> Section:
     if best.floor is not None:
         floor = f" The pale part is the floor by physics, {words.milliseconds(best.floor.ms)} of the baseline"
         floor += f" and {words.milliseconds(best.best_floor.ms)} of the best." if best.best_floor else "."
+        floor += f" The best lies below it, {TOO_HIGH}" if best.is_below_floor else ""
     return Section(
         title,
         (

@@ -102,6 +102,12 @@ class BestView(View):
         """What lies above the best's floor; None where that is not known."""
         return None if self.best_floor is None else max(0.0, self.best_ms - self.best_floor.ms)
 
+    @property
+    def is_below_floor(self) -> bool:
+        """Whether the best takes less than its floor, by which that is too high."""
+        floor = self.best_floor or self.floor
+        return floor is not None and self.best_ms < floor.ms
+
 
 class Told(View):
     """What the log says of a best: one event of kind `campaign.best`."""

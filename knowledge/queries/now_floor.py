@@ -29,6 +29,13 @@ MOST_PARTS = 5
 """Parts of the overhead that are told apart, the last of them all the others together."""
 
 
+TOO_HIGH = (
+    "so the floor is too high: something else used the memory while its bandwidth was measured, or a cache, "
+    "which is faster, held some of the bytes."
+)
+"""What is to be made of a time below its floor, as the end of a sentence."""
+
+
 class FloorView(View):
     """The least time of a token: `step_bytes` over the bandwidth, shared by `tokens` a step."""
 

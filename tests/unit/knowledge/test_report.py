@@ -16,9 +16,10 @@ from configs.errors import UsageError
 from configs.quantities import format_duration
 from dashboard.charts.search import MOST_MARKS, SearchPoint, search_plot
 from dashboard.rendering.figures import NARROW
+from dashboard.report.document import Figure
 from dashboard.report.html import as_html, inline, policy, style
 from dashboard.report.markdown import _text, as_markdown
-from dashboard.report.results import best_speedup
+from dashboard.report.results import best_speedup, waterfall
 from dashboard.report.whole import document
 from db import campaign_lease, events
 from db.event_kinds import EventKind
@@ -26,7 +27,8 @@ from db.models import Campaign, Experiment, Finding, Hypothesis, Move, Verdict
 from db.noise import SERIES_NAME
 from db.states import CampaignState, VerdictOutcome
 from knowledge.queries.model_answers import AskedView
-from knowledge.queries.now_best import BestView
+from knowledge.queries.now_best import BestView, StepView
+from knowledge.queries.now_floor import FloorView
 from knowledge.queries.pareto_ratios import Ratio, chained, each_over_baseline
 from knowledge.queries.verification import Standing
 from knowledge.queries.view import EffectView
@@ -97,6 +99,40 @@ def test_the_best_of_a_chain_has_the_interval_of_its_tests_together(full_history
     assert told(None) == "4.00×"
     direct = best.model_copy(update={"chained": False, "speedup_low": 3.5, "speedup_high": 4.5})
     assert best_speedup(view, direct) == "4.00× [3.50, 4.50]"
+
+
+@pytest.mark.parametrize(("best_ms", "said"), [(2.5, False), (2.0, True)])
+def test_a_best_that_lies_below_its_floor_is_told_with_what_is_wrong_with_the_floor(
+    full_history: History, best_ms: float, said: bool
+) -> None:
+    floor = FloorView(ms=2.1, step_bytes=18_000_000, bandwidth_bytes_per_s=8e9, tokens=1.0)
+    step = StepView(
+        experiment="E-0001",
+        hypothesis="H-001",
+        claim="It is.",
+        change=(),
+        effect=None,
+        pairs=3,
+        together=False,
+        earlier=0,
+        before_ms=10.0,
+        after_ms=best_ms,
+        won_ms=10.0 - best_ms,
+    )
+    best = BestView.model_construct(
+        experiment="E-0001",
+        chained=False,
+        baseline_ms=10.0,
+        best_ms=best_ms,
+        steps=(step,),
+        floor=floor,
+        best_floor=floor,
+        overhead=(),
+    )
+    figure, _ = waterfall(read(full_history).model_copy(update={"best": best})).blocks
+    assert isinstance(figure, Figure)
+    assert "The pale part is the floor by physics, 2.10" in figure.caption
+    assert ("The best lies below it, so the floor is too high" in figure.caption) is said
 
 
 def test_the_specification_has_the_time_that_was_added_since(full_history: History) -> None:
