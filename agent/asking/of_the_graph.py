@@ -24,7 +24,8 @@ from knowledge.queries.hypothesis_detail import moves_of
 
 
 def what_is_known(session: Session, graph: Graph, knob: str, on: str | None) -> Answer:
-    """What is known about a knob, on hardware with `on` in its name or on all."""
+    """What is known about a knob, on hardware with `on` in its name or on all, where that says nothing."""
+    on = on if on and on.strip() else None
     space = () if f"knob:{knob}" in graph else knobs_known(session)  # of what nothing changed yet
     return scoped(session, known(graph, knob, on, space, imported_of(session)))
 

@@ -171,6 +171,14 @@ def test_what_is_untested_is_answered_for_a_campaign_and_refused_without_one(his
             answers.what_is_untested(session, "C-7", on_the_desk)
 
 
+def test_hardware_that_is_not_named_is_all_of_it(history: History) -> None:
+    with history.database.read() as session:
+        graph = build_graph(session)
+        everywhere = of_the_graph.what_is_known(session, graph, "serving.threads", None)
+        assert of_the_graph.what_is_known(session, graph, "serving.threads", " ") == everywhere
+        assert everywhere.asked == "What is known about serving.threads?"
+
+
 def test_why_not_takes_labels_knobs_and_values_and_refuses_the_rest(history: History) -> None:
     with history.database.write() as session:
         add(session, 1, DirectiveKind.BAN, "Nothing of threads is tested.", lever="threads")
