@@ -19,6 +19,7 @@ from agent.campaign.allowance import more_dollars
 from agent.campaign.devices import device_of
 from agent.campaign.fresh_price import NoRoom, check_affordable, price_watch
 from agent.campaign.reproduce import reproduce, unfinished_reproduction
+from agent.ground.stored_checkpoint import absent_for_jobs
 from agent.ground.target import find_target
 from configs.errors import AutoinferError, UsageError
 from configs.quantities import format_duration
@@ -131,7 +132,7 @@ def verify(
 class _Asked:
     """A verdict to reproduce: its experiment, the hardware it was measured on, the device to run on, and
     whether it is `elsewhere`, on another target than the campaign's; `unpaid` says why no fresh run may be
-    rented there."""
+    rented there, `no_model` that the campaign's model is not on this machine."""
 
     id: int
     row: VerifiedRow
@@ -139,6 +140,7 @@ class _Asked:
     device: str
     elsewhere: bool
     unpaid: str | None = None
+    no_model: str | None = None
 
 
 def _asked(session: Session, row: VerifiedRow, limits: Limits) -> _Asked:
@@ -146,8 +148,10 @@ def _asked(session: Session, row: VerifiedRow, limits: Limits) -> _Asked:
     experiment = session.get_one(Experiment, number)
     campaign = session.get_one(Campaign, experiment.campaign_id)
     own = device_of(session, number) or devices_of(str(campaign.spec.get("target", CPU)))[0]
+    no_model = absent_for_jobs(campaign)
     if experiment.kind is not ExperimentKind.PROMOTE:
-        return _Asked(number, row, experiment.target, limits.target or own, elsewhere=False)
+        device = limits.target or own
+        return _Asked(number, row, experiment.target, device, elsewhere=False, no_model=no_model)
     unpaid = None
     if unfinished_reproduction(session, number) is None:  # else it may be what the budget was spent on
         command = f"autoinfer verify {format_label(Noun.CAMPAIGN, campaign.id)}"
@@ -155,7 +159,7 @@ def _asked(session: Session, row: VerifiedRow, limits: Limits) -> _Asked:
             check_affordable(session, campaign.id, [(number, own)], command)
         except UsageError as error:
             unpaid = f"{error.message} {error.hint}"
-    return _Asked(number, row, experiment.target, own, elsewhere=True, unpaid=unpaid)
+    return _Asked(number, row, experiment.target, own, elsewhere=True, unpaid=unpaid, no_model=no_model)
 
 
 def _kept_from(asked: _Asked, runner: Runner, limits: Limits, spent_s: float) -> tuple[Standing, str] | None:
@@ -238,7 +242,7 @@ def _absent(asked: _Asked, runner: Runner) -> str | None:
     except AutoinferError as error:
         return error.message
     if here == asked.target:
-        return None
+        return asked.no_model if runner.here else None
     return f"it was measured on {asked.target}, and {asked.device} here is {here}"
 
 

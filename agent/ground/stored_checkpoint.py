@@ -52,6 +52,16 @@ def checkpoint_here(campaign: Campaign) -> Path:
     return (None if pinned is None else cached_here(pinned)) or folder
 
 
+def absent_for_jobs(campaign: Campaign) -> str | None:
+    """Why no job of the campaign could find its model on this machine, as a clause; None where one could, or
+    could fetch it: a job takes the folder that the campaign had, or a commit of the hub."""
+    folder = Path(campaign.spec[FOUND]["checkpoint"])
+    weights = str(campaign.spec.get("weights", CHECKPOINT))
+    if is_packaged(str(campaign.spec.get("model")), weights) or folder.is_dir():
+        return None
+    return None if pinned_in(folder) is not None else f"the campaign's model {folder} is not on this machine"
+
+
 def check_here(folder: Path) -> None:
     """Raise `CheckpointElsewhere` for a campaign's checkpoint that is not on this machine."""
     if not (folder / CONFIG_FILE).is_file():

@@ -43,6 +43,7 @@ from knowledge.queries.verification import (
     fresh_runs,
     verification,
 )
+from tests.history.model_elsewhere import FOLDER, move_model_away
 from tests.integration.campaign.sealed import dispatch, propose
 from tests.integration.campaign.test_promoting import (
     FRESH,
@@ -390,6 +391,16 @@ def test_a_fresh_run_that_broke_says_nothing_and_is_tried_again_by_the_next_call
     assert not found.all_here_agree
     assert campaign.standings() == [Standing.BROKE, Standing.BROKE], "a page says the same"
     assert campaign.verify().all_agree
+
+
+def test_a_model_that_is_not_on_this_machine_is_said_and_nothing_is_queued(campaign: Campaigned) -> None:
+    move_model_away(campaign.database)
+    found = campaign.verify()
+    assert {row.standing for row in found.verdicts} == {Standing.NOT_HERE}
+    assert found.verdicts[0].why == f"the campaign's model {FOLDER} is not on this machine"
+    assert campaign.runs == []
+    elsewhere = Runner(campaign.run(), here=False)
+    assert verify(campaign.database, campaign.campaign_id, elsewhere, HERE).all_agree, "a worker has it"
 
 
 def test_other_hardware_is_said_and_nothing_is_queued(campaign: Campaigned) -> None:
