@@ -11,12 +11,14 @@ from functools import cache
 from markupsafe import Markup, escape
 
 from dashboard.rendering.environment import STATIC, environment
+from dashboard.rendering.figures import NARROW
 from dashboard.rendering.linking import BREAKS
 from dashboard.report.document import Figure, Listing, Paragraph, Points, Table
 from dashboard.report.whole import document
 from knowledge.report.view import ReportView
 
 _INLINE = re.compile(r"`([^`]+)`|\*\*(.+?)\*\*|\b([EF]-\d{1,9})\b")
+_PERCENT = re.compile(r"(?<=\d) %")
 _LONG = 40
 """Characters of a word from which it may be broken anywhere."""
 
@@ -69,7 +71,7 @@ def inline(text: str, anchors: Collection[str] = ()) -> Markup:
     """A text as HTML: code, words that lead, and labels as links to the row about them."""
     found, at = Markup(), 0
     for match in _INLINE.finditer(text):
-        found += escape(text[at : match.start()])
+        found += escape(_together(text[at : match.start()]))
         code, strong, label = match.groups()
         if code is not None:
             found += Markup("<code>{}</code>").format(_breakable(code))
@@ -80,7 +82,12 @@ def inline(text: str, anchors: Collection[str] = ()) -> Markup:
         else:
             found += Markup('<span class="nb">{}</span>').format(label)
         at = match.end()
-    return found + escape(text[at:])
+    return found + escape(_together(text[at:]))
+
+
+def _together(text: str) -> str:
+    """A text in which no line ends between a figure and its per cent sign."""
+    return _PERCENT.sub(f"{NARROW}%", text)
 
 
 def _breakable(code: str) -> Markup:

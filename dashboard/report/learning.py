@@ -103,11 +103,14 @@ def findings(view: ReportView) -> Section:
         return Section(
             "Findings", (Paragraph("None: no verdict of this campaign says anything that lasts."),)
         )
+    said = {each.id: _in_scope(each.claim) for each in view.findings}
+    scopes = {scope for _, scope in said.values() if scope}
+    same = scopes.pop() if len(scopes) == 1 else None
     rows = [
         Row(
             (
                 each.id,
-                came_up(each.claim),
+                came_up(each.claim if same is None else f"{said[each.id][0]}."),
                 words.effect(each.effect),
                 each.strength,
                 each.status.value + (f": {each.status_reason}" if each.status_reason else ""),
@@ -121,7 +124,8 @@ def findings(view: ReportView) -> Section:
         "Findings",
         (
             Paragraph(
-                f"A finding speaks of this model, target, engine, versions and workload alone. "
+                f"A finding speaks of this model, target, engine, versions and workload alone"
+                f"{'' if same is None else f', here of {came_up(same)}'}. "
                 f"{counted(len(rows), 'finding')} {'rests' if len(rows) == 1 else 'rest'} on verdicts of "
                 "this campaign."
             ),
@@ -133,6 +137,12 @@ def findings(view: ReportView) -> Section:
             ),
         ),
     )
+
+
+def _in_scope(claim: str) -> tuple[str, str]:
+    """A derived claim without the scope at its end, and that scope: `model M, target T …`; empty for none."""
+    said, _, scope = claim.rstrip(".").partition(" on model ")
+    return said.removesuffix(";"), f"model {scope}" if scope else ""
 
 
 def ruled_out(view: ReportView) -> Section:

@@ -22,6 +22,11 @@ LATENCY_ONLY = (
 )
 """What is said above everything that rests on made-up weights."""
 
+BITS_PER_BYTE = (
+    "Bits per byte are the model's loss on held-out text, over the bytes of that text: less is better."
+)
+"""What quality is measured by, for who does not know it."""
+
 UNFINISHED = {
     CampaignState.RUNNING: "The campaign is still running: what stands here is what it knows so far.",
     CampaignState.PAUSED: "The campaign is paused: what stands here is what it knows so far.",
@@ -50,8 +55,9 @@ def opening(view: ReportView) -> Document:
         marks.append(f"Not everything is as it was preregistered: see the seals of {listed(broken[:5])}.")
     if view.throttling is not None:
         marks.append(view.throttling.sentence)
+    named = words.model(campaign.model)
     return Document(
-        title=f"How much faster does {campaign.model} answer on {words.machine(campaign.target)}?",
+        title=f"How much faster does {named} answer on {words.machine(campaign.target)}?",
         abstract=tuple(_abstract(view)),
         facts=tuple(facts),
         marks=tuple(marks),
@@ -126,8 +132,8 @@ def question(view: ReportView) -> Section:
     effect, alpha = as_number(plan.get("min_effect")), as_number(plan.get("alpha"))
     margins = _part(plan, "margins")
     asked = (
-        f"Which configuration of {view.engine} serves {campaign.model} on {campaign.target} with the least "
-        f"{metric_word(metric)}"
+        f"Which configuration of the engine {view.engine} serves {words.model(campaign.model)} on "
+        f"{words.machine(campaign.target)} with the least {metric_word(metric)}"
     )
     blocks: list[Block] = []
     if campaign.latency_only:
@@ -138,6 +144,9 @@ def question(view: ReportView) -> Section:
         kept += [f"at most {points:g} points fewer tasks are solved"] if points is not None else []
         asked += f", while {listed(kept)}?" if kept else "?"
     blocks.append(Paragraph(asked))
+    means = [words.meaning_of(metric), None if campaign.latency_only else BITS_PER_BYTE]
+    if meanings := " ".join(each for each in means if each):
+        blocks.append(Paragraph(meanings))
     if effect is not None and alpha is not None:
         blocks.append(
             Paragraph(

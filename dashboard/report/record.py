@@ -130,7 +130,10 @@ def environment(view: ReportView) -> Section:
             ("Python", each.python),
             (
                 "Packages",
-                ", ".join(f"`{name}=={version}`" for name, version in each.packages.items()) or None,
+                ", ".join(
+                    f"`{name}=={version}`" for name, version in each.packages.items() if name != "python"
+                )
+                or None,
             ),
             (
                 "Revision of autoinfer",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from agent.ground.stored_spec import REFERENCE
 from dashboard.rendering.figures import NARROW, interval, number, percent, signed
 from knowledge.figures import SHARES, metric_word
 from knowledge.queries.now_best import MarginView
@@ -21,6 +22,21 @@ def effect(found: EffectView | None) -> str:
         ends = "" if found.low is None or found.high is None else interval(-found.high, -found.low)
         return f"{signed(-100 * found.relative)}{NARROW}points {ends}".rstrip()
     return f"{percent(found.relative)} {interval(found.low, found.high)}".rstrip()
+
+
+def model(name: str) -> str:
+    """A model as people say it: `reference` is the packaged one; others as they are."""
+    return "the packaged reference model" if name == REFERENCE else name
+
+
+def meaning_of(metric: str) -> str | None:
+    """What the metric of a campaign is, as a sentence; None where its name says it."""
+    return {
+        "tpot_ms": "TPOT is the time per output token of a request after its first: (end to end − TTFT) / "
+        "(output tokens − 1).",
+        "ttft_ms": "TTFT is the time from a request's start to its first token.",
+        "itl_ms": "ITL is the time between two tokens of a request that do not come together.",
+    }.get(metric)
 
 
 def machine(target: str) -> str:

@@ -13,7 +13,7 @@ def test_a_report_goes_to_the_terminal_or_to_a_file_in_the_form_of_its_name(with
     folder = with_history.data_dir.parent
     printed = with_history("report c-1 --format md")
     assert printed.code == 0, printed.err
-    assert printed.out.startswith("# How much faster does reference answer on ")
+    assert printed.out.startswith("# How much faster does the packaged reference model answer on ")
     for name, begins in (
         ("a.html", "<!doctype html>"),
         ("a.md", "# How"),

@@ -135,6 +135,35 @@ def test_a_best_that_lies_below_its_floor_is_told_with_what_is_wrong_with_the_fl
     assert ("The best lies below it, so the floor is too high" in figure.caption) is said
 
 
+def test_a_reader_who_knows_nothing_is_told_what_is_measured_and_of_what(full_history: History) -> None:
+    found = read(full_history)
+    text = as_markdown(found)
+    assert text.startswith(
+        "# How much faster does the packaged reference model answer on Example CPU, 2 cores?"
+    )
+    assert "TPOT is the time per output token of a request after its first" in text
+    assert "Bits per byte are the model's loss on held-out text" in text
+    made_up = found.model_copy(update={"campaign": found.campaign.model_copy(update={"latency_only": True})})
+    assert "Bits per byte are" not in as_markdown(made_up)
+    assert any("python" in each.packages for each in found.machines)
+    assert "`python==" not in text
+
+
+def test_the_scope_that_all_findings_share_is_told_once(full_history: History) -> None:
+    found = read(full_history)
+    assert len(found.findings) > 1
+    scopes = {each.claim.rstrip(".").partition(" on model ")[2] for each in found.findings}
+    assert len(scopes) == 1
+    text = as_markdown(found)
+    assert text.count(" on model ") == 0
+    assert text.count(f"workload alone, here of model {scopes.pop()}. ") == 1
+    first, *rest = found.findings
+    other = first.model_copy(update={"claim": first.claim.replace("torch 2.13.0", "torch 2.14.0")})
+    apart = as_markdown(found.model_copy(update={"findings": (other, *rest)}))
+    assert apart.count(" on model ") == len(found.findings)
+    assert "workload alone. " in apart
+
+
 def test_the_specification_has_the_time_that_was_added_since(full_history: History) -> None:
     with full_history.database.write() as session:
         campaign = session.get_one(Campaign, 1)
@@ -216,7 +245,7 @@ def test_tests_stand_in_their_order_with_what_became_of_each(full_history: Histo
         None,
     ]
     text = as_html(read(full_history))
-    assert "It is 20 % slower instead." in text
+    assert f"It is 20{NARROW}% slower instead." in text
     assert "no C++ compiler" in text
     assert "Left open: inconclusive" in text
     assert f"3fa9{'0' * 4}" in text.replace("<wbr>", ""), "the artifact's digest"
