@@ -24,6 +24,10 @@ _SCOPE_FIELDS = ("model", "model_fingerprint", "target", "engine")
 """Fields of a scope that a note may name as `field=value`; a package of its versions may be named too."""
 
 
+LONGEST_NOTE = 2_000
+"""Characters of a note, at most: it is told again with every finding that it makes stale."""
+
+
 @dataclass(frozen=True, slots=True)
 class Noted:
     """A note that was written: the id of its event and the findings it made stale."""
@@ -39,11 +43,17 @@ def add_note(
 
     `stale` names a finding (`F-006`), a lever, a knob or its group (`serving.threads`, `serving`), or a part
     of the scope (`target=cpu`, `torch=2.13.0`, or `torch` for any version). Raises `UsageError` for an empty
-    note and for a name that no finding which still holds has anything to do with.
+    note, one of more than `LONGEST_NOTE` characters, and a name that no finding which still holds has to do
+    with.
     """
     said = " ".join(text.split())
     if not said:
         raise UsageError("The note is empty.", 'Write it as: autoinfer note "what was done"')
+    if len(said) > LONGEST_NOTE:
+        raise UsageError(
+            f"The note has {len(said)} characters, and {LONGEST_NOTE} are the most.",
+            "Say it in a few sentences, and name the file that has the rest.",
+        )
     found = [] if stale is None else _matching(session, stale)
     labels = [format_label(Noun.FINDING, finding.id) for finding in found]
     subject = labels[0] if len(labels) == 1 else None

@@ -175,6 +175,7 @@ def test_a_locked_database(
         ("focus thread", ["There is no lever 'thread' in C-1.", "threads"]),
         ("ban --clear", ["There is no ban to lift in C-1."]),
         ("note ''", ["The note is empty."]),
+        (f"note {'x' * 2001}", ["The note has 2001 characters, and 2000 are the most.", "name the file"]),
         ("note hello --stale quantum", ["No finding that still holds has to do with 'quantum'"]),
         ("campaign resume", ["C-1 is running, not paused."]),
         ("campaign stop C-7", ["C-7 does not exist; the last is C-1."]),
