@@ -77,15 +77,29 @@ class _Climb:
         self.generations = 0
         self.baselines: dict[str | None, str | None] = {}
 
-    def above(self, node: str, generation: int) -> list[Row]:
-        """The rows of what led directly to a node, with theirs below them."""
+    def above(self, node: str, generation: int, proposed: str | None = None) -> list[Row]:
+        """The rows of what led directly to a node, with theirs below them; of a finding that the hypothesis
+        `proposed` builds on, what was known of it then."""
         self.seen.add(node)
         self.generations = max(self.generations, generation)
         if generation >= MOST_GENERATIONS or len(self.seen) > MOST_ANCESTORS:
             return []
-        return [self._row(relation, each, generation) for relation, each in self._causes(node)]
+        if self.graph.nodes[node]["kind"] == NodeKind.HYPOTHESIS:
+            proposed = node
+        return [
+            self._row(relation, each, generation, proposed)
+            for relation, each in self._causes(node)
+            if not self._came_later(each, proposed)
+        ]
 
-    def _row(self, relation: str, node: str, generation: int) -> Row:
+    def _came_later(self, node: str, proposed: str | None) -> bool:
+        """Whether it is a test of the hypothesis itself, or of one that was proposed after it."""
+        if proposed is None or self.graph.nodes[node]["kind"] != NodeKind.EXPERIMENT:
+            return False
+        tested = hypothesis_of(self.graph, node)
+        return tested is not None and number_of(tested) >= number_of(proposed)
+
+    def _row(self, relation: str, node: str, generation: int, proposed: str | None) -> Row:
         data = self.graph.nodes[node]
         because = data.get("rationale") or data.get("reason")
         if node in self.seen:
@@ -96,7 +110,9 @@ class _Climb:
             because = f"Proposed by {proposer}. {because or ''}".strip()
         if data.get("imported_for"):
             because = f"{counted(data['imported_for'], 'imported verdict')} for it"
-        return row_of(self.graph, node, relation, because=because, rows=self.above(node, generation + 1))
+        return row_of(
+            self.graph, node, relation, because=because, rows=self.above(node, generation + 1, proposed)
+        )
 
     def _causes(self, node: str) -> Iterator[tuple[str, str]]:
         graph, kind = self.graph, self.graph.nodes[node]["kind"]

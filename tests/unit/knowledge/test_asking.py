@@ -367,6 +367,24 @@ def test_what_builds_on_a_finding_leads_back_to_it_and_rests_on_it(
         assert set(around(session, "H-004", 1).graph) == set(neighbourhood(graph, "H-004"))
 
 
+def test_what_was_measured_after_a_hypothesis_did_not_lead_to_it(history: History) -> None:
+    first = history.propose({"serving.threads": 1})
+    history.judge(first, VerdictOutcome.SUPPORTED)
+    other, third = history.start("other"), history.start("third")
+    again = history.propose({"serving.threads": 1}, campaign_id=other)
+    later = history.propose({"serving.threads": 1}, campaign_id=third)
+    for number in (again, later):
+        history.judge(number, VerdictOutcome.SUPPORTED)
+    with history.database.write() as session:
+        row = session.get_one(Hypothesis, again)
+        row.change = {**row.change, "builds_on": ["F-001"]}
+    graph = graph_of(history)
+    finding, *_ = rows(led_to(graph, "H-002"), "Where it comes from")
+    assert (finding.relation, finding.id, ids(finding.rows)) == ("builds on", "F-001", ["E-0001"])
+    of_finding = rows(led_to(graph, "F-001"), "Where it comes from")
+    assert ids(of_finding) == ["E-0001", "E-0002", "E-0003"]
+
+
 def test_what_falls_with_a_finding_is_not_told_once_more_as_building_on_it(history: History) -> None:
     number = history.propose({"serving.threads": 1})
     history.judge(number, VerdictOutcome.SUPPORTED)
