@@ -43,7 +43,7 @@ def tell(error: Exception, told: Told) -> int:
         document = {"error": message, "hint": hint, "exit_code": code}
         print(json.dumps(document, ensure_ascii=False), file=sys.stderr)
     else:
-        from cli.output import written_out  # a message may quote what others wrote
+        from cli.written_out import written_out  # a message may quote what others wrote
 
         print(f"{told.program}: {written_out(message)}", file=sys.stderr)
         if hint:

@@ -95,7 +95,8 @@ def log(
 
 
 def _print(event: Event, as_json: bool) -> None:
-    from cli.output import print_json, when, written_out
+    from cli.output import print_json, when
+    from cli.written_out import written_out
     from knowledge.queries.log import event_view
 
     shown = event_view(event)

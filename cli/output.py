@@ -32,9 +32,6 @@ _LEAST_WIDE = 24
 
 _TRAILING = re.compile(r" +$", re.MULTILINE)
 
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-"""What steers a terminal: controls but tabs and ends of lines, and marks of direction."""
-
 _STYLES = {
     "supported": "green",
     "holds": "green",
@@ -61,11 +58,6 @@ def print_json(document: BaseModel | dict[str, Any] | list[Any], *, line: bool =
     data = document if isinstance(document, dict | list) else document.model_dump(mode="json")
     text = json.dumps(data, ensure_ascii=False, indent=None if line else 2)
     print(text, flush=line)
-
-
-def written_out(text: str) -> str:
-    r"""Return the text with what steers a terminal as Python escapes it: `\x1b`, `\u202e`."""
-    return _STEERING.sub(lambda found: ascii(found.group())[1:-1], text)
 
 
 def console() -> Console:

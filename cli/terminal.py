@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from cli.output import written_out
+from cli.written_out import written_out
 
 
 class Steadfast(Console):
