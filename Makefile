@@ -68,10 +68,10 @@ suite: $(VENV)/.installed-dev $(QUANTIZE_VENV)/.installed
 
 bench: $(VENV)/.installed-dev $(QUANTIZE_VENV)/.installed ## benchmarks with their figures, long proofs, and properties with ten times as many examples
 	$(BIN)/python -m pytest tests/benchmarks -s -m 'bench_only or not bench_only'
-	$(BIN)/python -m pytest tests/unit tests/integration --ignore tests/integration/dashboard -m bench_only
+	$(BIN)/python -m pytest tests/unit tests/integration --ignore tests/integration/dashboard/test_browser.py -m bench_only
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) tests/unit -m hypothesis --hypothesis-profile thorough
 
-looks: $(VENV)/.installed-dev ## look at every page in both themes, wide and narrow, in a browser
+looks: $(VENV)/.installed-dev ## what pages do in a browser, and how each looks in both themes, wide and narrow
 	$(BIN)/python -m pytest tests/integration/dashboard/test_browser.py -m 'bench_only or not bench_only'
 
 pictures: $(VENV)/.installed-dev ## the pictures of the documentation, from the campaign in PICTURES_OF=DATA_DIR, in a browser

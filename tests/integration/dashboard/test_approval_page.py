@@ -146,6 +146,8 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+# In the suite the acts are asked for above, and keys reach rows and buttons in test_journeys.py.
+@pytest.mark.bench_only
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_what_waits_is_approved_by_keys_on_now_and_taken_back_in_the_queue(

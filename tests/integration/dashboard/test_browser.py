@@ -29,8 +29,11 @@ SIZE = Size(experiments=24, events=60)
 """Enough for an outcome of each kind that is drawn, and for a finding: what axe costs grows with the rows."""
 
 NUMBERS = {Noun.CAMPAIGN: 1, Noun.HYPOTHESIS: 5, Noun.EXPERIMENT: 6, Noun.FINDING: 1}
-PUSHES = 20
-BETWEEN_PX = (360, 660, 740, 830, 920)
+PUSHES, MANY_PUSHES = 5, 20
+"""Pushes that a page must bear, in the suite and in `make looks`."""
+
+SMALL_PHONE_PX, TABLET_PX = 360, 740
+BETWEEN_PX = (SMALL_PHONE_PX, 660, TABLET_PX, 830, 920)
 """Widths between those that every page is looked at in, below and above which layouts change."""
 LATE_MS = 1_000
 SAY_OF_STREAM = """([word, age]) => {
@@ -102,10 +105,13 @@ def looked_at(page: Page, complaints: Complaints, url: str, status: int, part: P
 
 
 def turned(page: Page, complaints: Complaints, look: Look, part: Part) -> list[str]:
-    """The same in another theme and width, without loading it again."""
+    """The same in another theme and width, without loading it again, and whether it fits further widths."""
     look.turn(page)
     said = [*complaints.found, *faults_of_looks(page, part), *sideways(page)]
     complaints.found.clear()
+    for width in SMALL_PHONE_PX, TABLET_PX:
+        Look(look.theme, width).turn(page)
+        said += [f"at {width} px: {each}" for each in sideways(page)]
     return said
 
 
@@ -139,8 +145,10 @@ EMPTY = {path: 404 if any(each in path for each in ("-0", "/C-1")) else 200 for 
 """Pages of things that are not there say so."""
 
 
-def test_every_page_is_clean_and_accessible_in_both_themes(browser: Browser, address: str) -> None:
-    told = toured(browser, address, FULL, Look("dark", 390), Look("light", 1440))
+def test_every_page_is_clean_and_accessible_in_both_themes_and_never_wider_than_its_window(
+    browser: Browser, address: str
+) -> None:
+    told = toured(browser, address, FULL, Look("dark", 390), Look("light", 1440), "main")
     assert not told, "\n".join(told)
 
 
@@ -172,6 +180,7 @@ def test_the_bar_is_never_wider_than_the_window(browser: Browser, address: str) 
     assert not told, "\n".join(told)
 
 
+@pytest.mark.bench_only  # in the suite every page is laid out for a small phone and a tablet above
 def test_no_page_scrolls_sideways_on_a_small_phone_or_a_tablet(browser: Browser, address: str) -> None:
     told = []
     with looking(browser, address) as (page, _):
@@ -183,11 +192,14 @@ def test_no_page_scrolls_sideways_on_a_small_phone_or_a_tablet(browser: Browser,
     assert not told, "\n".join(told)
 
 
-def test_the_bar_has_room_for_whatever_it_says_of_the_stream(browser: Browser, address: str) -> None:
+@pytest.mark.parametrize("step_px", [80, pytest.param(20, marks=pytest.mark.bench_only)])
+def test_the_bar_has_room_for_whatever_it_says_of_the_stream(
+    browser: Browser, address: str, step_px: int
+) -> None:
     told = []
     with looking(browser, address) as (page, _):
         page.goto(f"{address}/queue")
-        for width in range(320, 1200, 20):
+        for width in range(320, 1200, step_px):
             Look("light", width).turn(page)
             for said in (
                 ("Connecting", ""),
@@ -199,8 +211,9 @@ def test_the_bar_has_room_for_whatever_it_says_of_the_stream(browser: Browser, a
     assert not told, "\n".join(told)
 
 
+@pytest.mark.parametrize("pushes", [PUSHES, pytest.param(MANY_PUSHES, marks=pytest.mark.bench_only)])
 def test_pushes_keep_focus_selection_scroll_and_what_was_typed(
-    browser: Browser, address: str, data_dir: Path
+    browser: Browser, address: str, data_dir: Path, pushes: int
 ) -> None:
     with looking(browser, address) as (page, complaints):
         page.goto(f"{address}/log")
@@ -214,7 +227,7 @@ def test_pushes_keep_focus_selection_scroll_and_what_was_typed(
         page.evaluate("id => getSelection().selectAllChildren(document.getElementById(id))", known)
         selected = page.evaluate("getSelection().toString()")
         place = page.evaluate(TOP, known)
-        for number in range(PUSHES):
+        for number in range(pushes):
             happens(data_dir, f"push {number} came")
             expect(page.locator("#view")).to_contain_text(f"push {number} came")
         assert page.evaluate("id => document.getElementById(id).kept", known), "the row is another node"
@@ -322,6 +335,8 @@ def test_a_stream_that_could_not_begin_is_told_and_tried_again(
         expect(page.locator("#view")).to_contain_text("it happened after all")
 
 
+# In the suite a stream ends and begins again above, and goes on without a gap in test_log_page.py.
+@pytest.mark.bench_only
 def test_a_server_that_is_away_is_told_and_its_return_is_seen_by_itself(
     browser: Browser, tmp_path: Path
 ) -> None:

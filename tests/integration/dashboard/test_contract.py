@@ -26,8 +26,8 @@ from tests.history.large_story import Size
 pytestmark = pytest.mark.slow
 
 BASE = "http://127.0.0.1"
-EXAMPLES = 3
-"""Requests of each address; they are the same in every run."""
+EXAMPLES, MANY_EXAMPLES = 1, 6
+"""Requests of each address, in the suite and in `make bench`; they are the same in every run."""
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
@@ -67,7 +67,6 @@ def name(case: schemathesis.Case) -> None:
 
 
 ASKING = settings(
-    max_examples=EXAMPLES,
     derandomize=True,
     database=None,
     deadline=None,
@@ -76,8 +75,11 @@ ASKING = settings(
 )
 
 
+@pytest.mark.parametrize("examples", [EXAMPLES, pytest.param(MANY_EXAMPLES, marks=pytest.mark.bench_only)])
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
-def test_every_address_answers_as_it_is_described(described: Any, mode: GenerationMode) -> None:
+def test_every_address_answers_as_it_is_described(
+    described: Any, mode: GenerationMode, examples: int
+) -> None:
     told = []
     for found in described.get_all_operations():
         operation = found.ok()
@@ -86,7 +88,7 @@ def test_every_address_answers_as_it_is_described(described: Any, mode: Generati
         ):
             continue  # it takes nothing that could be wrong
 
-        @ASKING
+        @settings(ASKING, max_examples=examples)
         @given(operation.as_strategy(generation_mode=mode), st.booleans())
         def asked(case: schemathesis.Case, of_what_is_there: bool) -> None:
             if mode is GenerationMode.POSITIVE and of_what_is_there:
