@@ -169,6 +169,7 @@ def test_a_quantized_checkpoint_loses_layers_and_still_loads(
     torch.testing.assert_close(logits(tmp_path), transformers_logits(tmp_path), atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.bench_only  # in the suite AWQ quantizes such a one in test_quantize_resuming.py
 def test_a_head_quantized_on_its_own_is_untied_under_a_wrapper_and_in_shards(tmp_path: Path) -> None:
     layers = ["linear_attention", "linear_attention", "full_attention"]
     source = quantizable(tmp_path / "before", quantizable_model(layers), wrapper=True, shards=2)

@@ -4,9 +4,10 @@ sharded or wrapped around a vision tower, is what it was. By the real library.""
 import os
 import shutil
 import signal
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -14,15 +15,14 @@ import torch
 from safetensors.torch import load_file
 
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.checkpoint import load_model
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.packed_layout import packed_modules
 from experiments.stages.quantize.finished_layers import FinishedLayers
 from experiments.stages.quantize.recipe import QuantizationRecipe
 from experiments.stages.quantize.stage import quantize
 from tests.integration.engines.checkpoints import LAYERS
-from tests.integration.stages.quantizable import CPU, quantizable, quantizable_model
-from tests.integration.stages.test_quantize import TEXT
+from tests.integration.stages.quantizable import quantizable, quantizable_model
+from tests.integration.stages.test_quantize import TEXT, logits, relative_distance, transformers_logits
 
 pytestmark = pytest.mark.slow
 
@@ -100,6 +100,27 @@ def test_a_killed_one_goes_on_after_its_last_finished_layer_and_gives_the_same_b
     assert list(work.iterdir()) == []
 
 
+def test_finished_layers_are_those_of_their_text_alone(
+    wrapped: Path, killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the process that quantizes is told to look for them."""
+    asked: list[str] = []
+
+    def ask(module: str, request: Mapping[str, Any], **_: object) -> None:
+        asked.append(request["work"])
+        raise Infeasible("crashed", "It was only asked.")
+
+    monkeypatch.setattr("experiments.stages.quantize.stage.ask", ask)
+    for text in (TEXT, replace(TEXT, documents=TEXT.documents[:4])):
+        with pytest.raises(Infeasible, match="only asked"):
+            quantize(wrapped, tmp_path / "out", AWQ, text, work_dir=killed)
+    (kept,) = killed.iterdir()
+    assert asked[0] == str(kept)
+    assert Path(asked[1]).parent == killed
+    assert asked[1] != asked[0]
+
+
+@pytest.mark.bench_only
 def test_another_text_begins_anew_and_leaves_what_is_finished_of_the_first(
     wrapped: Path, killed: Path, tmp_path: Path
 ) -> None:
@@ -112,7 +133,8 @@ def test_another_text_begins_anew_and_leaves_what_is_finished_of_the_first(
 
 def test_all_but_the_quantized_layers_is_what_it_was(wrapped: Path, whole: tuple[Path, Told]) -> None:
     before, after = tensors(wrapped), tensors(whole[0])
-    packed = packed_modules(inspect_checkpoint(whole[0]))
+    files = inspect_checkpoint(whole[0])
+    packed = packed_modules(files)
     gone = {module.weight for module in packed.values()}
     assert {path.name for path in whole[0].glob("*.safetensors")} == {
         path.name for path in wrapped.glob("*.safetensors")
@@ -124,18 +146,17 @@ def test_all_but_the_quantized_layers_is_what_it_was(wrapped: Path, whole: tuple
         if name.startswith((*untouched, *edges)):
             assert torch.equal(before[name], after[name]), name
     assert {name.split(".")[3] for name in packed if name != "lm_head"} == {"1", "2", "3"}
+    assert "lm_head" in packed
+    assert files.text_config["tie_word_embeddings"] is False, "it is quantized on its own"
     assert all(name.startswith("model.language_model.layers.") or name == "lm_head" for name in packed)
 
 
-def test_what_comes_out_is_near_the_model_that_went_in(wrapped: Path, whole: tuple[Path, Told]) -> None:
-    ids = torch.arange(60)[None]
-
-    def logits(folder: Path) -> torch.Tensor:
-        with torch.inference_mode():
-            return load_model(inspect_checkpoint(folder), torch.float32, CPU)(ids).logits
-
-    one, other = logits(whole[0]), logits(wrapped)
-    assert 0 < float((one - other).norm() / other.norm()) < 0.5
+def test_what_comes_out_is_near_the_model_that_went_in_and_read_alike_by_transformers(
+    wrapped: Path, whole: tuple[Path, Told]
+) -> None:
+    after = logits(whole[0])
+    assert 0 < relative_distance(after, logits(wrapped)) < 0.5
+    torch.testing.assert_close(after, transformers_logits(whole[0]), atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize(
