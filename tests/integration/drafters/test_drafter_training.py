@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
 from cli.main import call
+from experiments.drafters.dflash.acceptance import measure_acceptance
 from experiments.drafters.dflash.blocks import read_target
 from experiments.drafters.dflash.config import read_shape
 from experiments.drafters.dflash.network import DFlashNetwork, initialise
@@ -23,7 +25,7 @@ from experiments.drafters.dflash.training import (
     draw_anchors,
     train_network,
 )
-from experiments.reference_model.scores import LoadedCheckpoint
+from experiments.reference_model.scores import CONTINUATION_TOKENS, LoadedCheckpoint
 from experiments.reference_model.token_stream import TokenPool
 from tests.integration.drafters.conftest import TINY_DRAFTER
 
@@ -120,9 +122,17 @@ def test_windows_are_drawn_by_share() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "continuation_tokens", [16, pytest.param(CONTINUATION_TOKENS, marks=pytest.mark.bench_only)]
+)
 def test_the_command_trains_measures_and_shows_a_drafter(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    continuation_tokens: int,
 ) -> None:
+    measured = partial(measure_acceptance, tokens=continuation_tokens)
+    monkeypatch.setattr("experiments.drafters.dflash.acceptance.measure_acceptance", measured)
     out = tmp_path / "drafter"
     words = ["drafter", "train", "--steps", "2", "--device", "cpu", "--out", str(out)]
     assert call([*words, "--json"]) == 0

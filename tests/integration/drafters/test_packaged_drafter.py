@@ -88,6 +88,7 @@ def test_decoding_with_it_gives_the_same_text_in_fewer_steps(reference: LoadedCh
     assert steps < new_tokens / 2
 
 
+@pytest.mark.bench_only  # in the suite one drafts for kept layers in stages/test_seams.py
 def test_a_pruned_reference_model_is_measured_with_its_kept_layers(tmp_path: Path) -> None:
     remove_layers(inspect_checkpoint(reference_model_path()), [6], tmp_path / "pruned")
     card = measure(packaged_drafter_path(), tmp_path / "pruned", torch.device("cpu"), rows=1)

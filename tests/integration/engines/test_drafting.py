@@ -70,18 +70,29 @@ def order(method: str, draft_tokens: int, folders: dict[str, Path], drafter: str
 
 
 METHODS = [
-    *(("mtp", draft_tokens, "") for draft_tokens in (1, 2, 3, 4)),
-    *(("ngram", draft_tokens, "") for draft_tokens in (1, 4)),
-    ("draft_model", 1, "near"),
+    ("mtp", 1, ""),
+    ("mtp", 4, ""),
+    ("ngram", 4, ""),
     ("draft_model", 3, "near"),
+    ("dflash", 3, "blocks"),
+]
+"""In the suite each method once, and the shortest drafts."""
+
+FURTHER = [
+    ("mtp", 2, ""),
+    ("mtp", 3, ""),
+    ("ngram", 1, ""),
+    ("draft_model", 1, "near"),
     ("draft_model", 3, "same"),
     ("draft_model", 7, "far"),
     ("dflash", 2, "blocks"),
-    ("dflash", 3, "blocks"),
 ]
 
 
-@pytest.mark.parametrize(("method", "draft_tokens", "drafter"), METHODS)
+@pytest.mark.parametrize(
+    ("method", "draft_tokens", "drafter"),
+    [*METHODS, *(pytest.param(*each, marks=pytest.mark.bench_only) for each in FURTHER)],
+)
 def test_the_text_is_that_of_decoding_without_a_draft(
     folders: dict[str, Path],
     undrafted: dict[str, tuple[int, ...]],
@@ -100,7 +111,8 @@ def test_the_text_is_that_of_decoding_without_a_draft(
 
 
 @pytest.mark.parametrize(
-    ("drafter", "low", "high"), [("same", 4.0, 4.0), ("near", 1.3, 3.9), ("far", 1.0, 1.2)]
+    ("drafter", "low", "high"),
+    [("same", 4.0, 4.0), ("near", 1.3, 3.9), pytest.param("far", 1.0, 1.2, marks=pytest.mark.bench_only)],
 )
 def test_the_better_the_draft_the_more_tokens_a_step(
     folders: dict[str, Path], drafter: str, low: float, high: float
@@ -110,7 +122,10 @@ def test_the_better_the_draft_the_more_tokens_a_step(
     assert low <= acceptance_length(steps) <= high
 
 
-@pytest.mark.parametrize("new_tokens", [2, 3, 4, 5, 6, 7, 8])
+@pytest.mark.parametrize(
+    "new_tokens",
+    [2, 4, 7, *(pytest.param(each, marks=pytest.mark.bench_only) for each in (3, 5, 6, 8))],
+)
 def test_a_request_that_ends_in_mid_step_is_cut_and_the_next_is_none_the_worse(
     folders: dict[str, Path], new_tokens: int
 ) -> None:
@@ -133,9 +148,9 @@ def test_a_generation_that_fills_the_capacity_to_its_last_place_is_right(folders
     ("method", "drafter", "new_tokens"),
     [
         ("mtp", "", 5),  # in more steps it would be seen that this head's drafts never stand
-        ("ngram", "", 25),
+        pytest.param("ngram", "", 25, marks=pytest.mark.bench_only),
         ("draft_model", "near", 25),
-        ("dflash", "blocks", 25),
+        pytest.param("dflash", "blocks", 25, marks=pytest.mark.bench_only),
     ],
 )
 def test_in_bfloat16_texts_differ_at_near_ties_alone(

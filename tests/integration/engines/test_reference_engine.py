@@ -60,37 +60,30 @@ def setting(tmp_path_factory: pytest.TempPathFactory, inductor_folder: Path) -> 
 
 
 class TestReferenceEngine(EngineConformance):
-    def test_what_runs_is_asked_of_the_process_and_nothing_of_it_stays(self, setting: EngineSetting) -> None:
+    def test_what_runs_is_as_configured_asked_of_the_process_and_nothing_of_it_stays(
+        self, setting: EngineSetting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         cache = setting.folder / "cache"
         orphan = cache / "launch-left"
         orphan.mkdir(parents=True)
         (orphan / HELD).touch()  # as a killed process leaves it: held by nobody
         before = set(cache.glob("launch-*"))
-        launch = setting.launch(**{"serving.dtype": "bfloat16"})
+        monkeypatch.delenv(THREADS_VARIABLE, raising=False)
+        compute_in_one_thread()
+        launch = setting.launch(**{"serving.dtype": "bfloat16", "serving.threads": 2})
         try:
             resolved = launch.resolved()
+            environment = psutil.Process(launch.pid).environ()
         finally:
             launch.close()
         assert resolved["dtype"] == "bfloat16"
-        assert resolved["threads"] == 1
+        assert resolved["threads"] == 2, "though we compute in one"
+        assert (environment["OMP_NUM_THREADS"], environment.get(THREADS_VARIABLE)) == ("2", None)
         assert resolved["compile"] == {"mode": "off", "used": False}
         assert resolved["attention"] == "sdpa"
         assert (resolved["gdn"], resolved["conv1d"]) == ("torch", "torch")
         assert resolved["layers"] == ["linear_attention", "full_attention"]
         assert set(cache.glob("launch-*")) <= before - {orphan}
-
-    def test_a_launch_has_the_threads_of_its_configuration_though_we_compute_in_one(
-        self, setting: EngineSetting, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.delenv(THREADS_VARIABLE, raising=False)
-        compute_in_one_thread()
-        launch = setting.launch(**{"serving.threads": 2})
-        try:
-            assert launch.resolved()["threads"] == 2
-            environment = psutil.Process(launch.pid).environ()
-        finally:
-            launch.close()
-        assert (environment["OMP_NUM_THREADS"], environment.get(THREADS_VARIABLE)) == ("2", None)
 
     def test_a_request_without_an_answer_in_time_ends_the_process(self, setting: EngineSetting) -> None:
         before = children()
@@ -114,6 +107,7 @@ class TestReferenceEngine(EngineConformance):
         assert told.value.kind == "crashed"
         assert len(launch.generate(setting.request(new_tokens=2)).token_ids) == 2
 
+    @pytest.mark.bench_only  # in the suite such scores are refused in job/test_run_evaluation.py
     def test_a_checkpoint_that_computes_no_numbers_is_refused_as_that(
         self, setting: EngineSetting, tmp_path: Path
     ) -> None:

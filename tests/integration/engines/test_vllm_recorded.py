@@ -504,8 +504,15 @@ class TestOverHttp:
         assert told.value.kind == "crashed"
         assert wait_until_gone(begun(before)) == [], "without a close"
 
-    @pytest.mark.parametrize("what", ["python", "log"])
-    @pytest.mark.parametrize("prepares", [False, True])
+    @pytest.mark.parametrize(
+        ("prepares", "what"),
+        [
+            (False, "python"),
+            (True, "log"),
+            pytest.param(False, "log", marks=pytest.mark.bench_only),
+            pytest.param(True, "python", marks=pytest.mark.bench_only),
+        ],
+    )
     def test_a_client_that_cannot_be_started_is_told_with_what_to_do_and_ends_the_launch(
         self, folder: Path, what: str, prepares: bool
     ) -> None:
