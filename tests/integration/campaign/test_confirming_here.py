@@ -19,6 +19,7 @@ pytestmark = pytest.mark.timeout(600)
 THERE = "cuda:3"
 
 
+@pytest.mark.bench_only  # in the suite another target takes its first of one queue in cli/test_confirm_on.py
 def test_both_devices_take_their_first_of_one_queue(tmp_path: Path) -> None:
     with (
         registered_here(tmp_path),

@@ -51,16 +51,19 @@ class RentedPlace:
     def killed_and_gone_on_with(self, submits: int) -> None:
         """Run the campaign, kill all that it started while the run of its so manieth submit flies, and go on
         with it to its end."""
-        line = f"{self.line} --budget-usd 5"
-        first = self.run(line)
+        first = self.run(f"{self.line} --budget-usd 5")
         wait_for(lambda: len(self.cloud.submits()) >= submits and len(self.cloud.reconcile()) == 1, 120)
         for process in [psutil.Process(first.pid), *psutil.Process(first.pid).children()]:
             process.kill()  # the command, its workers and pages: what is rented is no child of it
         first.communicate()
         assert len(self.cloud.reconcile()) == 1, "what is rented runs on"
-        second = self.run(line)
-        out, err = second.communicate(timeout=200)
-        assert second.returncode == 0, err
+        self.in_one_go()
+
+    def in_one_go(self) -> None:
+        """Run the campaign, or go on with it, to its end."""
+        running = self.run(f"{self.line} --budget-usd 5")
+        out, err = running.communicate(timeout=200)
+        assert running.returncode == 0, err
         self.outcome = json.loads(out.splitlines()[-1])
 
     def run_is_there(self) -> None:

@@ -18,6 +18,7 @@ from db.states import EvidenceRelation, ExperimentKind, HypothesisState, RemoteR
 from knowledge.queries.ties import ties_of_experiments
 from tests.integration.cli.rented_place import TARGET, RentedPlace
 from tests.integration.worker.processes import events_of
+from tests.new_database import new_database
 from tests.simulated.rented_cloud import BOUND_USD
 from tests.waiting import PATIENCE_S, wait_for
 
@@ -33,13 +34,25 @@ def screened(tmp_path: Path) -> Iterator[RentedPlace]:
     made.end()
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RentedPlace]:
-    """A whole campaign, killed with all that it started while its first confirmation runs on what is rented,
-    and then gone on with."""
+@pytest.fixture(
+    scope="module",
+    params=[
+        "in one go",
+        # in the suite one is killed with all that it started in test_rented_campaign.py
+        pytest.param("killed", marks=pytest.mark.bench_only),
+    ],
+)
+def finished(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RentedPlace]:
+    """A whole campaign; or one that was killed with all that it started while its first confirmation ran on
+    what is rented, and then gone on with."""
     made = RentedPlace(tmp_path_factory.mktemp("screened"), SCREENED_HERE, executor="here")
     try:
-        made.killed_and_gone_on_with(submits=1)
+        if request.param == "killed":
+            made.killed_and_gone_on_with(submits=1)
+        else:
+            made.in_one_go()
         yield made
     finally:
         made.end()
@@ -80,7 +93,7 @@ def test_it_stood_in_the_queue_with_its_price_its_wait_and_what_is_built_there(f
     assert "entered the queue" in moves[0].reason
 
 
-def test_what_was_killed_is_gone_on_with_and_paid_once(finished: RentedPlace) -> None:
+def test_it_is_paid_once_whether_it_was_killed_or_not(finished: RentedPlace) -> None:
     database = finished.database()
     with database.read() as session:
         runs = list(session.scalars(select(RemoteRun)))
@@ -129,13 +142,20 @@ def test_a_price_above_the_threshold_waits_and_holds_up_nothing_here(screened: R
     database.close()
 
 
-def test_a_budget_without_room_sends_nothing_and_says_what_was_left(screened: RentedPlace) -> None:
+def test_no_budget_and_one_without_room_are_refused_before_anything_begins(screened: RentedPlace) -> None:
     refused = screened.autoinfer(screened.line, PYTHONPATH=screened.path)
     assert refused.code == 2
     assert f"Nothing could be confirmed on {TARGET}: No budget in dollars covers" in refused.err
     small = screened.autoinfer(f"{screened.line} --budget-usd 0.5", PYTHONPATH=screened.path)
     assert small.code == 2
     assert "It costs $0.600 at most" in small.err
+    assert screened.cloud.submits() == []
+
+
+@pytest.mark.bench_only  # in the suite budgets have no room for the next job in test_rented_campaign.py
+def test_a_budget_without_room_sends_nothing_and_says_what_was_left(screened: RentedPlace) -> None:
+    screened.data.mkdir(exist_ok=True)
+    new_database(screened.data).close()
     running = screened.run(f"{screened.line} --budget-usd {BOUND_USD:.2f}")
     database = screened.database()
     wait_for(lambda: events_of(database, "campaign.started") != [])

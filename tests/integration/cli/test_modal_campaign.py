@@ -26,7 +26,8 @@ from tests.simulated.modal import app as simulated
 from tests.simulated.modal.server import FakeModal
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.timeout(600)
+# In the suite calls run jobs in executors/modal, and a whole campaign runs in test_rented_campaign.py.
+pytestmark = [pytest.mark.timeout(600), pytest.mark.bench_only]
 
 TARGET = "modal:L4"
 SECRET = "as-planted-secret"

@@ -134,8 +134,8 @@ def test_prices_and_the_budget_they_need_are_told_before_anything_is_submitted(r
 @pytest.mark.parametrize(
     "end",
     [
-        signal.SIGINT,
-        # in the suite these two end a campaign in test_every_command.py and a worker in test_remote.py
+        # in the suite these end a campaign in test_every_command.py and a worker in test_remote.py
+        pytest.param(signal.SIGINT, marks=pytest.mark.bench_only),
         pytest.param(signal.SIGTERM, marks=pytest.mark.bench_only),
         pytest.param(signal.SIGHUP, marks=pytest.mark.bench_only),
         signal.SIGKILL,
@@ -161,6 +161,7 @@ def test_a_campaign_that_is_ended_leaves_nothing_paid_running(
     assert json.loads(ended.read_text())["state"] == RunState.CANCELLED
 
 
+@pytest.mark.bench_only  # in the suite one is killed beside another, in test_several_devices_killed.py
 def test_a_worker_that_is_killed_alone_is_started_again_and_goes_on_with_the_same_run(
     rented: RentedPlace,
 ) -> None:

@@ -20,7 +20,8 @@ from db.models.device import DeviceMean
 from db.session import Database, open_database
 from db.states import HypothesisState, JobState, RemoteRunState
 from tests import postgresql, s3
-from tests.integration.cli.command import ROOT, Autoinfer
+from tests.integration.cli.command import ROOT, Autoinfer, Ended
+from tests.new_database import new_database
 from tests.simulated.campaign import ENTRY_POINTS, SMALL_SPACE, simulated_spec
 from tests.simulated.runpod.server import ACCOUNT_KEY, SECRET, FakeRunPod
 
@@ -45,6 +46,8 @@ class OnRunPod:
         self, folder: Path, fake: FakeRunPod, server: postgresql.Server, bucket: dict[str, str]
     ) -> None:
         self.data, self.fake, self.folder = folder / "data", fake, folder
+        self.data.mkdir()
+        new_database(self.data).close()
         self.file = folder / "campaign.yaml"
         made = simulated_spec(folder, SMALL_SPACE)
         self.checkpoint = Path(made.model)
@@ -129,11 +132,15 @@ def on_runpod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnRunPod]:
 
 
 @pytest.fixture(scope="module")
-def outcome(on_runpod: OnRunPod):
+def put(on_runpod: OnRunPod) -> Ended:
+    """What the page's command says that puts a checkpoint into the bucket."""
+    return on_runpod(on_runpod.put_line)
+
+
+@pytest.fixture(scope="module")
+def outcome(on_runpod: OnRunPod, put: Ended):
     """What the whole campaign says at its end: the page's second run, of a checkpoint in a folder, with the
     file of the simulated engine."""
-    assert on_runpod.run_line == on_runpod.run_mine_line.replace("--model /models/mine ", "")
-    put = on_runpod(on_runpod.put_line)
     assert put.code == 0, put.err
     line = on_runpod.run_mine_line.replace("run ", f"run {on_runpod.file} ", 1)
     ended = on_runpod(f"{line} --json")
@@ -141,6 +148,14 @@ def outcome(on_runpod: OnRunPod):
     return json.loads(ended.out.splitlines()[-1])
 
 
+def test_the_page_puts_a_checkpoint_into_the_bucket_and_runs_with_it_as_without(
+    on_runpod: OnRunPod, put: Ended
+) -> None:
+    assert put.code == 0, put.err
+    assert on_runpod.run_line == on_runpod.run_mine_line.replace("--model /models/mine ", "")
+
+
+@pytest.mark.bench_only  # in the suite pods run jobs in executors/runpod, and campaigns elsewhere
 def test_a_whole_campaign_runs_in_pods_that_are_all_given_back(on_runpod: OnRunPod, outcome) -> None:
     database = on_runpod.database()
     with database.read() as session:
