@@ -4,8 +4,8 @@ A worker is killed, a run is killed, a worker is frozen for longer than its leas
 killed under load and started again, one host's network is cut for a minute, the other's stands still for a
 while and delivers late, and one host's clock is an hour ahead. Of 400 jobs none may be lost, none recorded
 twice, and each claim must have been of the first job that waited. It takes minutes, so that `make bench` runs
-it: the figures are printed. The same with fewer jobs and shorter troubles is in the suite, in
-tests/integration/hosts.
+it: the figures are printed. It runs the same with fewer jobs and shorter troubles in tests/integration/hosts,
+where the suite has each trouble alone.
 """
 
 import signal

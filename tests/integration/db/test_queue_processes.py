@@ -160,9 +160,12 @@ def test_two_workers_share_a_queue_without_losing_or_doubling(database: Database
     assert set(states(database)) == {(JobState.DONE, 1)}
 
 
-@pytest.mark.slow
-def test_workers_killed_at_random_lose_and_double_nothing(database: Database, start: Start) -> None:
-    count, kills = 120, 6
+@pytest.mark.parametrize(
+    ("count", "kills"), [(40, 2), pytest.param(120, 6, marks=[pytest.mark.bench_only, pytest.mark.slow])]
+)
+def test_workers_killed_at_random_lose_and_double_nothing(
+    database: Database, start: Start, count: int, kills: int
+) -> None:
     enqueue(database, count)
     chance = random.Random(20260101)
     survivor = start("survivor", "work among the dying")

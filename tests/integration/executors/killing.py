@@ -51,7 +51,11 @@ OF_A_SUBMIT = (KillPoint.BEFORE_REMOTE_SUBMIT, KillPoint.AFTER_SUBMIT)
 killed before it goes out (`test_a_process_killed_at_a_named_point_…`), and the worker before the ref is
 stored, so that the next one must find the run at the provider as it must after a submit."""
 
-IN_BENCH = (*ONCE, *OF_A_SUBMIT)
+OF_A_RUN = (KillPoint.WHILE_RUNNING,)
+"""Asked of a provider's whole worker in `make bench`. In each run the process that submitted is killed while
+its job runs (`test_a_process_killed_while_its_job_runs_…`), and so is a worker of the provider in files."""
+
+IN_BENCH = (*ONCE, *OF_A_SUBMIT, *OF_A_RUN)
 
 PATIENCE_S = 60.0
 

@@ -1,4 +1,8 @@
-"""The proof of tests/benchmarks/test_two_hosts.py with fewer jobs and shorter troubles; and wrong clocks."""
+"""The proof of tests/benchmarks/test_two_hosts.py with fewer jobs and shorter troubles, and wrong clocks.
+
+In `make test` each of the troubles alone befalls a worker, in test_workers_on_postgresql.py; here, for
+`make bench`, they befall two hosts one after the other.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -24,6 +28,7 @@ from tests.waiting import wait_for
 CUT_S = 4.0
 
 
+@pytest.mark.bench_only
 def test_nothing_is_lost_doubled_or_out_of_order_whatever_befalls_two_hosts(
     server: Server, url: str, name: str, database: Database, tmp_path: Path
 ) -> None:

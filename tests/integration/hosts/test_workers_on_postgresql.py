@@ -80,7 +80,14 @@ def attempt_of(database: Database) -> int:
         return session.execute(select(Job.attempt)).scalar_one()
 
 
-@pytest.mark.parametrize("point", [KillPoint.AFTER_CLAIM, KillPoint.BETWEEN_RESULT_AND_STATE])
+@pytest.mark.parametrize(
+    "point",
+    [
+        KillPoint.AFTER_CLAIM,
+        # in the suite a worker is killed there in worker/test_takeover.py
+        pytest.param(KillPoint.BETWEEN_RESULT_AND_STATE, marks=pytest.mark.bench_only),
+    ],
+)
 def test_another_host_takes_over_from_a_worker_that_was_killed(
     here: Workers, there: Workers, database: Database, experiment: int, point: KillPoint
 ) -> None:

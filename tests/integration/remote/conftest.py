@@ -116,7 +116,7 @@ def postgresql() -> Iterator[object]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def any_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of a new database of each kind."""
+    """The address of a new database of each kind; a test may name the kinds itself."""
     if request.param == "sqlite":
         new_database(tmp_path).close()
         return database_url(tmp_path)

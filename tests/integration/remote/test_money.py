@@ -23,9 +23,6 @@ from tests.simulated.remote_worker_main import TARGET
 from tests.simulated.specs import a_test_job
 from tests.waiting import wait_for
 
-WORKERS = 20
-JOBS = 20
-ROOM = 7
 TIMES = RemoteTimes(look_s=0.02, soonest_s=0.02, latest_s=0.05)
 
 
@@ -54,14 +51,20 @@ class Working:
         self._thread.join()
 
 
-def test_twenty_workers_never_submit_an_eighth_job_on_a_budget_for_seven(
-    any_url: str, any_database: Database, provider: FileProvider
+@pytest.mark.parametrize(
+    ("workers", "room"),
+    [(8, 3), pytest.param(20, 7, marks=pytest.mark.bench_only)],
+    ids=lambda each: str(each),
+)
+def test_workers_at_once_never_submit_more_jobs_than_the_budget_is_for(
+    any_url: str, any_database: Database, provider: FileProvider, workers: int, room: int
 ):
+    """There is a job for each of them."""
     campaign = start_campaign(any_database)
-    give_budget(any_database, ROOM * BOUND_USD)
-    for number in range(JOBS):
+    give_budget(any_database, room * BOUND_USD)
+    for number in range(workers):
         enqueue(any_database, campaign, seed=number)
-    barrier = threading.Barrier(WORKERS)
+    barrier = threading.Barrier(workers)
     faults: list[BaseException] = []
 
     def one() -> None:
@@ -77,18 +80,18 @@ def test_twenty_workers_never_submit_an_eighth_job_on_a_budget_for_seven(
         finally:
             database.close()
 
-    threads = [threading.Thread(target=one) for _ in range(WORKERS)]
+    threads = [threading.Thread(target=one) for _ in range(workers)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert faults == []
-    assert len(provider.submits()) == len(set(provider.submits())) == ROOM
+    assert len(provider.submits()) == len(set(provider.submits())) == room
     assert standing(any_database).left == 0
     with any_database.read() as session:
         states = list(session.scalars(select(Job.state)))
-    assert states.count(JobState.RUNNING) == ROOM
-    assert states.count(JobState.QUEUED) == JOBS - ROOM
+    assert states.count(JobState.RUNNING) == room
+    assert states.count(JobState.QUEUED) == workers - room
 
 
 def test_what_a_run_cost_sets_the_rest_of_its_reservation_free(

@@ -55,7 +55,23 @@ KILLED = (
 )
 
 
-@pytest.mark.parametrize("point", KILLED)
+ON_POSTGRESQL = KillPoint.BETWEEN_RESULT_AND_STATE
+"""Where a worker on PostgreSQL is killed in the suite: within a transaction. `make bench` has all points."""
+
+
+@pytest.mark.parametrize(
+    ("any_url", "point"),
+    [
+        *(("sqlite", point) for point in KILLED),
+        *(
+            pytest.param(
+                "postgresql", point, marks=pytest.mark.bench_only if point is not ON_POSTGRESQL else ()
+            )
+            for point in KILLED
+        ),
+    ],
+    indirect=["any_url"],
+)
 def test_the_next_worker_goes_on_with_the_run_of_one_killed(
     any_workers: RemoteWorkers, any_database: Database, provider: FileProvider, point: KillPoint
 ):

@@ -64,7 +64,8 @@ def attempt_of(database: Database) -> int:
 @pytest.mark.parametrize(
     "point",
     [
-        KillPoint.AFTER_CLAIM,
+        # in the suite a worker is killed there in hosts/test_workers_on_postgresql.py
+        pytest.param(KillPoint.AFTER_CLAIM, marks=pytest.mark.bench_only),
         KillPoint.AFTER_SUBMIT,
         KillPoint.BEFORE_RESULT,
         KillPoint.BETWEEN_RESULT_AND_STATE,
@@ -214,9 +215,10 @@ def test_workers_and_jobs_killed_at_random_lose_and_double_nothing(workers: Work
     assert_recorded_once(database, experiments)
 
 
-def test_two_workers_on_one_file_run_thirty_jobs_once_each(workers: Workers, database: Database):
+@pytest.mark.parametrize("jobs", [8, pytest.param(30, marks=pytest.mark.bench_only)])
+def test_two_workers_on_one_file_run_each_of_many_jobs_once(workers: Workers, database: Database, jobs: int):
     campaign = start_campaign(database)
-    experiments = [enqueue_job(database, campaign, partial(a_test_job, seed=seed))[0] for seed in range(30)]
+    experiments = [enqueue_job(database, campaign, partial(a_test_job, seed=seed))[0] for seed in range(jobs)]
     first = workers.start("once", lease_s=30)
     second = workers.start("once", "cpu:1", lease_s=30)
     assert (first.wait(120), second.wait(120)) == (0, 0)
