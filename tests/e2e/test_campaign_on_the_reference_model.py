@@ -42,7 +42,7 @@ FEWER = {
     "plan.workload.drafting_new_tokens": 16,
     "plan.quick_blocks": 2,
     "plan.full_blocks": 2,
-    "plan.full_pairs": 2,
+    "plan.full_pairs": 1,
 }
 """Of the packaged campaign's figures."""
 
