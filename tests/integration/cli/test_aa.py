@@ -150,21 +150,17 @@ def test_ctrl_c_keeps_what_was_measured_and_the_same_command_goes_on(simulation:
     assert (again["series"], again["profile"]["launches"]) == ("C-2", 10)
 
 
-def test_a_command_beside_is_measured_against_none(simulation: OnSimulation) -> None:
-    done = simulation(f"{simulation.words} --launches 8 --blocks 2 --beside 'sleep 300' --json")
+def test_a_command_beside_is_measured_against_none_and_may_be_autoinfer_itself(
+    simulation: OnSimulation,
+) -> None:
+    itself = f"{sys.executable} -P -m cli config show > /dev/null && exec sleep 300"
+    done = simulation(f"""{simulation.words} --launches 8 --blocks 2 --beside "sh -c '{itself}'" --json""")
     assert done.code == 0, done.err
     document = done.json()
     assert document["condition"] == "beside"
-    assert document["beside"][0].endswith("/sleep")
+    assert document["beside"][0].endswith("/sh")
     assert document["contrast"]["level_log"]["n"] == 2
     assert document["profile"]["launches"] == 4
-
-
-def test_the_command_beside_may_be_autoinfer_itself(simulation: OnSimulation) -> None:
-    itself = f"{sys.executable} -P -m cli config show > /dev/null && exec sleep 300"
-    done = simulation(f"""{simulation.words} --launches 4 --blocks 2 --beside "sh -c '{itself}'" --json""")
-    assert done.code == 0, done.err
-    assert done.json()["launches"] == 4
 
 
 def test_a_command_that_ends_by_itself_is_told(simulation: OnSimulation) -> None:
