@@ -10,9 +10,10 @@ from sqlalchemy import select
 from agent.campaign.outcome import campaign_outcome
 from db import events
 from db.event_kinds import EventKind
-from db.models import Experiment, Hypothesis
+from db.models import Campaign, Experiment, Hypothesis
 from db.session import Database
-from db.states import ExperimentKind, HypothesisState
+from db.states import CampaignState, ExperimentKind, HypothesisState
+from knowledge.steering import stop_campaign
 from tests.simulated.campaign import drive, start
 
 pytestmark = pytest.mark.timeout(600)
@@ -59,9 +60,18 @@ def dispatched(database: Database) -> list[str]:
 
 def test_questions_are_tested_first_in_their_order_and_the_campaign_goes_on(tmp_path: Path) -> None:
     database, campaign_id = start(tmp_path, questions=QUESTIONS)
-    reason = drive(database, tmp_path, campaign_id)
+
+    def stop_when_it_goes_on() -> None:
+        if len(dispatched(database)) > len(TESTED):
+            with database.write() as session:
+                if session.get_one(Campaign, campaign_id).state is CampaignState.RUNNING:
+                    stop_campaign(session, campaign_id)
+
+    reason = drive(database, tmp_path, campaign_id, stop_when_it_goes_on)
     order = dispatched(database)
     assert order[:4] == TESTED
+    assert len(order) > len(TESTED)
+    assert order[4] not in TESTED
     assert "left open" not in reason
     with database.read() as session:
         rows = {row.question: row for row in session.scalars(select(Hypothesis)) if row.question}
