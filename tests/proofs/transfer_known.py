@@ -25,8 +25,10 @@ COLUMNS = ("what differs", "two launches of the target", "pairs", "trials withou
 
 _WORDS = """How well a workload's best is known: on [a later table](h200-9b-launches.md) of the same shape,
 card and version each row was launched twice. Where the median pair of launches lies more than 5 % apart,
-which row is the fastest is chance in part. Parted by that, true knowledge is worth this. (That it is parted
-was decided with the figures of [both](transfer.md) [tables](transfer-launches.md) in sight.)"""
+which row is the fastest is chance in part. Parted by that, true knowledge is worth this. The two tables do
+not agree: on [the older one](transfer.md) it is worth more where launches keep within 5 %, on [the
+later](transfer-launches.md) less. So noise is not what decides. (That it is parted was decided with the first
+figures of both in sight.)"""
 
 
 @cache
