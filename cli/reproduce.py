@@ -47,11 +47,13 @@ def reproduce(
     from agent.campaign.fresh_price import price_watch
     from agent.campaign.reproduce import allow_reproduction
     from agent.campaign.reproduce import reproduce as run_again
+    from agent.ground.stored_checkpoint import absent_for_jobs
     from cli.interrupt import Interrupt
     from cli.opening import database_of, settings_of
     from cli.output import print_json, say
     from configs.errors import AutoinferError
     from configs.quantities import parse_usd
+    from configs.targets import is_rented
     from db.labels import Noun, format_label
     from db.models import Campaign, Experiment
     from knowledge.queries.lookup import labelled
@@ -64,11 +66,17 @@ def reproduce(
             campaign = session.get_one(Campaign, session.get_one(Experiment, original).campaign_id)
             device = device_of(session, original) or str(campaign.spec.get("target", "cpu"))
             session.expunge(campaign)
+        label = format_label(Noun.EXPERIMENT, original)
+        if worker and not is_rented(device) and (absent := absent_for_jobs(campaign)) is not None:
+            raise AutoinferError(
+                f"{label} can't run again here: {absent}.",
+                "Put the model's folder back in its place, or, where a worker of another host has it, go "
+                "without one here: --no-worker",
+            )
         with database.write() as session:
             allow_reproduction(session, original, device, more_usd)
         process = fresh_worker(ctx, settings, campaign, device)
 
-        label = format_label(Noun.EXPERIMENT, original)
         waits = 0
         look_at_price = price_watch(
             database,

@@ -129,7 +129,7 @@ def make_server(source: Source, ground: Ground, allowed: Collection[str] = ()) -
     def check(tool: str) -> None:
         if tool not in allowed:
             raise UsageError(
-                f"This server may not {tool.replace('_', ' ')}, so nothing was written.",
+                f"This server may not call {tool}, so nothing was written.",
                 f"The user allows it with: autoinfer mcp --allow {tool}",
             )
 

@@ -403,6 +403,20 @@ def test_a_model_that_is_not_on_this_machine_is_said_and_nothing_is_queued(campa
     assert verify(campaign.database, campaign.campaign_id, elsewhere, HERE).all_agree, "a worker has it"
 
 
+def test_a_model_that_is_not_on_this_machine_ends_a_reproduction_before_anything_is_queued(
+    campaign: Campaigned, tmp_path: Path
+) -> None:
+    move_model_away(campaign.database)
+    refused = Autoinfer(tmp_path)("reproduce E-0002")
+    assert refused.code == 1
+    assert (
+        f"E-0002 can't run again here: the campaign's model {FOLDER} is not on this machine." in refused.err
+    )
+    assert "--no-worker" in refused.err
+    with campaign.database.read() as session:
+        assert session.scalars(select(func.max(Experiment.id))).one() == 3
+
+
 def test_other_hardware_is_said_and_nothing_is_queued(campaign: Campaigned) -> None:
     with campaign.database.write() as session:
         for each in (2, 3):
