@@ -24,6 +24,10 @@ from knowledge.approvals import quote_words
 NEARLY_AS_GOOD = 0.5
 """The least share of the first one's expected gain per second with which another may go before it, once."""
 
+ROOM = 2
+"""How many times over the time left has to pay for another and the first one, if that other is to go before:
+before the first verdict what tests take is a guess, and the first one must not be lost for it."""
+
 MOST_BROKEN = 2
 """Tests of the best against the baseline that may end without a word on the claim before none is begun any
 more."""
@@ -92,7 +96,8 @@ def choose(desk: Desk, left_s: float, *, flying: bool = False) -> Choice:
 
 def _pick(desk: Desk, fitting: list[Place], free_s: float, reserve_s: float) -> Choice:
     """The first in order that fits into `free_s`, which leaves `reserve_s`; before the first verdict the
-    cheapest that is worth testing, and no less than `NEARLY_AS_GOOD` of the first.
+    cheapest that is worth testing, and no less than `NEARLY_AS_GOOD` of the first, where the time pays for
+    both with `ROOM`.
 
     A campaign's first experiment also shows that everything from launch to verdict works here, and
     a night is better not spent on finding out that it does not. Where a test of another campaign with
@@ -105,7 +110,7 @@ def _pick(desk: Desk, fitting: list[Place], free_s: float, reserve_s: float) -> 
     if shown or first.is_wanted or not worth:
         return Choice(hypothesis=_queued(desk, first), reason=_why_before(desk, first, free_s, reserve_s))
     soonest = min(worth, key=lambda place: (place.cost_s, place.place))
-    if soonest is first:
+    if soonest is first or ROOM * (soonest.cost_s + first.cost_s) > free_s:
         return Choice(hypothesis=_queued(desk, first), reason=_why_before(desk, first, free_s, reserve_s))
     return Choice(hypothesis=_queued(desk, soonest), reason="taken first because its verdict comes soonest")
 

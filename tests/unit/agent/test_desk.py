@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.campaign.choosing import NEARLY_AS_GOOD, choose
+from agent.campaign.choosing import NEARLY_AS_GOOD, ROOM, choose
 from agent.campaign.desk import QUESTIONS, Desk, combined
 from agent.campaign.facts import Facts, Queued
 from agent.campaign.incumbent import find_incumbent
@@ -83,6 +83,16 @@ def test_before_the_first_verdict_the_cheapest_worthwhile_test_goes_first() -> N
     assert choice.hypothesis is not None
     assert choice.hypothesis.id == 2
     assert "soonest" in choice.reason
+
+
+def test_the_cheapest_does_not_go_first_where_the_first_in_order_might_not_fit_after_it() -> None:
+    found = desk(queued(1, COMPILED), queued(2, NARROWER))
+    first, second = found.ranking.places
+    room_s = ROOM * (first.cost_s + second.cost_s)
+    for left_s, chosen in ((room_s + 1, 2), (room_s - 1, 1)):
+        choice = choose(found, left_s)
+        assert choice.hypothesis is not None
+        assert choice.hypothesis.id == chosen
 
 
 def test_where_another_campaign_came_to_a_verdict_before_the_first_in_order_goes_first() -> None:
