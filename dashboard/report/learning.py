@@ -9,6 +9,7 @@ from dashboard.report import drawings, opening, said_again, words
 from dashboard.report.document import Block, Figure, Paragraph, Points, Row, Section, table
 from dashboard.report.origins import origins
 from db.states import VerdictOutcome
+from knowledge.claim_scope import claim_and_scope
 from knowledge.figures import counted
 from knowledge.report.view import ReportView, TrialView
 
@@ -103,14 +104,14 @@ def findings(view: ReportView) -> Section:
         return Section(
             "Findings", (Paragraph("None: no verdict of this campaign says anything that lasts."),)
         )
-    said = {each.id: _in_scope(each.claim) for each in view.findings}
+    said = {each.id: claim_and_scope(each.claim, each.rule) for each in view.findings}
     scopes = {scope for _, scope in said.values() if scope}
     same = scopes.pop() if len(scopes) == 1 else None
     rows = [
         Row(
             (
                 each.id,
-                came_up(each.claim if same is None else f"{said[each.id][0]}."),
+                came_up(each.claim if same is None else f"{said[each.id][0].rstrip('.')}."),
                 words.effect(each.effect),
                 each.strength,
                 each.status.value + (f": {each.status_reason}" if each.status_reason else ""),
@@ -137,12 +138,6 @@ def findings(view: ReportView) -> Section:
             ),
         ),
     )
-
-
-def _in_scope(claim: str) -> tuple[str, str]:
-    """A derived claim without the scope at its end, and that scope: `model M, target T …`; empty for none."""
-    said, _, scope = claim.rstrip(".").partition(" on model ")
-    return said.removesuffix(";"), f"model {scope}" if scope else ""
 
 
 def ruled_out(view: ReportView) -> Section:

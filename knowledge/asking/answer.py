@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
+from knowledge.claim_scope import claim_and_scope
 from knowledge.figures import DEFAULT_METRIC, listed, metric_word
 from knowledge.graph import Graph, NodeKind, Relation
 from knowledge.queries.view import EffectView, View
 
 MOST_ROWS = 12
 """Rows of a section that are shown; how many more there are is told."""
-
-TOLD = "R0-told"
-"""The rule of a finding that somebody wrote down."""
 
 Thing = TypeVar("Thing")
 
@@ -171,8 +169,7 @@ def said_by(data: dict[str, Any]) -> str:
     """Return what a node says: of a finding that was derived without the scope at the end of its claim, of
     everything else, what a person wrote above all, the whole."""
     title = str(data["title"])
-    derived = data["kind"] == NodeKind.FINDING and data.get("rule") != TOLD
-    return title.partition(" on model ")[0].removesuffix(";") if derived else title
+    return claim_and_scope(title, data.get("rule"))[0] if data["kind"] == NodeKind.FINDING else title
 
 
 def some(labels: Sequence[str], most: int) -> str:
