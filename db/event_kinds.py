@@ -100,6 +100,11 @@ class EventKind(StrEnum):
         "hypothesis.withdrawn",
         "A hypothesis left the queue without a test: who took it out, and why.",
     )
+    HYPOTHESIS_CONFOUNDED = (
+        "hypothesis.confounded",
+        "A hypothesis is not tested as it was asked, for what confounded another test would confound it too: "
+        "which one makes its claim anew.",
+    )
     HYPOTHESIS_REQUEUED = (
         "hypothesis.requeued",
         "A hypothesis waits again, because its test was cancelled or its device was not to be had.",

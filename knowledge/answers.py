@@ -128,7 +128,7 @@ def _experiment(contrast: ContrastView) -> str:
         return f"{contrast.experiment} of {contrast.answered_in}"
     if contrast.confounded is None:
         return contrast.experiment or "—"
-    return f"{contrast.experiment} for {contrast.confounded.experiment}"
+    return f"{contrast.experiment} for {contrast.confounded.label}"
 
 
 def _reasons(contrast: ContrastView) -> str:
@@ -140,9 +140,12 @@ def _confounded(contrast: ContrastView) -> list[str]:
     told = contrast.confounded
     if told is None:
         return []
+    anew = f"- This is of {contrast.hypothesis}, which makes the claim anew{held_words(contrast)}."
+    if told.experiment is None:
+        return [f"{anew} {told.hypothesis}, as it was asked: {_sentence(told.reason)}"]
     return [
-        f"- This is of {contrast.hypothesis}, which makes the claim anew{held_words(contrast)}. As it was "
-        f"asked ({told.hypothesis}, {told.experiment}) it was confounded: {_sentence(told.reason)}"
+        f"{anew} As it was asked ({told.hypothesis}, {told.experiment}) it was confounded: "
+        f"{_sentence(told.reason)}"
     ]
 
 

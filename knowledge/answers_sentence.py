@@ -67,7 +67,8 @@ def instead_of(contrast: ContrastView) -> str:
     if contrast.confounded is None:
         return ""
     held = held_words(contrast).replace(",", ";", 1)
-    return f"for {contrast.confounded.experiment}, which was confounded{held}"
+    how = "was" if contrast.confounded.experiment else "would be"
+    return f"for {contrast.confounded.label}, which {how} confounded{held}"
 
 
 def _settled(contrast: ContrastView, reading: Reading | None) -> str:

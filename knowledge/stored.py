@@ -30,8 +30,15 @@ SEPARATES = "separates"
 STANDS_FOR = "stands_for"
 """Where it keeps there the id of the confounded hypothesis, where it makes the same claim anew."""
 
+CORNER = "corner"
+"""Where it keeps there over which corner its way goes (`agent.proposers.separation.Corner`)."""
+
 HELD = "held"
 """Where it keeps there the knobs that are fixed in both arms for that."""
+
+FORESEEN = "foreseen"
+"""Where it keeps there that the hypothesis in whose place it stands was not tested at all: what confounded
+the experiment would have confounded that too."""
 
 
 DISPUTES = "disputes"
@@ -109,6 +116,12 @@ def stands_for_of(change: Mapping[str, object]) -> int | None:
     told = change.get(SEPARATES)
     number_ = told.get(STANDS_FOR) if isinstance(told, dict) else None
     return number_ if isinstance(number_, int) else None
+
+
+def was_foreseen(change: Mapping[str, object]) -> bool:
+    """Whether a hypothesis makes anew the claim of one that was not tested, from its `change`."""
+    told = change.get(SEPARATES)
+    return isinstance(told, dict) and told.get(FORESEEN) is True
 
 
 def held_of(change: Mapping[str, object]) -> JsonObject:

@@ -31,6 +31,7 @@ from agent.campaign.dispatch import dispatch_test
 from agent.campaign.disputes_near import disputes_near
 from agent.campaign.disputing import room_for_disputes, take_disputes_apart, take_up_disputes
 from agent.campaign.facts import Facts
+from agent.campaign.foreseen import set_aside
 from agent.campaign.glance import Seen, look, nothing_soon
 from agent.campaign.held import release_held
 from agent.campaign.hold import Hold
@@ -257,6 +258,8 @@ class CampaignLoop:
                 if awaits_approval(row) or row.state is not HypothesisState.QUEUED:
                     return None  # its approval was taken back meanwhile, or it was withdrawn
                 chosen = replace(choice.hypothesis, prediction=prediction)
+                if set_aside(session, desk, chosen) is not None:
+                    return None  # the next look ranks what makes its claim anew
                 dispatch_test(session, facts, chosen, choice.reason, device)
         else:
             return self._stop(

@@ -240,12 +240,15 @@ def _previous(last_ranked: Event | None, rows: dict[int, Hypothesis]) -> Ranking
 
 def _gone(rows: Sequence[Hypothesis]) -> dict[int, str]:
     """What became of those that left the queue, in a few words."""
-    return {
-        row.id: f"withdrawn ({(row.state_reason or 'no reason is told').rstrip('.')})"
-        if row.state is HypothesisState.WITHDRAWN
-        else "tested"
-        for row in rows
-    }
+    return {row.id: _became(row) for row in rows}
+
+
+def _became(row: Hypothesis) -> str:
+    if row.state is HypothesisState.WITHDRAWN:
+        return f"withdrawn ({(row.state_reason or 'no reason is told').rstrip('.')})"
+    if row.state is HypothesisState.CONFOUNDED and row.preregistration_digest is None:
+        return "set aside, for its test would be confounded"
+    return "tested"
 
 
 def _cause(since: Sequence[Event]) -> Cause | None:

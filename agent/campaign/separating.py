@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 from agent.campaign.accept import Duplicate, accept
 from agent.campaign.desk import Desk
 from agent.campaign.facts import Facts
+from agent.campaign.foreseen import put_back
 from agent.campaign.measured import read_measured
 from agent.campaign.order import read_directives
 from agent.campaign.reading_facts import read_facts
@@ -36,7 +37,7 @@ from db.states import HypothesisState, VerdictOutcome
 from experiments.measurement.evidence import Json, Metric
 from experiments.measurement.plan import Prediction
 from knowledge.figures import listed
-from knowledge.stored import HELD, SEPARATES, STANDS_FOR, separates_of, stands_for_of
+from knowledge.stored import CORNER, HELD, SEPARATES, STANDS_FOR, separates_of, stands_for_of, was_foreseen
 
 MANY = 3
 """From so many tests on, where they are more than half of all, the same difference is no lever's."""
@@ -44,15 +45,13 @@ MANY = 3
 DROPPED = frozenset({HypothesisState.INFEASIBLE, HypothesisState.WITHDRAWN})
 """States of a follow-up that says nothing and will say nothing."""
 
-CORNER = "corner"
-"""Where a follow-up keeps over which corner its way goes (`agent.proposers.separation.Corner`)."""
-
 
 def follow_up(session: Session, experiment_id: int) -> tuple[int, ...]:
     """Queue what the verdict on an experiment calls for; returns the ids of the new hypotheses.
 
     A confounded one: the follow-ups that separate its causes. A follow-up that does not run: those that go
-    the other way round. Anything else: nothing.
+    the other way round, or, where it stood in the place of a hypothesis that was not tested, that one waits
+    again. Anything else: nothing.
     """
     experiment = session.get_one(Experiment, experiment_id)
     verdict = session.scalars(select(Verdict).where(Verdict.experiment_id == experiment_id)).first()
@@ -71,6 +70,9 @@ def follow_up(session: Session, experiment_id: int) -> tuple[int, ...]:
             )
             return ()
         return _separate(session, experiment, verdict, ())
+    if verdict.outcome is VerdictOutcome.INFEASIBLE and was_foreseen(hypothesis.change):
+        put_back(session, hypothesis)
+        return ()
     if verdict.outcome is VerdictOutcome.INFEASIBLE and hypothesis.proposer == PROPOSER and told:
         _, first_id = parse_label(str(told["experiment"]))
         tried = _tried(session, experiment.campaign_id, str(told["experiment"]))
@@ -196,7 +198,9 @@ def _tried(session: Session, campaign_id: int, label: str) -> tuple[Corner, ...]
         Hypothesis.campaign_id == campaign_id, Hypothesis.proposer == PROPOSER
     )
     found = {
-        str(change[SEPARATES][CORNER]) for change in session.scalars(query) if separates_of(change) == label
+        str(change[SEPARATES][CORNER])
+        for change in session.scalars(query)
+        if separates_of(change) == label and not was_foreseen(change)
     }
     return tuple(corner for corner in Corner if corner.value in found)
 

@@ -69,4 +69,8 @@ def settling(facts: Facts, directives: Sequence[Directive]) -> dict[int, str]:
         if each.hypothesis_id == about
     }
     label = format_label(Noun.HYPOTHESIS, about)
-    return {each.id: label for each in facts.queue if each.id == about or each.separates in tests}
+    return {
+        each.id: label
+        for each in facts.queue
+        if about in (each.id, each.stands_for) or each.separates in tests
+    }

@@ -98,6 +98,10 @@ CONSEQUENCES: Mapping[str, Phrases] = {
 a quantized head: it is no longer tied to the embedding. `loaded bytes` of a linear backend: kernels lay the
 same weights out otherwise as they are loaded (on an H200 Machete took 1 % more than Marlin)."""
 
+TEXT_KNOBS = frozenset(knob for knob, told in CONSEQUENCES.items() if told == _phrases("checkpoint"))
+"""Knobs whose change gives the weights other values and nothing else: what one setting of them runs, another
+runs too."""
+
 SWITCHED: Phrases = _phrases("dtype", "weights", "representative", "reason")
 """What turning quantization on or off explains besides."""
 

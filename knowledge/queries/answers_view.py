@@ -36,11 +36,17 @@ class ArmView(View):
 
 
 class ConfoundedView(View):
-    """The confounded test of a claim that another hypothesis makes anew."""
+    """The confounded test of a claim that another hypothesis makes anew; `experiment` is None where it was
+    not tested, for what confounded another test would have confounded it too."""
 
     hypothesis: str
-    experiment: str
+    experiment: str | None
     reason: str
+
+    @property
+    def label(self) -> str:
+        """The experiment, or the hypothesis where it was not tested."""
+        return self.experiment or self.hypothesis
 
 
 class ContrastView(View):

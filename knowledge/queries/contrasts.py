@@ -149,12 +149,13 @@ class Gathered:
 
 
 def _confounded(asked: Asked | None) -> ConfoundedView | None:
-    if asked is None or asked.test is None or asked.verdict is None:
+    if asked is None:
         return None
+    tested = asked.test is not None and asked.verdict is not None
     return ConfoundedView(
         hypothesis=format_label(Noun.HYPOTHESIS, asked.hypothesis.id),
-        experiment=format_label(Noun.EXPERIMENT, asked.test.id),
-        reason=asked.verdict.reason,
+        experiment=format_label(Noun.EXPERIMENT, asked.test.id) if tested and asked.test else None,
+        reason=asked.verdict.reason if tested and asked.verdict else asked.hypothesis.state_reason or "",
     )
 
 

@@ -20,7 +20,7 @@ from knowledge.queries.model_answers import asked_of_model
 from knowledge.queries.night import question_now
 from knowledge.queries.proposers import proposers
 from knowledge.queries.view import prediction_interval
-from knowledge.stored import number, separates_of
+from knowledge.stored import number, separates_of, was_foreseen
 
 MOST_NEXT = 3
 """Hypotheses named as coming next."""
@@ -136,6 +136,6 @@ def _follow_ups(session: Session, campaign_id: int) -> Mapping[str, tuple[str, .
     )
     for number_, change in session.execute(query):
         experiment = separates_of(change)
-        if experiment is not None:
+        if experiment is not None and not was_foreseen(change):
             found[experiment] += (format_label(Noun.HYPOTHESIS, number_),)
     return found

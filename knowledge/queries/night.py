@@ -99,6 +99,8 @@ def _stands(
     state = hypothesis.state
     if state in OPEN:
         return _open(campaign, hypothesis, event_id)
+    if verdict is None and state is HypothesisState.CONFOUNDED:
+        return _confounded(session, campaign, hypothesis, clause(hypothesis.state_reason or state.value))
     if verdict is None:
         return Answer.LEFT_OPEN, f"Not settled: it was {state.value} without a verdict."
     told = f"{_told(verdict, hypothesis.metric)} ({format_label(Noun.EXPERIMENT, verdict.experiment_id)})"

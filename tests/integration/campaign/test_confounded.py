@@ -2,47 +2,33 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
-from agent.campaign import order
-from agent.campaign.accept import accept
 from agent.campaign.choosing import choose
 from agent.campaign.desk import Desk
 from agent.campaign.dispatch import dispatch_test
-from agent.campaign.facts import Queued
-from agent.campaign.learn import learn_test
 from agent.campaign.measured import read_measured
 from agent.campaign.outcome import campaign_outcome
 from agent.campaign.reading_facts import read_facts
-from agent.campaign.separating import follow_up
 from agent.ground.legal import legal_here
-from agent.proposers.port import Draft
 from agent.proposers.separation import PROPOSER
 from db import events
 from db.event_kinds import EventKind
 from db.models import Experiment, Finding, Hypothesis, HypothesisParent, Verdict
 from db.session import Database
 from db.states import HypothesisState, VerdictOutcome
-from experiments.job.result import Failure
-from experiments.job.spec import TestJob
-from experiments.measurement.evidence import Arm, LaunchRecord
 from experiments.measurement.judging import Outcome
-from experiments.measurement.plan import Prediction
 from experiments.recording import load_test_spec
-from experiments.space.configuration import Configuration
 from knowledge import steering
 from knowledge.queries.facts import campaign_facts
-from knowledge.queries.queue import QueueRow, queue_page
 from knowledge.summary import summarize
-from tests.recorded.vllm_kernels import SPACE, launch
-from tests.simulated.by_hand import measure_baseline, run_by_hand
+from tests.recorded.vllm_kernels import SPACE
+from tests.simulated.by_hand import measure_baseline
 from tests.simulated.campaign import drive, start
+from tests.simulated.recorded_kernels import GROUP, KERNEL, does_not_run, propose, ranked, run_recorded
 
-GROUP, KERNEL = "quantization.group_size", "serving.linear_kernel"
 FIRST_CORNER = {"experiment": "E-0002", "corner": "as in the control"}
 
 
@@ -52,81 +38,6 @@ def campaign(tmp_path: Path) -> Iterator[tuple[Database, int]]:
     measure_baseline(database, campaign_id)
     yield database, campaign_id
     database.close()
-
-
-def propose(
-    session: Session,
-    campaign_id: int,
-    before: dict[str, object],
-    after: dict[str, object],
-    metric: str = "tpot_ms",
-    **asks: Any,
-) -> int:
-    facts = read_facts(session, campaign_id)
-    space = legal_here(facts.spec, facts.checkpoint, facts.cores).space
-    control, candidate = (
-        space.configuration({"quantization.method": "awq", **knobs})  # type: ignore[dict-item]
-        for knobs in (before, after)
-    )
-    draft = Draft(
-        claim="Groups of 128 make a token at least 3 % faster than groups of 32.",
-        control=control,
-        candidate=candidate,
-        lever="quantization",
-        prediction=Prediction(log_ratio_mean=-0.05, log_ratio_sd=0.05),
-        min_effect=0.03,
-        refuted_if="They do not.",
-        rationale="Fewer scales are read.",
-        proposer="user",
-    )
-    return accept(session, campaign_id, draft, metric, space, **asks).hypothesis_id
-
-
-def run_recorded(
-    database: Database, campaign_id: int, hypothesis_id: int, control: str, candidate: str
-) -> Outcome | None:
-    """Dispatch the hypothesis, record these runs as its arms, learn and follow up, as the loop does."""
-    with database.write() as session:
-        facts = read_facts(session, campaign_id)
-        queued = next(each for each in facts.queue if each.id == hypothesis_id)
-        experiment_id = dispatch_test(session, facts, queued)
-
-    def arms(spec: TestJob) -> list[LaunchRecord]:
-        return [
-            launch(Arm.CONTROL, control, Configuration.of(spec.control)),
-            launch(Arm.CANDIDATE, candidate, Configuration.of(spec.candidate)),
-        ]
-
-    run_by_hand(database, experiment_id, arms)
-    return learn(database, experiment_id)
-
-
-def does_not_run(database: Database, campaign_id: int, hypothesis_id: int) -> Queued:
-    """Dispatch the hypothesis, let its candidate not run, learn and follow up; returns what was queued."""
-    with database.write() as session:
-        facts = read_facts(session, campaign_id)
-        queued = next(each for each in facts.queue if each.id == hypothesis_id)
-        experiment_id = dispatch_test(session, facts, queued)
-    run_by_hand(database, experiment_id, lambda spec: [], Failure("unsupported", "There is no such kernel."))
-    assert learn(database, experiment_id) is Outcome.INFEASIBLE
-    return queued
-
-
-def learn(database: Database, experiment_id: int) -> Outcome | None:
-    with database.write() as session:
-        outcome = learn_test(session, experiment_id)
-        follow_up(session, experiment_id)
-    return outcome
-
-
-def ranked(database: Database, campaign_id: int) -> tuple[QueueRow, ...]:
-    """The queue as `autoinfer queue` shows it, after the loop's next ranking."""
-    with database.write() as session:
-        facts = read_facts(session, campaign_id)
-        legal = legal_here(facts.spec, facts.checkpoint, facts.cores)
-        order.rank_queue(session, Desk(facts, legal, read_measured(session, facts), ()))
-    with database.read() as session:
-        return queue_page(session, campaign_id, limit=10).items
 
 
 def test_the_recorded_trap_is_caught_and_its_follow_ups_stand_in_the_queue_with_their_reason(
