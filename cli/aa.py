@@ -156,10 +156,11 @@ def _refuse_beside_a_series(ctx: typer.Context) -> None:
 
 def _even(launches: int) -> int:
     from configs.errors import UsageError
+    from knowledge.figures import counted
 
     if launches < 2 or launches % 2 or launches > MOST_LAUNCHES:
         raise UsageError(
-            f"{launches} launches don't make pairs, which is what is measured."
+            f"{counted(launches, 'launch', 'launches')} can't be put in pairs, which is what is measured."
             if launches <= MOST_LAUNCHES
             else f"{launches} launches are more than the {MOST_LAUNCHES} that a series may have.",
             f"Give --launches an even number from 2 to {MOST_LAUNCHES}.",

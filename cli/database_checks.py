@@ -43,10 +43,12 @@ def noise_of(session: Session) -> Check:
     from configs.cpu import probe_cpu
     from configs.quantities import format_duration
     from db.noise import stored_profiles
+    from knowledge.figures import counted
 
     told = "; ".join(
-        f"{each.launches} launches of the model {each.model_fingerprint[:12]} on {each.metric} "
-        f"({each.degrees_of_freedom} degrees of freedom), the newest {format_duration(each.age_s)} ago"
+        f"{counted(each.launches, 'launch', 'launches')} of the model {each.model_fingerprint[:12]} on "
+        f"{each.metric} ({counted(each.degrees_of_freedom, 'degree')} of freedom), "
+        f"the newest {format_duration(each.age_s)} ago"
         for each in stored_profiles(session, probe_cpu().target_key)
     )
     return Check(NOISE, Verdict.OK, told) if told else NO_PROFILE

@@ -42,13 +42,14 @@ def devices(
     from cli.output import console, print_json, say, table
     from experiments.telemetry.collect import samples
     from experiments.telemetry.trace import document_of
+    from knowledge.figures import counted
 
     if record is not None:
         count = _record(record, seconds)
         if as_json:
             print_json({"file": str(record), "samples": count})
         else:
-            say(f"{count} samples are in {record}.")
+            say(f"Wrote {counted(count, 'sample')} to {record}.")
         return
     *_, sample = samples(LOOK_S)
     if as_json:

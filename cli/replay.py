@@ -121,10 +121,12 @@ def _check_drawable(path: Path) -> None:
 def _draw(found: Replayed, path: Path) -> None:
     from agent.replay.regret_svg import regret_svg
     from cli.output_file import write_output
+    from knowledge.figures import counted
 
     title = f"{found.table.name}: share of the best gain that is still missing"
     subtitle = (
-        f"mean of {found.asked.seeds} seeds, {len(found.table.rows)} configurations, {found.table.metric}"
+        f"mean of {counted(found.asked.seeds, 'seed')}, {counted(len(found.table.rows), 'configuration')}, "
+        f"{found.table.metric}"
     )
     write_output(path, regret_svg(found.scores, title, subtitle))
 
@@ -144,11 +146,13 @@ def _say(found: Replayed) -> None:
     )
     from cli.output import console, say
     from cli.output import table as laid_out
+    from knowledge.figures import counted
 
     table, asked = found.table, found.asked
     say(
-        f"{table.name}: {len(table.rows)} configurations, {table.metric} {table.baseline_ms:g} at trial 0, "
-        f"{table.best_ms:g} at best; {asked.seeds} seeds, {asked.budget.words}",
+        f"{table.name}: {counted(len(table.rows), 'configuration')}, "
+        f"{table.metric} {table.baseline_ms:g} at trial 0, "
+        f"{table.best_ms:g} at best; {counted(asked.seeds, 'seed')}, {asked.budget.words}",
         f"Made with {made_with().words}",
         *table.left_out,
         *(f"Not run: {name}. {why}" for name, why in found.missing.items()),

@@ -146,6 +146,7 @@ def list_(
     """List a grid's loads in the order of measuring, and its workloads; nothing is measured."""
     from agent.tables.measure import told
     from cli.output import print_json, say
+    from knowledge.figures import counted
 
     found = _grid(grid, model, weights)
     loads = [
@@ -162,7 +163,8 @@ def list_(
         document = {"grid": found.name, "model": found.model, "weights": found.weights}
         print_json({**document, "workloads": workloads, "items": loads})
         return
-    say(f"{len(loads)} loads of {found.model}, weights {found.weights}; workloads: {', '.join(workloads)}")
+    said = f"{counted(len(loads), 'load')} of {found.model}, weights {found.weights}"
+    say(f"{said}; workloads: {', '.join(workloads)}")
     for number, load in enumerate(loads):
         say(f"{number:>3}  {load['load']}  {load['differs']}")
 
@@ -229,13 +231,15 @@ def _header(run: TableRun) -> list[str]:
     from agent.tables.run import work_of
     from configs.asked_over import asked_over_words
     from experiments.shapes.folder import LATENCY_ONLY
+    from knowledge.figures import counted
 
     where = ", ".join(f"{each.device} ({each.name}, vLLM {each.engine_version})" for each in run.devices)
     loads, left = len(run.grid.loads), len(work_of(run))
     times = "" if run.launches == 1 else f", {run.launches} launches of each"
     asked = asked_over_words(run.devices[0].asked_over)
     lines = [
-        f"{run.grid.name}: {left} of {loads} loads of {run.grid.model} are to be measured on {where}{times}.",
+        f"{run.grid.name}: to be measured on {where}, {left} of {counted(loads, 'load')} of "
+        f"{run.grid.model}{times}.",
         f"Requests are asked {asked}.",
         f"Measurements go to {run.journal_path}.",
     ]
@@ -244,11 +248,12 @@ def _header(run: TableRun) -> list[str]:
 
 def _say_ended(ended: Ended, journal: Path, *, as_json: bool) -> None:
     from cli.output import print_json, say
+    from knowledge.figures import counted
 
     if as_json:
         print_json({"loads_left": ended.loads_left, "reason": ended.reason, "journal": str(journal)})
         return
-    say(f"{ended.loads_left} loads are left: {ended.reason}.")
+    say(f"{counted(ended.loads_left, 'load')} left: {ended.reason}.")
 
 
 for _command in (export, archive, page, same):

@@ -43,6 +43,7 @@ def prepare(
     from cli.table_ground import end_on_signals, ground_of, stages_of
     from configs.errors import UsageError
     from configs.quantities import parse_duration_s
+    from knowledge.figures import counted
 
     found = load_grid(grid, model)
     if found.engine != REFERENCE:
@@ -58,4 +59,4 @@ def prepare(
     if as_json:
         print_json({"loads": len(found.loads), "loads_left": left, "journal": str(ground.journal_path)})
         return
-    say(f"{left} of {len(found.loads)} loads are left to prepare.")
+    say(f"{left} of {counted(len(found.loads), 'load')} left to prepare.")

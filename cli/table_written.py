@@ -28,6 +28,7 @@ def export(
     from agent.tables.journal import read_journal
     from cli.output import print_json, say
     from cli.output_file import write_output
+    from knowledge.figures import counted
 
     lines = list(read_journal(_journal(table)))
     made = _exported(lines, bandwidth)
@@ -38,7 +39,7 @@ def export(
     if to is not None:
         write_output(to, made.csv(), makes_folder=True)
         if not as_json:
-            say(f"{len(made.rows)} rows are in {to}.")
+            say(f"Wrote {counted(len(made.rows), 'row')} to {to}.")
 
 
 def archive(
@@ -65,6 +66,7 @@ def archive(
     from agent.tables.journal import read_journal
     from cli.output import print_json, say
     from cli.output_file import write_output
+    from knowledge.figures import counted
 
     journals = [list(read_journal(_journal(table))) for table in tables]
     text = "".join(
@@ -78,7 +80,7 @@ def archive(
     if as_json:
         print_json({"lines": lines, "bytes": len(text.encode()), "journal": str(to)})
         return
-    say(f"{lines} lines, {len(text.encode()) / 1e6:.1f} MB, are in {to}.")
+    say(f"Wrote {counted(lines, 'line')}, {len(text.encode()) / 1e6:.1f} MB, to {to}.")
 
 
 def page(

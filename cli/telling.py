@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cli.output import console, fields, state
-from knowledge.figures import DEFAULT_METRIC, against_control, machine_changed, metric_told, signed, taken
+from knowledge.figures import (
+    DEFAULT_METRIC,
+    against_control,
+    counted,
+    machine_changed,
+    metric_told,
+    signed,
+    taken,
+)
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -157,10 +165,11 @@ class Teller:
         self._out.print(f"{outcome['campaign_id']} ended: {outcome['stopped_because']}.", style="bold")
         counts = ", ".join(f"{count} {word}" for word, count in outcome["hypotheses"].items() if count)
         spent = outcome["spent"]
+        ran = counted(spent["experiments"], "experiment")
         rows: list[tuple[str, str | None]] = [
             ("hypotheses", counts or "none was judged"),
             *_false_ones(outcome),
-            ("spent", f"{spent['wall_s'] / 60:.1f} min, {spent['experiments']} experiments{_dollars(spent)}"),
+            ("spent", f"{spent['wall_s'] / 60:.1f} min, {ran}{_dollars(spent)}"),
             ("saved", _saved_words(outcome["stopped_early"])),
         ]
         if baseline is not None:

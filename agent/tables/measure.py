@@ -37,6 +37,7 @@ from experiments.measurement.evidence import Json
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import same_value
 from experiments.telemetry.watching import GpuWatch
+from knowledge.figures import counted
 
 ALONE, LOADING, LOADED = "nothing loads", "another loads", "another is loaded"
 """What goes on beside a cell of `same`."""
@@ -223,7 +224,7 @@ class DeviceRun:
         self._work.put_last(loading.load)
         self._tell(
             f"measured {loading.digest} in {time.monotonic() - begun_s:.0f} s, loaded in "
-            f"{launch.load_s:.0f} s; {len(self._work)} loads are not begun"
+            f"{launch.load_s:.0f} s; {counted(len(self._work), 'load')} not begun"
         )
 
     def _profile(self, loading: Loading, launch: Launch, number: str) -> None:

@@ -13,6 +13,7 @@ from agent.tables.journal import Line, scope_of
 from agent.tables.same import same_rows
 from configs.asked_over import IN_ENGINE, asked_over_words
 from experiments.space.configuration import Configuration, KnobValue
+from knowledge.figures import counted
 
 MISSING = "–"
 
@@ -107,8 +108,8 @@ def _about(lines: Sequence[Line], loads: Mapping[str, _Load], commands: Sequence
         f"- {_each(identities, 'name')}, driver {_each(identities, 'driver')}, vLLM "
         f"{_each(identities, 'engine_version')}; {', '.join(days)}",
         *_asked(lines),
-        f"- {len(whole)} loads measured in all workloads, {len(measured - whole)} in some, {len(failed)} "
-        "that failed; raw times are in the journal beside",
+        f"- {counted(len(whole), 'load')} measured in all workloads, {len(measured - whole)} in some, "
+        f"{len(failed)} that failed; raw times are in the journal beside",
         *(f"- `{command}`" for command in commands),
     ]
     if any(line.get("weights") == DUMMY for line in lines):

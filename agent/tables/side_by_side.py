@@ -40,6 +40,7 @@ from experiments.artifacts.manifest import FILES_FOLDER
 from experiments.engines.port import GenerationTrace, Infeasible, Launch
 from experiments.measurement.environment import moment
 from experiments.measurement.evidence import Json
+from knowledge.figures import counted
 
 ORIGINAL = "original"
 """Names the checkpoint of the grid's model, which no artifact made."""
@@ -182,13 +183,14 @@ class SideBySideRun:
         self._batch_s.append(time.monotonic() - begun_s)
         if disturbed:
             self._tell(
-                f"pass {number + 1}: other work took {beside_cores(machine):.1f} cores beside {len(ups)} "
-                "launches, so they are to be measured again"
+                f"pass {number + 1}: other work took {beside_cores(machine):.1f} cores beside "
+                f"{counted(len(ups), 'launch', 'launches')}, to be measured again"
             )
             return
+        launches = counted(len(ups), "launch", "launches")
         self._tell(
-            f"pass {number + 1}: {len(ups)} launches loaded in {loaded_s:.0f} s and served in "
-            f"{time.monotonic() - timed_s:.0f} s; {len(self._left(number))} loads of it are left"
+            f"pass {number + 1}: {launches} loaded in {loaded_s:.0f} s and served in "
+            f"{time.monotonic() - timed_s:.0f} s; {counted(len(self._left(number)), 'load')} of it left"
         )
 
     def _load(self, loads: Sequence[PlannedLoad]) -> list[_Up]:

@@ -13,6 +13,7 @@ from agent.tables.beside import beside_cores, is_disturbed
 from agent.tables.cell import figures
 from agent.tables.export import Exported
 from agent.tables.journal import Line
+from knowledge.figures import counted
 
 BITS_MARGIN = 0.01
 """How many more bits per byte than the control's keep the quality: a campaign's default."""
@@ -82,7 +83,8 @@ COLUMNS = ("configuration", "TPOT, ms", "over control", "tokens a step", "bits p
 def _measured_on(rows: Sequence[Row], measured: Sequence[Row]) -> list[str]:
     where = dict.fromkeys(f"{row['device']}; {row['engine_version']}" for row in rows)
     launches = [int(_number(row["launches"])) for row in measured] or [0]
-    told = f"{len(measured)} configurations measured, by {min(launches)} to {max(launches)} launches each"
+    each = f"by {min(launches)} to {max(launches)} launches each"
+    told = f"{counted(len(measured), 'configuration')} measured, {each}"
     failed = sum(row["feasible"] == "no" for row in rows)
     return [*where, f"{told}; {failed} failed"]
 
@@ -122,8 +124,9 @@ def _steadiness(lines: Sequence[Line]) -> list[str]:
     """How far the control differed from batch to batch, and what else ran while batches were served."""
     cells = [line for line in lines if line["kind"] == "cell" and line.get("control") == line["load"]]
     tpot_ms = [median(figures(cell["requests"]).tpot_ms) for cell in cells]
+    in_batches = counted(len(tpot_ms), "batch", "batches")
     told = [
-        f"The control's median TPOT, in {len(tpot_ms)} batches with a fresh launch each, was "
+        f"The control's median TPOT, in {in_batches} with a fresh launch each, was "
         f"{min(tpot_ms):.2f} to {max(tpot_ms):.2f} ms, {median(tpot_ms):.2f} ms in the middle"
         + (f", with a standard deviation of {stdev(tpot_ms):.2f} ms." if len(tpot_ms) > 1 else ".")
     ]

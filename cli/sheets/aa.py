@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cli.output import console, fields, state, table
 from cli.words import configuration_words
-from knowledge.figures import percent, percent_interval
+from knowledge.figures import counted, percent, percent_interval
 
 if TYPE_CHECKING:
     from agent.judge.aa_replay import Judged
@@ -84,16 +84,19 @@ def _contrast(told: SeriesReport) -> str | None:
 
 def _profile(told: SeriesReport) -> str:
     profile = told.profile
+    launches = counted(profile.launches, "launch", "launches")
     spread = "" if profile.launch_sd_log is None else f", {100 * profile.launch_sd_log:.2f} %"
-    return f"{profile.launches} launches, {profile.degrees_of_freedom} degrees of freedom{spread}"
+    return f"{launches}, {counted(profile.degrees_of_freedom, 'degree')} of freedom{spread}"
 
 
 def _judged(told: SeriesReport) -> str:
     replay = told.found.judged
     if not replay.experiments:
-        return f"no experiment ended; {replay.pairs_left} pairs were not enough for one"
+        were = "was" if replay.pairs_left == 1 else "were"
+        return f"no experiment ended; {counted(replay.pairs_left, 'pair')} {were} not enough for one"
     taken = sum(each.pairs for each in replay.experiments)
-    return f"{len(replay.experiments)} experiments of {taken} pairs: {_counts(replay.experiments)}"
+    ended = counted(len(replay.experiments), "experiment")
+    return f"{ended} of {counted(taken, 'pair')}: {_counts(replay.experiments)}"
 
 
 def _first_looks(told: SeriesReport) -> str | None:
@@ -104,7 +107,7 @@ def _first_looks(told: SeriesReport) -> str | None:
 
     beyond = told.found.judged.first_beyond
     return (
-        f"{len(looks)} pairs alone: {_counts(looks)}; {beyond} seemed worth more than "
+        f"{counted(len(looks), 'pair')} alone: {_counts(looks)}; {beyond} seemed worth more than "
         f"{100 * told.found.plan.min_effect:g} % {_share(share(beyond, len(looks)))}"
     )
 

@@ -10,6 +10,7 @@ from cli.words import configuration_words
 from configs.quantities import format_duration, format_usd
 from db.agreed_prices import AGREED_USD_PER_S
 from knowledge.approvals import APPROVE_ABOVE_S
+from knowledge.figures import counted
 from knowledge.queries.discovery import discovery_sentence, outside_sentence
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def print_campaign(campaign: CampaignView, verification: VerificationView) -> No
     out = console()
     out.print(campaign.id, state(campaign.state.value), campaign.name, sep="  ")
     spent = campaign.spent
-    measured = f"{spent.experiments} experiments in {format_duration(spent.experiment_s)}"
+    measured = f"{counted(spent.experiments, 'experiment')} in {format_duration(spent.experiment_s)}"
     if spent.again:
         measured += f", {format_duration(spent.again_s)} of that for {spent.again} run once more on request"
     gone = "" if spent.wall_s is None else f"; the campaign itself ran for {format_duration(spent.wall_s)}"

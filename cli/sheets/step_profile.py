@@ -36,7 +36,8 @@ def print_step_profile(profile: StepProfileView) -> None:
     out.print(table((*columns, ">of the bandwidth"), rows))
     out.print(profile.basis, style="dim")
     for each in profile.unknown_kernels[:MOST_UNKNOWN]:
-        out.print(f"of unknown name: {each.us:.1f} µs in {each.launches:g} calls of {each.name}")
+        calls = "call" if each.launches == 1 else "calls"
+        out.print(f"of unknown name: {each.us:.1f} µs in {each.launches:g} {calls} of {each.name}")
     if len(profile.unknown_kernels) > MOST_UNKNOWN:
         left = len(profile.unknown_kernels) - MOST_UNKNOWN
         out.print(f"and {counted(left, 'other', 'others')}, which the artifact lists")

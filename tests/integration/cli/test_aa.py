@@ -25,10 +25,10 @@ MOST_S = 240.0
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("aa --launches 0", ["0 launches don't make pairs", "an even number from 2 to 10000"]),
-        ("aa --launches 1", ["1 launches don't make pairs"]),
-        ("aa --launches -4", ["-4 launches don't make pairs"]),
-        ("aa --launches 7", ["7 launches don't make pairs"]),
+        ("aa --launches 0", ["0 launches can't be put in pairs", "an even number from 2 to 10000"]),
+        ("aa --launches 1", ["1 launch can't be put in pairs"]),
+        ("aa --launches -4", ["-4 launches can't be put in pairs"]),
+        ("aa --launches 7", ["7 launches can't be put in pairs"]),
         ("aa --launches 10002", ["more than the 10000", "Give --launches"]),
         (f"aa --launches {2**70}", ["more than the 10000"]),
         ("aa --launches many", ["many"]),

@@ -19,7 +19,7 @@ def table(tmp_path: Path) -> Path:
 
 def test_a_table_is_exported_as_csv_and_as_json(autoinfer: Autoinfer, table: Path) -> None:
     done = autoinfer(f"table export {table} --to {table}/t.csv --bandwidth 1e10")
-    assert (done.code, done.out.strip()) == (0, f"8 rows are in {table}/t.csv.")
+    assert (done.code, done.out.strip()) == (0, f"Wrote 8 rows to {table}/t.csv.")
     rows = list(csv.DictReader((table / "t.csv").read_text().splitlines()))
     assert {row["feasible"] for row in rows} == {"yes", "no"}
     assert all(row["latency_only"] == "yes" and not row["quality"] for row in rows)
@@ -33,6 +33,14 @@ def test_what_a_load_beside_does_is_shown(autoinfer: Autoinfer, table: Path) -> 
     assert "nothing loads" in autoinfer(f"table same {table}").out
     items = autoinfer(f"table same {table} --json").json()["items"]
     assert items[0]["tpot_over_alone"] == 1
+
+
+def test_one_load_is_told_as_one(autoinfer: Autoinfer, tmp_path: Path) -> None:
+    grid_in(tmp_path)
+    whole = (tmp_path / "grid.yaml").read_text()
+    (tmp_path / "one.yaml").write_text(whole[: whole.index("  - {set:")])
+    assert autoinfer(f"table list {tmp_path}/grid.yaml").out.startswith("4 loads of reference, ")
+    assert autoinfer(f"table list {tmp_path}/one.yaml").out.startswith("1 load of reference, ")
 
 
 def test_a_grid_is_listed_without_a_device(autoinfer: Autoinfer) -> None:

@@ -51,6 +51,7 @@ def test_every_load_is_measured_once_and_failures_are_lines(tmp_path: Path) -> N
     said: list[str] = []
     ended = measure(run_in(tmp_path, grid), said.append)
     assert (ended.loads_left, ended.reason) == (0, "everything is measured")
+    assert any(each.endswith("; 1 load not begun") for each in said), said
     assert len(cells(tmp_path)) == 3 * 2
     assert set(cells(tmp_path).values()) == {1}
     lines = lines_of(tmp_path)
