@@ -99,8 +99,10 @@ def calibration(session: Session, campaign_id: int) -> CalibrationView:
 def chance(inside: int, total: int) -> float:
     """The probability that of `total` outcomes so many or still fewer (or, of more than the nominal share, so
     many or still more) are inside although the predictions are right: exact, of the binomial distribution."""
-    counts = range(inside + 1) if inside < NOMINAL * total else range(inside, total + 1)
-    return sum(math.comb(total, k) * NOMINAL**k * (1 - NOMINAL) ** (total - k) for k in counts)
+    from scipy.special import bdtr, bdtrc  # loading them takes longer than most commands
+
+    few = inside < NOMINAL * total
+    return float(bdtr(inside, total, NOMINAL) if few else bdtrc(inside - 1, total, NOMINAL))
 
 
 def score_interval(count: int, of: int) -> tuple[float, float]:

@@ -1,6 +1,9 @@
 """How often predictions held, and what is made of that."""
 
+from typing import Literal
+
 import pytest
+from scipy.stats import binomtest
 
 from knowledge.queries.calibration import CalibrationView, chance, score_interval
 
@@ -34,6 +37,17 @@ def test_how_likely_right_predictions_are_to_miss_as_often_is_exact() -> None:
     assert chance(1, 4) == pytest.approx(0.2**4 + 4 * 0.8 * 0.2**3)
     assert chance(10, 10) == pytest.approx(0.8**10)
     assert chance(8, 10) == pytest.approx(0.8**8 * 0.2**2 * 45 + 0.8**9 * 0.2 * 10 + 0.8**10)
+
+
+@pytest.mark.parametrize(
+    ("inside", "total"), [(0, 0), (0, 7), (399, 500), (400, 500), (1550, 2000), (2000, 2000)]
+)
+def test_it_is_a_tail_of_the_binomial_distribution_however_many_outcomes_there_are(
+    inside: int, total: int
+) -> None:
+    tail: Literal["less", "greater"] = "less" if inside < 0.8 * total else "greater"
+    known = binomtest(inside, total, 0.8, tail).pvalue if total else 1.0
+    assert chance(inside, total) == pytest.approx(known)
 
 
 def test_before_any_outcome_nothing_is_claimed() -> None:
