@@ -182,7 +182,7 @@ class FeasibilityBelief:
         failures = [(each, False) for each in self.failures] + [(each, True) for each in others.failures]
         tried = sorted(
             {*self.ran, *others.ran, *(cause for failure, _ in failures for cause, _ in failure.causes)},
-            key=repr,
+            key=_order,
         )
         told = dict(others.ran)
         for failure in others.failures:
@@ -272,6 +272,15 @@ def _causes(settings: Mapping[str, Setting]) -> tuple[Cause, ...]:
     """The settings and the pairs of them, in the order of their levers."""
     singles = sorted(settings.items())
     return (*((each,) for each in singles), *combinations(singles, 2))
+
+
+def _order(cause: Cause) -> list[tuple[object, ...]]:
+    """Causes by lever, by knob and by value: without the knob first, then numbers by size, then words."""
+    return [
+        (lever, knob, value is not None, isinstance(value, str), 0 if value is None else value)
+        for lever, setting in cause
+        for knob, value in setting
+    ]
 
 
 def sums_of_others(values: Sequence[float]) -> list[float]:
