@@ -13,6 +13,7 @@ from agent.recipe.recipe import RETAINED, Recipe
 from configs.asked_over import ASKED_OVER, asked_over_words
 from configs.errors import EXIT_FAILURE, EXIT_OPEN, EXIT_USAGE
 from configs.quantities import format_duration
+from experiments.engines.serve_command import ServeCommand
 from knowledge.figures import listed, metric_word
 
 RECIPE, README, SERVE, BUILD, CHECK, REQUIREMENTS = (
@@ -58,6 +59,16 @@ _PATH_THERE = """[ -e {path} ] || {{
 }}
 """
 
+MODEL = "RECIPE_MODEL"
+"""The variable of `serve.sh` that says where a model lies that is of no hub and is not built."""
+
+_MODEL_THERE = """{name}=${{{name}:-{path}}}
+[ -e "${name}" ] || {{
+  printf '%s\\n' "${name} is not here: {said}" >&2
+  exit {code}
+}}
+"""
+
 _PACKAGES_THERE = """python - <<'END' || exit {code}
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -79,8 +90,7 @@ def files_of(recipe: Recipe) -> Mapping[str, str]:
         SERVE: _HEAD.format(what=f"Serves {_one_line(recipe.model)} as {recipe.experiment} measured it.")
         + _needed(recipe)
         + (_BUILT if recipe.builds else "")
-        + "".join(_lies_there(each) for each in _paths(recipe))
-        + f"{recipe.serve.shell}\n",
+        + _served(recipe),
         CHECK: _HEAD.format(
             what="Does the gain still hold? Ends with 0 where it does; for other codes see README.md."
         )
@@ -116,6 +126,25 @@ def _there(command: str) -> str:
     """The lines that end a script in a sentence where a command is not there."""
     said = shlex.quote(_WITHOUT.format(name=command, where="here"))
     return _COMMAND_THERE.format(command=shlex.quote(command), said=said, code=EXIT_USAGE)
+
+
+def _served(recipe: Recipe) -> str:
+    """The lines that look for the paths of the machine that measured, and run the command."""
+    serve = recipe.serve
+    command = ServeCommand(serve.words, serve.note, serve.first_line, serve.environment)
+    model = _model_folder(recipe)
+    others = "".join(_lies_there(each) for each in _paths(recipe) if each != model)
+    if model is None:
+        return f"{others}{command.shell}\n"
+    said = f"copy it there from where this was measured, or name your copy: {MODEL}=FOLDER ./{SERVE}"
+    there = _MODEL_THERE.format(name=MODEL, path=shlex.quote(model), said=said, code=EXIT_USAGE)
+    return f"{there}{others}{command.shell_with({model: MODEL})}\n"
+
+
+def _model_folder(recipe: Recipe) -> str | None:
+    """The folder of the model on the machine that measured, where the command has it as a word: the first of
+    its absolute paths."""
+    return next((each for each in recipe.serve.words[1:] if each.startswith("/")), None)
 
 
 def _lies_there(path: str) -> str:
@@ -194,6 +223,12 @@ def readme(recipe: Recipe) -> str:
     source = f"git+file:///PATH/TO/autoinfer{f'@{at}' if at else ''}"
     scripts = [CHECK, *([BUILD] if recipe.builds else []), *([SERVE] if _runs_own(recipe) else [])]
     there = "beside them" if _runs_own(recipe) else "in an environment of its own, if you like"
+    model = _model_folder(recipe)
+    elsewhere = (
+        f"\nThe model is taken from `{_one_line(model)}`; from elsewhere with `{MODEL}=FOLDER ./{SERVE}`.\n"
+        if model
+        else ""
+    )
     chained = " along a chain of tests" if promise.chained else ""
     return f"""# {recipe.model}, {times:.3g} times as fast
 
@@ -219,7 +254,7 @@ It comes from its repository and from no package index: put the folder of your c
 ## Serve it
 
     ./{SERVE}
-
+{elsewhere}
 {recipe.serve.note}
 {build}
 ## Check it after an upgrade

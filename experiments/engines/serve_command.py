@@ -30,8 +30,13 @@ class ServeCommand:
     @property
     def shell(self) -> str:
         """The same for a shell."""
+        return self.shell_with({})
+
+    def shell_with(self, variables: Mapping[str, str]) -> str:
+        """The same for a shell that takes some words, the keys, from variables of these names."""
         told = [f"{name}={shlex.quote(value)}" for name, value in sorted(self.environment.items())]
-        command = " ".join([*told, shlex.join(self.words)])
+        words = (f'"${variables[each]}"' if each in variables else shlex.quote(each) for each in self.words)
+        command = " ".join([*told, *words])
         return (
             command
             if self.first_line is None

@@ -57,7 +57,7 @@ class ReferenceLaunch:
         self.configuration = configuration
         self._request_timeout_s = request_timeout_s
         self._draft_tokens = order.draft_tokens if order.drafting_method != "none" else 0
-        stored = stored_parameters(Path(order.checkpoint))
+        stored = stored_parameters(order.folder)
         self._weights = 0 if stored is None else stored.parameters
         start_s = time.perf_counter()
         self._process = ServerProcess(

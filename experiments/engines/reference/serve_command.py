@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from experiments.engines.messages import data_of, line
 from experiments.engines.one_device import CPU, ORDER
+from experiments.engines.reference.drafting.order import PACKAGED
 from experiments.engines.reference.launch import SERVER_MODULE, server_environment
 from experiments.engines.reference.protocol import LaunchOrder
 from experiments.engines.serve_command import ServeCommand
+from experiments.reference_model.load import CheckpointMissing, reference_model_path
 from experiments.telemetry.visible_device import VISIBLE_DEVICES
 
 CACHE = "compiled"
@@ -28,12 +32,21 @@ NOTE = (
 
 
 def reference_serve(order: LaunchOrder) -> ServeCommand:
-    """The command of an order."""
+    """The command of an order; the packaged model goes by its name, for it lies elsewhere in every
+    installation."""
     whole = server_environment(order, temporary="")
     kept = KEPT if order.device == CPU else (*KEPT, *KEPT_ON_GPU)
     return ServeCommand(
         ("python", "-m", SERVER_MODULE),
         NOTE,
-        first_line=line(data_of(order)).decode().rstrip("\n"),
+        first_line=line(data_of(_by_name(order))).decode().rstrip("\n"),
         environment={name: whole[name] for name in kept},
     )
+
+
+def _by_name(order: LaunchOrder) -> LaunchOrder:
+    try:
+        packaged = order.checkpoint == str(reference_model_path())
+    except CheckpointMissing:  # then no order names it
+        return order
+    return replace(order, checkpoint=PACKAGED) if packaged else order

@@ -60,7 +60,7 @@ class Server:
             raise Infeasible(
                 "unsupported", f"This PyTorch ({torch.__version__}) sees no GPU for {order.device}."
             )
-        files = inspect_checkpoint(Path(order.checkpoint))
+        files = inspect_checkpoint(order.folder)
         self._weights = dict(stored_weights(files, order.dtype))
         model = load_model(files, DTYPES[order.dtype], device)
         self._decoder, self._speculation = decoder_for(

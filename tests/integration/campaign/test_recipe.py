@@ -1,6 +1,7 @@
 """A recipe of a campaign's best, and its check: the real judge, real processes of the simulated engine."""
 
 import json
+import os
 import shutil
 import subprocess
 import venv
@@ -123,7 +124,10 @@ def test_a_recipe_promises_what_its_own_test_measured_and_says_how_it_is_served(
     assert not recipe.promise.chained
     files = files_of(recipe)
     assert json.loads(files[RECIPE])["seal"] == recipe.seal
-    assert files[SERVE].endswith(f"{recipe.serve.shell}\n")
+    model = recipe.serve.words[1]
+    shell = recipe.serve.shell.replace(model, '"$RECIPE_MODEL"')
+    assert files[SERVE].endswith(f"{shell}\n")
+    assert f"The model is taken from `{model}`; from elsewhere" in files[README]
     assert BUILD not in files, "nothing is built for it"
     assert read_recipe(files[RECIPE], "recipe.json") == recipe
 
@@ -216,10 +220,29 @@ def test_a_server_says_that_a_model_of_the_machine_that_measured_is_not_on_this_
     (tmp_path / SERVE).write_text(files_of(recipe)[SERVE], encoding="utf-8")
     script = ["/bin/sh", SERVE]
     ran = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
-    said = f"{model} is not here: copy it there from where this was measured, or name the place of your copy"
-    assert (ran.returncode, ran.stderr) == (EXIT_USAGE, f"{said} in serve.sh.\n")
+    copy = (
+        "the place of your copy in serve.sh." if on_its_line else "your copy: RECIPE_MODEL=FOLDER ./serve.sh"
+    )
+    said = f"{model} is not here: copy it there from where this was measured, or name {copy}\n"
+    assert (ran.returncode, ran.stderr) == (EXIT_USAGE, said)
     model.mkdir()
     assert subprocess.run(script, cwd=tmp_path, check=False).returncode == 0
+
+
+def test_a_server_takes_the_model_from_where_a_variable_says(
+    first: tuple[Path, Recipe], tmp_path: Path
+) -> None:
+    copy = tmp_path / "my 'copy'"
+    words = ("printf", r"%s\n", "/nowhere/a 'model'", "--served-model-name", "a model")
+    told = {"words": words, "first_line": None, "environment": {}, "shell": ServeCommand(words, "").shell}
+    recipe = first[1].model_copy(update={"serve": first[1].serve.model_copy(update=told)})
+    (tmp_path / SERVE).write_text(files_of(recipe)[SERVE], encoding="utf-8")
+    script, told_of = ["/bin/sh", SERVE], {**os.environ, "RECIPE_MODEL": str(copy)}
+    ran = subprocess.run(script, cwd=tmp_path, env=told_of, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr.partition(":")[0]) == (EXIT_USAGE, f"{copy} is not here")
+    copy.mkdir()
+    ran = subprocess.run(script, cwd=tmp_path, env=told_of, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout.splitlines()) == (0, [str(copy), *words[3:]])
 
 
 @pytest.mark.parametrize("revision", ["c" * 40, None])

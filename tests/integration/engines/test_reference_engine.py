@@ -1,6 +1,7 @@
 """The reference engine passes the suite of all engines, and does what it alone promises."""
 
 import json
+import os
 import subprocess
 import sys
 from contextlib import suppress
@@ -15,6 +16,7 @@ from experiments.engines.port import NO_NUMBERS, GenerationRequest, Infeasible, 
 from experiments.engines.reference.engine import ReferenceEngine
 from experiments.job.evaluation import quality_values
 from experiments.own_processes import children
+from experiments.reference_model.load import reference_model_path
 from experiments.scratch import HELD
 from experiments.space.configuration import Configuration, KnobValue
 from tests.integration.engines.checkpoints import LAYERS, VOCABULARY, tiny_model, write_checkpoint
@@ -219,3 +221,25 @@ def test_a_compiler_that_fails_is_told_as_such(
             tmp_path / "cache",
         )
     assert told.value.kind == "build_failed"
+
+
+def test_the_command_of_the_packaged_model_names_no_folder_and_serves_the_installation_s_own(
+    tmp_path: Path,
+) -> None:
+    command = ReferenceEngine().serve_command(Configuration.of(KNOBS), reference_model_path(), "cpu")
+    assert str(reference_model_path()) not in command.shell
+    environment = {**os.environ, **command.environment, "PYTHONPATH": str(Path(__file__).parents[3])}
+    with subprocess.Popen(
+        [sys.executable, *command.words[1:]],
+        env=environment,
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(f"{command.first_line}\n")
+        server.stdin.flush()
+        assert "weights_s" in json.loads(server.stdout.readline())["ok"]
+        server.stdin.close()

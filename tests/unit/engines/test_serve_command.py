@@ -74,7 +74,7 @@ def test_the_reference_engine_s_command_is_its_order_and_the_environment_of_its_
     command = ReferenceEngine().serve_command(configuration, checkpoint, "cpu")
     assert command.first_line is not None
     order = message_of(LaunchOrder, json.loads(command.first_line))
-    assert order.checkpoint == str(checkpoint)
+    assert (order.checkpoint, order.folder) == ("packaged", checkpoint)
     assert command == reference_serve(order)
     assert command.environment.items() <= server_environment(order, "").items()
     assert order.cache_dir == CACHE
