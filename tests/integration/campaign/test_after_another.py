@@ -18,7 +18,7 @@ from db.states import ExperimentKind
 from experiments.job.spec import TestJob
 from experiments.measurement.evidence import Arm, LaunchRecord
 from knowledge.stored import builds_on
-from tests.integration.campaign.test_verifying import pairs
+from tests.integration.campaign.campaigned import pairs
 from tests.simulated.by_hand import measure_baseline, run_by_hand
 from tests.simulated.campaign import start
 from tests.simulated.turn_by_turn import Bench

@@ -27,8 +27,8 @@ from knowledge.queries.now_reached import best_of
 from knowledge.queries.pareto import FrontRow, pareto
 from knowledge.queries.story import campaign_story
 from knowledge.report.gathering import report
+from tests.integration.campaign.campaigned import pairs
 from tests.integration.campaign.sealed import dispatch, propose_change
-from tests.integration.campaign.test_verifying import pairs
 from tests.simulated.by_hand import measure_baseline, run_by_hand
 from tests.simulated.campaign import start
 

@@ -20,9 +20,9 @@ from experiments.job.result import Failure
 from experiments.worker.cancelling import cancel
 from experiments.worker.reaping import reap
 from knowledge import steering
+from tests.integration.campaign.campaigned import pairs
 from tests.integration.campaign.sealed import dispatch, propose
 from tests.integration.campaign.test_promoting import measured as measure_there
-from tests.integration.campaign.test_verifying import pairs
 from tests.simulated.by_hand import measure_baseline, run_by_hand
 from tests.simulated.campaign import SMALL_SPACE, drive, start
 from tests.simulated.watched import Untold, every_change_is_told

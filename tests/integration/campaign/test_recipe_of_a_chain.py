@@ -23,8 +23,8 @@ from db.session import Database
 from db.states import FindingStatus, VerdictOutcome
 from experiments.space.configuration import KnobValue
 from knowledge.queries.verification import Standing, fresh_runs, verification
+from tests.integration.campaign.campaigned import Campaigned, campaign, pairs
 from tests.integration.campaign.sealed import dispatch, propose_change
-from tests.integration.campaign.test_verifying import Campaigned, campaign, pairs
 from tests.simulated.by_hand import measure_baseline, run_by_hand
 from tests.simulated.campaign import registered_here, start
 
