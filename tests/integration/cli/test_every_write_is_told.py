@@ -96,7 +96,7 @@ ELSEWHERE = {
     "aa": "tests/integration/noise",
     "export": "tests/integration/campaign/test_recipe.py; writes no row",
     "build": "opens no database",
-    "check": "tests/integration/campaign/test_recipe.py",
+    "check": "tests/integration/campaign/test_recipe_check.py",
     "artifacts put": "tests/integration/cli/test_artifacts_put.py; opens no database",
     "judge": "opens no database",
     "replay": "opens no database",
