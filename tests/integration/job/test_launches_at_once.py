@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from experiments.engines.port import GenerationTrace, Infeasible, Launch
-from experiments.job.limits import time_is_up
+from experiments.job.limits import StageLimits, time_is_up
 from experiments.job.records import Records
 from experiments.measurement.evidence import NOT_UP, Arm, Metric, Stage
 from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair, Screen, Step
@@ -20,6 +20,7 @@ from experiments.space.configuration import KnobValue
 from tests.integration.job.running import Run, run
 from tests.simulated.engine import SimulatedEngine
 from tests.simulated.specs import CONTROL, FASTER, PLAN, a_baseline_job, a_test_job
+from tests.waiting import PATIENCE_S, wait_for
 
 __all__ = ["run"]
 
@@ -52,6 +53,25 @@ class CountingEngine(SimulatedEngine):
         if self._room is not None and alive > self._room:
             launch.close()
             raise Infeasible("out_of_memory", "no room beside the others")
+        return launch
+
+
+class LaterEngine(CountingEngine):
+    """Begins the launches of `later` once one of the other arm is up."""
+
+    def __init__(self, later: Arm, room: int) -> None:
+        super().__init__(room)
+        self._later = later
+        self._other_up = threading.Event()
+
+    def launch(self, *asked: object, **more: object) -> Launch:
+        """As the engine."""
+        log = next(each for each in asked if isinstance(each, Path) and each.suffix == ".log")
+        if self._later.value in log.stem:
+            assert self._other_up.wait(PATIENCE_S)
+            return super().launch(*asked, **more)
+        launch = super().launch(*asked, **more)
+        self._other_up.set()
         return launch
 
 
@@ -340,9 +360,6 @@ def test_a_pair_of_a_shape_that_was_loaded_ahead_serves_whatever_stage_comes_nex
 QUALITY = PLAN.model_copy(update={"metric": Metric.NLL_BITS})
 """A claim about scores, for which nothing is timed."""
 
-LATER_S = 1.0
-"""By how much one arm comes up later than the other, seconds."""
-
 
 @pytest.mark.parametrize(
     ("at_once", "cores", "up"),
@@ -388,10 +405,8 @@ def test_where_two_fit_by_count_and_not_in_truth_a_control_that_came_up_is_kept_
 ) -> None:
     noted: list[str] = []
     monkeypatch.setattr(Records, "note", lambda _, text: noted.append(text))
-    knobs = {arm: {"simulated.load_s": LATER_S} if arm is later else {} for arm in Arm}
-    control, candidate = CONTROL | knobs[Arm.CONTROL], FASTER | knobs[Arm.CANDIDATE]
-    engine = CountingEngine(room=1)
-    result = run(a_test_job(candidate, control, at_once=2, plan=QUALITY), [Evaluate()], engine, cores=4)
+    engine = LaterEngine(later, room=1)
+    result = run(a_test_job(FASTER, CONTROL, at_once=2, plan=QUALITY), [Evaluate()], engine, cores=4)
     assert result.failure is None
     assert engine.up == up
     assert order(result) == [(Stage.EVALUATE, 0, "control"), (Stage.EVALUATE, 0, "candidate")]
@@ -439,14 +454,21 @@ def test_an_arm_that_fails_where_both_are_loaded_together_is_the_one_that_is_tol
     [({"simulated.hangs": "score"}, Arm.CONTROL, 2), ({"simulated.load_s": 60.0}, Arm.CANDIDATE, 1)],
 )
 def test_time_that_is_up_while_both_are_loaded_together_ends_both(
-    run: Run, hangs: dict[str, KnobValue], stuck: Arm, up: int
+    run: Run, hangs: dict[str, KnobValue], stuck: Arm, up: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow: dict[str, KnobValue] = {"simulated.tpot_ms": 7.0, **hangs}
     control, candidate = (slow, FASTER) if stuck is Arm.CONTROL else (FASTER, slow)
     engine = CountingEngine()
-    job = a_test_job(candidate, control, at_once=2, plan=QUALITY, within_s=2.0)
+    end_all = StageLimits._end_all
+
+    def once_up(limits: StageLimits, within_s: float, *more: Any) -> None:
+        wait_for(lambda: len(engine.up) == up)  # however long a process takes to begin here
+        end_all(limits, within_s, *more)
+
+    monkeypatch.setattr(StageLimits, "_end_all", once_up)
+    job = a_test_job(candidate, control, at_once=2, plan=QUALITY, within_s=0.5)
     result = run(job, [Evaluate()], engine, cores=4)
-    assert (result.failure, result.launches, result.stop_reason) == (None, (), time_is_up(2.0))
+    assert (result.failure, result.launches, result.stop_reason) == (None, (), time_is_up(0.5))
     assert max(engine.up) == up
     assert NOT_UP not in result.stages[-1].detail, "what was ended then is not loaded again"
 
