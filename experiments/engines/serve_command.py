@@ -17,7 +17,8 @@ from experiments.space.configuration import Configuration
 
 @dataclass(frozen=True)
 class ServeCommand:
-    """A command word by word, and a line that is written to it first, if any; `note` says what it is.
+    """A command word by word, and a line that is written to it before its input, if any; `note` says what it
+    is.
 
     `environment` are variables that it is run with.
     """
@@ -40,7 +41,7 @@ class ServeCommand:
         return (
             command
             if self.first_line is None
-            else f"printf '%s\\n' {shlex.quote(self.first_line)} | {command}"
+            else f"{{ printf '%s\\n' {shlex.quote(self.first_line)}; cat; }} | {command}"
         )
 
 

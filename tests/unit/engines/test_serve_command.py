@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -137,7 +138,12 @@ def test_a_shell_reads_the_words_as_they_are() -> None:
     command = ServeCommand(("vllm", "serve", "a b", "--x", '{"y": "$HOME"}'), "", environment={"A": "1 2"})
     assert shlex.split(command.shell) == ["A=1 2", *command.words]
     with_line = ServeCommand(("serve",), "", first_line="it's {}")
-    assert shlex.split(with_line.shell) == ["printf", "%s\\n", "it's {}", "|", "serve"]
+    assert shlex.split(with_line.shell)[:4] == ["{", "printf", "%s\\n", "it's {};"]
+    read_on = ServeCommand(("cat",), "", first_line="it's {}").shell
+    ran = subprocess.run(
+        ["/bin/sh", "-c", read_on], input="a request\n", capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "it's {}\na request\n", "what is asked after its order reaches it too"
 
 
 def test_both_packaged_engines_can_be_deployed() -> None:
