@@ -21,6 +21,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from knowledge.exact_interval import exact_bounds
+
 PRIOR_HITS, PRIOR_JUDGED = 1.0, 3.0
 """What every proposer begins with: one supported of three judged. Weak on purpose, a judgement."""
 
@@ -29,9 +31,6 @@ CARRIED_MOST = 6.0
 
 OWED_MOST = 4.0
 """Slots that a proposer is owed at most for the time in which it had nothing to say."""
-
-TAIL = 0.025
-"""What a two-sided 95 % interval leaves at either end."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +51,7 @@ class Hits:
 
     def interval(self) -> tuple[float, float]:
         """The exact 95 % interval of Clopper and Pearson (Biometrika 26, 1934); (0, 1) of nothing."""
-        from scipy.special import betaincinv  # loading it takes longer than most commands
-
-        k, n = self.supported, self.judged
-        low = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, TAIL))
-        high = 1.0 if k == n else float(betaincinv(k + 1, n - k, 1 - TAIL))
-        return low, high
+        return exact_bounds(self.supported, self.judged)
 
     def words(self) -> str:
         """Such as: 3 of 8 judged supported, 38 % (9 to 76 %); what was not judged yet says so."""

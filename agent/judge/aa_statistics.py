@@ -12,7 +12,9 @@ from itertools import accumulate, pairwise
 from statistics import fmean, stdev
 from typing import TypeVar
 
-from scipy.special import bdtr, betaincinv, chdtri, fdtri, stdtrit
+from scipy.special import bdtr, chdtri, fdtri, stdtrit
+
+from knowledge.exact_interval import exact_bounds
 
 LEVEL = 0.95
 """Confidence of every interval here."""
@@ -91,11 +93,7 @@ def spread_ratio(first: Sequence[float], second: Sequence[float]) -> Estimate | 
 
 def share(count: int, of: int) -> Estimate:
     """A share with the exact binomial interval of Clopper and Pearson (Biometrika 26, 1934)."""
-    if of == 0:
-        return Estimate(math.nan, 0.0, 1.0, 0)
-    low = 0.0 if count == 0 else float(betaincinv(count, of - count + 1, _TAIL))
-    high = 1.0 if count == of else float(betaincinv(count + 1, of - count, 1 - _TAIL))
-    return Estimate(count / of, low, high, of)
+    return Estimate(count / of if of else math.nan, *exact_bounds(count, of, LEVEL), of)
 
 
 def sign_test(values: Sequence[float]) -> float:

@@ -21,7 +21,8 @@ from statistics import NormalDist
 from typing import TypeAlias
 
 import numpy as np
-from scipy.special import betaincinv
+
+from knowledge.exact_interval import exact_bounds
 
 NOMINAL = 0.80
 """What the interval of a prediction is to cover."""
@@ -107,7 +108,7 @@ def calibration(found: Outcomes) -> Calibration | None:
     earliest = min(seed for outcomes in found.values() for seed in outcomes)
     first = [outcomes[earliest].inside for outcomes in found.values() if earliest in outcomes]
     inside, own, prior = map(float, per_row.mean(axis=0))
-    low, high = exact_bounds(sum(first), len(first))
+    low, high = exact_bounds(sum(first), len(first), INTERVAL)
     return Calibration(
         outcomes=sum(map(len, found.values())),
         rows=len(found),
@@ -121,14 +122,6 @@ def calibration(found: Outcomes) -> Calibration | None:
         prior_crps=prior,
         difference=Mean(own - prior, *_bounds(drawn[:, 1] - drawn[:, 2])),
     )
-
-
-def exact_bounds(count: int, of: int, level: float = INTERVAL) -> tuple[float, float]:
-    """The exact binomial interval of a share (Clopper and Pearson, *Biometrika* 26, 1934)."""
-    tail = (1 - level) / 2
-    low = 0.0 if count == 0 else float(betaincinv(count, of - count + 1, tail))
-    high = 1.0 if count == of else float(betaincinv(count + 1, of - count, 1 - tail))
-    return low, high
 
 
 def _of_row(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:

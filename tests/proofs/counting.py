@@ -14,7 +14,8 @@ from threading import Thread
 from typing import TypeVar
 
 import numpy as np
-from scipy.special import betaincinv
+
+from knowledge.exact_interval import exact_bounds
 
 _Job = TypeVar("_Job")
 _Found = TypeVar("_Found")
@@ -37,10 +38,7 @@ class Share:
 
     def bounds(self, level: float = LEVEL) -> tuple[float, float]:
         """The exact binomial interval of Clopper and Pearson (Biometrika 26, 1934)."""
-        tail, k, n = (1 - level) / 2, self.count, self.of
-        low = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, tail))
-        high = 1.0 if k == n else float(betaincinv(k + 1, n - k, 1 - tail))
-        return low, high
+        return exact_bounds(self.count, self.of, level)
 
     def score_bounds(self, level: float = LEVEL) -> tuple[float, float]:
         """The score interval of Wilson (Journal of the American Statistical Association 22, 1927)."""

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
-from scipy.stats import binomtest
 
-from agent.replay.calibration import HALF_WIDTH_SD, Outcome, calibration, crps, exact_bounds
+from agent.replay.calibration import HALF_WIDTH_SD, Outcome, calibration, crps
 from agent.replay.course import Budget, course
 from agent.replay.planners.ours import OwnPlanner
 from agent.replay.port import Problem, Told
@@ -78,13 +77,6 @@ def test_workloads_of_one_configuration_are_drawn_together() -> None:
     assert (together.rows, together.configurations) == (240, 30)
     assert together.inside.low == pytest.approx(alone.inside.low)
     assert together.inside.high == pytest.approx(alone.inside.high)
-
-
-@given(st.integers(0, 40), st.integers(1, 40))
-@settings(max_examples=30, deadline=None)
-def test_the_interval_of_a_share_is_the_exact_one(count: int, more: int) -> None:
-    known = binomtest(count, count + more).proportion_ci(0.95, method="exact")
-    assert exact_bounds(count, count + more) == pytest.approx((known.low, known.high), abs=1e-9)
 
 
 class Knowing:
