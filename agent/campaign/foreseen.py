@@ -168,7 +168,8 @@ def _made_anew(
     draft = replace(
         found.drafts[0],
         refuted_if=refuted_if(Metric(queued.metric), queued.min_effect),
-        rationale=f"{label} would be confounded as {experiment} was: {would}. So it is asked with {held} in both arms.",
+        rationale=f"{label} would be confounded as {experiment} was: {would}. So it is asked with {held} in "
+        "both arms.",
     )
     try:
         accepted = accept(
