@@ -3,12 +3,54 @@
 from __future__ import annotations
 
 import errno
+import re
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from configs.errors import DiskFull, PermissionRefused, UsageError
+
+TO_FREE_SPACE = (
+    "Free some with: autoinfer artifacts prune, or set AUTOINFER_DATA_DIR to another disk. "
+    "What was finished before is intact."
+)
+"""What to do where the disk of the data folder is full."""
+
+FULL_BELOW_BYTES = 2**20
+"""A disk with less free than this is full for whoever writes to it by blocks."""
+
+_FULL = re.compile(
+    r"[^\n]*(?:No space left on device|Disk quota exceeded|cannot write PCH file)[^\n]*", re.IGNORECASE
+)
+"""Words of a full disk; the last are those of GCC, which tells no cause where a header it compiled for torch
+does not fit."""
+
+
+def check_disk_held(process: str, log: str, folder: Path) -> None:
+    """Raise `DiskFull` where a process that failed did so for want of disk space: its `log` says so, or
+    nothing is free in the `folder` of the log, which may lack those words then.
+
+    `process` begins a clause, such as "vLLM".
+    """
+    told = _FULL.findall(log)
+    if told:
+        why = " ".join(told[-1].split())
+    elif _free_bytes(folder) < FULL_BELOW_BYTES:
+        why = str(folder)
+    else:
+        return
+    raise DiskFull(
+        f"{process} failed because a disk is full: {why.rstrip('.')}.", TO_FREE_SPACE, quotes=(why,)
+    )
+
+
+def _free_bytes(folder: Path) -> float:
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return float("inf")
 
 
 @contextmanager
@@ -24,8 +66,7 @@ def disk_in_words(root: Path, what: str) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull(
                 f"No space is left for {what} in {root}.",
-                "Free some with: autoinfer artifacts prune, or set AUTOINFER_DATA_DIR to another disk. "
-                "What was finished before is intact.",
+                TO_FREE_SPACE,
             ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise PermissionRefused(

@@ -21,6 +21,7 @@ from typing import Any
 
 import psutil
 
+from experiments.disk import check_disk_held
 from experiments.engines.messages import line
 from experiments.engines.port import Infeasible
 from experiments.executors import guard
@@ -54,6 +55,10 @@ OF_THE_MACHINE = frozenset(
 
 LOG_TAIL_BYTES = 4096
 """How much of the log's end is searched for the cause of a death."""
+
+FAILURE_LOG_BYTES = 256 * 1024
+"""How much of it is searched for words that come long before the end: vLLM prints a traceback for each of its
+processes."""
 
 
 class ServerProcess:
@@ -103,7 +108,8 @@ class ServerProcess:
         """The answer to a request; `verb` completes "did not …" in a sentence.
 
         Raises `Infeasible`: what the process refused; of kind `timed_out` when there is no answer after
-        `limit_s` seconds, `out_of_memory` or `crashed` when the process dies; it is ended then.
+        `limit_s` seconds, `out_of_memory` or `crashed` when the process dies; it is ended then. Raises
+        `DiskFull` in place of `crashed` where that was for want of disk space.
         """
         assert self._process.stdin is not None
         try:
@@ -122,7 +128,10 @@ class ServerProcess:
             raise self._death(verb)
         answer = json.loads(reply)
         if "infeasible" in answer:
-            raise Infeasible(answer["infeasible"]["kind"], answer["infeasible"]["cause"])
+            refused = Infeasible(answer["infeasible"]["kind"], answer["infeasible"]["cause"])
+            if refused.kind == "crashed":
+                self._check_disk()
+            raise refused
         return answer["ok"]
 
     @property
@@ -169,6 +178,9 @@ class ServerProcess:
         lines = self.log_since_start(LOG_TAIL_BYTES).strip().splitlines()
         return lines[-1].strip() if lines else "its log is empty."
 
+    def _check_disk(self) -> None:
+        check_disk_held(self.engine, self.log_since_start(FAILURE_LOG_BYTES), self._log_path.parent)
+
     def _read(self) -> None:
         """Queue replies; an empty one says that there will be no more."""
         assert self._process.stdout is not None
@@ -179,7 +191,10 @@ class ServerProcess:
 
     def _death(self, verb: str) -> Infeasible:
         """The cause of a death from the process's exit code and the last line of its log."""
-        self.close()
+        try:
+            self._check_disk()  # before what it wrote is deleted
+        finally:
+            self.close()
         code = self._process.returncode
         how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
         last_line = self.last_log_line()

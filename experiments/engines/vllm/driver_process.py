@@ -13,7 +13,7 @@ from experiments.engines.messages import data_of
 from experiments.engines.one_answer import python_command
 from experiments.engines.one_device import CPU, one_device
 from experiments.engines.port import Infeasible
-from experiments.engines.server_process import SOCKETS, ServerProcess
+from experiments.engines.server_process import FAILURE_LOG_BYTES, SOCKETS, ServerProcess
 from experiments.engines.vllm.blame import of_configuration
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.failures import ENGINE_DIED, death_of, failure_of
@@ -23,10 +23,6 @@ from experiments.scratch import ScratchFolder
 from experiments.space.configuration import Configuration
 
 DRIVER_MODULE = "experiments.engines.vllm.driver"
-
-LOG_BYTES = 256 * 1024
-"""How much of the log's end is searched for the cause of a failure: vLLM prints a traceback for each of its
-processes."""
 
 NOT_PASSED_ON = frozenset({"PYTHONPATH", "VLLM_API_KEY"})
 """Variables that a driver does not get: it has vLLM's own packages, and its server answers without a key."""
@@ -132,7 +128,7 @@ class DriverProcess:
         except Infeasible as failure:
             if not failure.cause.startswith(ENGINE_DIED):
                 raise
-            died = death_of(self._process.log_since_start(LOG_BYTES), failure.cause)
+            died = death_of(self._process.log_since_start(FAILURE_LOG_BYTES), failure.cause)
             self._death = of_configuration(died, self._configuration)
             self.close()
             raise self._death from None
@@ -151,7 +147,7 @@ class DriverProcess:
         except Infeasible as failure:
             if failure.kind != "crashed":
                 raise
-            told_why = failure_of(self._process.log_since_start(LOG_BYTES), failure.cause)
+            told_why = failure_of(self._process.log_since_start(FAILURE_LOG_BYTES), failure.cause)
             raise of_configuration(told_why, self._configuration) from None
         return told
 

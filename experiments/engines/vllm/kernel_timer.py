@@ -26,6 +26,7 @@ from typing import Any
 
 import psutil
 
+from configs.errors import DiskFull
 from experiments.engines.kernel_timings import KernelTimings, PartTiming, Product
 from experiments.engines.one_answer import python_command
 from experiments.engines.port import Infeasible
@@ -135,7 +136,7 @@ class Lane:
         try:
             if self._killed:
                 raise Infeasible("crashed", "It was ended.")
-            told: dict[str, Json] = self._process.ask(order, limit_s, "begin vLLM's layers")
+            told: dict[str, Json] = self._ask(order, limit_s, "begin vLLM's layers")
         except Infeasible:
             self.close()
             raise
@@ -143,7 +144,6 @@ class Lane:
 
     def part(self, task: Task, limit: Limit) -> PartTiming:
         """One product; what ends the process is told as its answer."""
-        assert self._process is not None
         case, product = task.case, task.product
         request: dict[str, Json] = {
             "backend": case.backend,
@@ -151,7 +151,7 @@ class Lane:
             "product": asdict(product),
         }
         try:
-            answer: dict[str, Any] = self._process.ask(request, limit.seconds, f"time {product.part}")
+            answer: dict[str, Any] = self._ask(request, limit.seconds, f"time {product.part}")
         except Infeasible as failure:
             self.close()
             left = limit.ended_by(failure)
@@ -160,6 +160,14 @@ class Lane:
             self.close()
         part = answer[OK_PART]
         return PartTiming(**{**part, "samples_us": tuple(part["samples_us"])})
+
+    def _ask(self, request: dict[str, Json], limit_s: float, verb: str) -> Any:
+        """As the process is asked; a full disk, too, leaves what was timed."""
+        assert self._process is not None
+        try:
+            return self._process.ask(request, limit_s, verb)
+        except DiskFull as full:
+            raise Infeasible("crashed", full.message) from None
 
     def kill(self) -> None:
         """From another thread: kill the process; the one that asks it learns of its end and closes."""
