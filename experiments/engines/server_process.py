@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import queue
+import signal
 import subprocess
 import tempfile
 import threading
@@ -52,6 +53,9 @@ OF_THE_MACHINE = frozenset(
     }
 )
 """Errors that a start fails with whatever the configuration is."""
+
+KILLED = "The system ends processes so where memory runs out; its kernel's log (dmesg) would say it."
+"""What may have ended a process by a signal that leaves it no last word."""
 
 LOG_TAIL_BYTES = 4096
 """How much of the log's end is searched for the cause of a death."""
@@ -199,9 +203,9 @@ class ServerProcess:
         how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
         last_line = self.last_log_line()
         kind = "out_of_memory" if "MemoryError" in last_line else "crashed"
-        return Infeasible(
-            kind, f"{self.engine}'s process ended ({how}) instead of going on to {verb}: {last_line}"
-        )
+        ended = f"{self.engine}'s process ended ({how}) instead of going on to {verb}"
+        # who is killed so tells no cause: its log's last line is about something else
+        return Infeasible(kind, f"{ended}. {KILLED}" if code == -signal.SIGKILL else f"{ended}: {last_line}")
 
 
 def not_started(process: str, cause: OSError) -> Infeasible:

@@ -12,6 +12,7 @@ import signal
 
 from experiments.engines import torch_memory
 from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST, Infeasible
+from experiments.engines.server_process import KILLED
 from experiments.engines.vllm.blame import blamed_by
 
 LEANER = (
@@ -67,7 +68,6 @@ _UNTELLING = (
 )
 _DIED = re.compile(r"died unexpectedly \(exit code: (-?\d+)\)")
 _ENDED = re.compile(rf"^{re.escape(ENGINE_DIED)}(?: \(exit code: (-?\d+)\))?: ")
-_KILLED = -signal.SIGKILL
 _NATIVE = re.compile(
     r"^(double free or corruption.*|malloc.*|free\(\): .*|corrupted .*|Segmentation fault.*)$", re.MULTILINE
 )
@@ -140,10 +140,8 @@ def death_of(log: str, told: str) -> Infeasible:
     why = f": {_sentence(cause)}"
     if cause == raised and any(word in cause for word in _UNTELLING):
         why = ", and its log names no error."
-        if code == _KILLED:
-            why += (
-                " The system ends processes so where memory runs out; its kernel's log (dmesg) would say it."
-            )
+        if code == -signal.SIGKILL:
+            why += f" {KILLED}"
     return Infeasible(
         "crashed", f"vLLM's engine process ended while it served{how}{why}", blames=blamed_by(cause, log)
     )

@@ -211,7 +211,7 @@ class VllmLaunch:
                 told = failure.cause if failure.cause.startswith(SILENT) else late
                 return Infeasible("timed_out", f"{told}; it was ended: {self._driver.last_log_line()}")
             if not failure.cause.startswith(CLIENT):  # else the client itself has died
-                self._driver.ask({"op": "health"}, "go on")
+                self._driver.ask({"op": "health"}, "serve them")
         except Infeasible as of_engine:
             return of_engine
         finally:

@@ -16,12 +16,11 @@ MEASURED_ONLY = frozenset(
 names its model first."""
 
 NOTE = (
-    "vLLM's own OpenAI server over the same engine arguments that were measured. Not taken over: that no "
-    "tokenizer "
-    "is loaded, and that a small share of the GPU's memory must be free at the start (launches are "
-    "measured side by "
-    "side). The size of the cache is the measured one; a server that has the device to itself may leave it "
-    "out."
+    "vLLM's own OpenAI server over the same engine arguments that were measured. Not as measured: what a "
+    "request does not name, such as its temperature, it takes from the checkpoint's generation_config.json, "
+    "where greedy decoding was measured (--generation-config vllm leaves the file out), and vLLM's own share "
+    "of the device's memory must be free at the start, where launches are measured side by side. The size of "
+    "the cache is the measured one; a server that has the device to itself may leave it out."
 )
 
 

@@ -4,6 +4,7 @@ Skipped where no vLLM for CPUs is named (see `test_vllm_engine.py`). Everything 
 """
 
 import asyncio
+import os
 import random
 import shutil
 import signal
@@ -14,7 +15,6 @@ from itertools import accumulate
 from pathlib import Path
 
 import aiohttp
-import psutil
 import pytest
 
 from configs.asked_over import HTTP
@@ -152,7 +152,7 @@ def test_with_drafts_the_steps_are_those_of_the_engine_whatever_its_server_joins
         assert chunks <= ends, "a step's tokens come together"
 
 
-@pytest.mark.parametrize("who", ["client", "engine"])
+@pytest.mark.parametrize("who", ["client", "driver", "engine"])
 @pytest.mark.parametrize(
     ("fault", "kind"), [(signal.SIGKILL, "crashed"), (signal.SIGSTOP, "timed_out")], ids=["killed", "hung"]
 )
@@ -166,13 +166,13 @@ def test_a_client_or_an_engine_that_is_killed_or_hangs_is_told_and_everything_en
         client = launch.client_pid
         assert client is not None
         computes = engine_core(before)
-        core = computes if who == "engine" else psutil.Process(client)
+        struck = {"engine": computes.pid, "driver": launch.pid, "client": client}[who]
         started_s = computes.cpu_times().user
 
         def act() -> None:
             while computes.cpu_times().user < started_s + 0.2:  # it computes the answer
                 time.sleep(0.01)
-            core.send_signal(fault)
+            os.kill(struck, fault)
 
         threading.Thread(target=act).start()
         with pytest.raises(Infeasible) as told:
@@ -184,6 +184,7 @@ def test_a_client_or_an_engine_that_is_killed_or_hangs_is_told_and_everything_en
         launch.close()
     words = {
         ("client", "crashed"): "vLLM's HTTP client's process ended (signal 9)",
+        ("driver", "crashed"): "vLLM's process ended (signal 9) instead of going on to serve them. The",
         ("engine", "crashed"): "ended while it served (signal 9)",
     }.get((who, kind), f"did not serve them over HTTP within {TOLD_IN_S} s; it was ended")
     assert told.value.kind == kind

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from configs.asked_over import HTTP
 from experiments.engines.messages import message_of
 from experiments.engines.port import Infeasible
 from experiments.engines.reference import checkpoint
@@ -67,6 +68,13 @@ def test_vllm_serve_has_every_argument_of_the_launch_but_those_of_measuring(
     launched = {name: each for name, each in order.arguments.items() if name not in MEASURED_ONLY - {"model"}}
     as_words = {name: each if isinstance(each, bool | dict) else str(each) for name, each in launched.items()}
     assert told == {**as_words, "language_model_only": True}
+
+
+def test_what_vllm_serve_does_otherwise_than_a_launch_over_http_is_told() -> None:
+    command = VllmEngine(way=HTTP).serve_command(Configuration.of({}), reference_model_path(), "cpu")
+    assert "--generation-config" not in command.words
+    assert "generation_config.json" in command.note
+    assert "tokenizer" not in command.note, "a launch over HTTP loads one, as the server does"
 
 
 def test_the_reference_engine_s_command_is_its_order_and_the_environment_of_its_server() -> None:
