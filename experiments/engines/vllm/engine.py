@@ -225,7 +225,8 @@ class VllmEngine:
     ) -> Launch:
         """Start a fresh process and wait until it has loaded, compiled and captured, and is ready.
 
-        `cache_dir` keeps vLLM's compiled code between launches. A GPU whose memory was too small is told
+        `cache_dir` keeps vLLM's compiled code between launches. A checkpoint that is gone when a load has
+        failed is told as that, whatever vLLM says of its name. A GPU whose memory was too small is told
         with what would fit by the plan, where vLLM tells how much was missing.
         """
         order, files = self._order(configuration, checkpoint, device, str(cache_dir / WRAPPED))
@@ -248,6 +249,8 @@ class VllmEngine:
                 ahead=self._ahead,
             )
         except Infeasible as failure:
+            if failure.kind != "out_of_memory":
+                self._order(configuration, checkpoint, device)  # may have been removed or changed meanwhile
             if gpu is None:
                 raise
             concurrency, context_tokens = self._workload

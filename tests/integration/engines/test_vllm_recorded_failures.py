@@ -1,6 +1,7 @@
 """What the engine vllm says of a server that does not load, dies or hangs, against a recorded one."""
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,10 @@ import psutil
 import pytest
 
 from experiments.engines.port import Infeasible
+from experiments.engines.vllm.driver_process import BegunDriver
+from experiments.engines.vllm.drivers_ahead import DriversAhead
 from experiments.engines.vllm.engine import VllmEngine
+from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.launch import VllmLaunch
 from experiments.own_processes import children
 from experiments.reference_model.load import reference_model_path
@@ -67,6 +71,28 @@ def test_what_vllm_does_not_load_is_told_in_a_sentence_from_its_log_and_nothing_
     assert told.value.cause.endswith(".")
     assert "\n" not in told.value.cause
     assert wait_until_gone(begun(before)) == []
+
+
+class RemovesBefore(DriversAhead):
+    """Begins a driver as always, once a folder is gone that was there when the launch looked."""
+
+    def __init__(self, gone: Path) -> None:
+        super().__init__()
+        self.gone = gone
+
+    def take(self, found: VllmEnvironment, device: str, log_path: Path, cache_dir: Path) -> BegunDriver:
+        shutil.rmtree(self.gone)
+        return super().take(found, device, log_path, cache_dir)
+
+
+def test_a_checkpoint_that_is_removed_while_it_loads_is_told_as_that(folder: Path) -> None:
+    checkpoint = folder / "checkpoint"
+    shutil.copytree(reference_model_path(), checkpoint)
+    ahead = RemovesBefore(checkpoint)
+    with pytest.raises(Infeasible, match="There is no checkpoint at") as told:
+        vllm_requests.launched(folder, VllmEngine(ahead=ahead), checkpoint)
+    ahead.close()
+    assert told.value.kind == "checkpoint"
 
 
 def test_a_launch_that_is_not_ready_in_time_is_ended(folder: Path) -> None:
