@@ -101,6 +101,7 @@ class ServerProcess:
         except BaseException:
             self._temporary.close()
             raise
+        self._started: list[psutil.Process] | None = None
         threading.Thread(target=self._read, daemon=True).start()
 
     @property
@@ -136,6 +137,8 @@ class ServerProcess:
             if refused.kind == "crashed":
                 self._check_disk()
             raise refused
+        if self._started is None:  # what it serves with is there by now; after its death nobody can tell
+            self._started = _descendants(self._process.pid)
         return answer["ok"]
 
     @property
@@ -161,6 +164,7 @@ class ServerProcess:
     def close(self) -> None:
         """End the process and all it started; idempotent."""
         end_process_tree(self._process)
+        _kill(self._started or [])
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with suppress(OSError):
@@ -229,6 +233,20 @@ def sweep_launches(cache_dir: Path) -> None:
     """Delete what launches of killed processes left among the temporary files of this machine."""
     sweep(TEMPORARY, cache_dir)
     sweep(SOCKETS, Path(tempfile.gettempdir()))
+
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).children(recursive=True)
+    return []
+
+
+def _kill(processes: Sequence[psutil.Process]) -> None:
+    """Kill those that are still there, and wait for them; a number that is somebody else's by now is left."""
+    for each in processes:
+        with suppress(psutil.NoSuchProcess):
+            each.kill()
+    psutil.wait_procs(processes, timeout=END_TIMEOUT_S)
 
 
 def end_process_tree(process: subprocess.Popen[bytes]) -> None:
