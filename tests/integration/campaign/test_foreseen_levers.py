@@ -1,6 +1,5 @@
 """What the levers on four H200s would have been spared: the tests that are foreseen to be confounded."""
 
-import lzma
 from dataclasses import fields
 from pathlib import Path
 
@@ -15,9 +14,9 @@ from agent.proposers.port import Trial
 from agent.proposers.separation import PROPOSER
 from configs.quantities import format_duration
 from db.models import Experiment, Hypothesis, Verdict
-from db.session import open_database
 from db.states import VerdictOutcome
 from experiments.space.loading import load_space
+from tests.recorded.levers_on_four import levers_on_four
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -25,9 +24,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 def test_two_of_three_confounded_tests_and_five_of_nine_open_questions_were_known_beforehand(
     tmp_path: Path,
 ) -> None:
-    kept = DOCS / "results" / "campaigns" / "h200-levers-four.db.xz"
-    (tmp_path / "autoinfer.db").write_bytes(lzma.decompress(kept.read_bytes()))
-    database = open_database(f"sqlite:///{tmp_path}/autoinfer.db", upgrade=True)
+    database = levers_on_four(tmp_path)
     with database.read() as session:
         facts = read_facts(session, 1)
         space = load_space(facts.spec.space)

@@ -52,7 +52,7 @@ def test_nothing_is_said_of_a_round_that_only_one_has_asked_in() -> None:
     assert len(ways_table(alone).splitlines()) == 2
 
 
-@pytest.mark.parametrize("name", ["client-bias", "client-bias-faster"])
+@pytest.mark.parametrize("name", ["client-bias", "client-bias-faster", "client-bias-h200"])
 def test_the_page_has_the_tables_of_what_was_measured(name: str) -> None:
     kept = json.loads((RESULTS / "tables" / f"{name}.json").read_text(encoding="utf-8"))
     told = (RESULTS / "client-bias.md").read_text(encoding="utf-8")
