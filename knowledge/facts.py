@@ -92,6 +92,9 @@ class CampaignFacts:
     """Devices that others use, so that it gives them no test, or did when it was interrupted."""
     throttling: GpuThrottlingView | None = None
     """That a GPU was held down while tests were timed; None where none was."""
+    made_anew: tuple[str, ...] = ()
+    """The hypotheses that make the claims anew of those that were not tested, for what confounded a test
+    would have confounded them too."""
     question: QuestionView | None = None
     """The question of the night."""
     carried: CarriedView | None = None

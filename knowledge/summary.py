@@ -116,7 +116,7 @@ def summarize(facts: CampaignFacts, most: int = MOST_NAMED, *, short: bool = Fal
         supported=verdicts.supported(by_outcome[VerdictOutcome.SUPPORTED], facts.discovery, most),
         ruled_out=verdicts.ruled_out(by_outcome, most),
         inconclusive=verdicts.inconclusive(by_outcome[VerdictOutcome.INCONCLUSIVE], most),
-        confounded=verdicts.confounded(by_outcome[VerdictOutcome.CONFOUNDED], most),
+        confounded=verdicts.confounded(by_outcome[VerdictOutcome.CONFOUNDED], most, facts.made_anew),
         surprised=verdicts.surprised(
             [fact for fact in facts.judged if fact.outcome is not VerdictOutcome.CONFOUNDED], most
         ),

@@ -52,8 +52,9 @@ def ruled_out(by_outcome: Mapping[VerdictOutcome, Sequence[JudgedFact]], most: i
     return PartView(title=title, sentence=f"{listed(counts)}.", lines=named(lines, most))
 
 
-def confounded(found: Sequence[JudgedFact], most: int) -> PartView:
-    """Return the tests that say nothing about their claim, and what separates the causes."""
+def confounded(found: Sequence[JudgedFact], most: int, made_anew: Sequence[str] = ()) -> PartView:
+    """Return the tests that say nothing about their claim, and what separates the causes; `made_anew` are the
+    hypotheses that make the claims of those anew that would have been confounded too."""
     title = "Confounded"
     if not found:
         return PartView(title=title, sentence="No test was confounded.")
@@ -65,6 +66,13 @@ def confounded(found: Sequence[JudgedFact], most: int) -> PartView:
     sentence = (
         f"{counted(len(found), 'test is', 'tests are')} confounded, which says nothing about the claim."
     )
+    if made_anew:
+        more = counted(len(made_anew), "more was", "more were")
+        ask = "asks it" if len(made_anew) == 1 else "ask it"
+        sentence += (
+            f" {more} not tested as asked, for the same causes: {listed(list(made_anew))} {ask} with these "
+            "alike in both arms."
+        )
     return PartView(title=title, sentence=sentence, lines=named(lines, most))
 
 

@@ -22,6 +22,9 @@ from knowledge.queries.proposers import proposers
 from knowledge.queries.view import prediction_interval
 from knowledge.stored import number, separates_of, was_foreseen
 
+DROPPED = (HypothesisState.INFEASIBLE, HypothesisState.WITHDRAWN)
+"""States of a hypothesis that stands for no other any more."""
+
 MOST_NEXT = 3
 """Hypotheses named as coming next."""
 
@@ -47,6 +50,7 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         testing=under_test(session, campaign_id),
         next=coming_next(session, campaign_id),
         judged=_judged(session, campaign_id),
+        made_anew=_made_anew(session, campaign_id),
         approve_above_s=campaign.approve_above_s,
         awaiting=len(campaign.awaiting),
         at_rest=campaign.devices_at_rest,
@@ -123,6 +127,20 @@ def _judged(session: Session, campaign_id: int) -> tuple[JudgedFact, ...]:
             follow_ups=follow_ups[format_label(Noun.EXPERIMENT, verdict.experiment_id)],
         )
         for hypothesis, verdict in session.execute(query)
+    )
+
+
+def _made_anew(session: Session, campaign_id: int) -> tuple[str, ...]:
+    """The hypotheses in whose favour others are not tested now, the oldest first."""
+    query = (
+        select(Hypothesis.id, Hypothesis.change)
+        .where(Hypothesis.campaign_id == campaign_id, Hypothesis.state.not_in(DROPPED))
+        .order_by(Hypothesis.id)
+    )
+    return tuple(
+        format_label(Noun.HYPOTHESIS, number_)
+        for number_, change in session.execute(query)
+        if was_foreseen(change)
     )
 
 
