@@ -252,6 +252,7 @@ class Desk:
                     asked=each.question is not None,
                     separates=each.separates,
                     stands_for=each.stands_for,
+                    untested=each.stands_for if each.foreseen else None,
                     metric=metric,
                     most_s=most_s,
                     usd=self.facts.usd_per_s and self.facts.usd_per_s * belief.cost_s,

@@ -49,6 +49,8 @@ class Queued:
     question: str | None = None
     separates: str | None = None
     stands_for: int | None = None
+    foreseen: bool = False
+    """Whether that was not tested, for what confounded the experiment would have confounded it too."""
     disputes: tuple[str, ...] = ()
     target: str = ""
     """Where it is to be confirmed; empty for the campaign's own target."""

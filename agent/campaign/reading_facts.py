@@ -47,7 +47,15 @@ from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
 from knowledge.directives import WAITING
 from knowledge.queries.proposers import records
-from knowledge.stored import ANSWERED_BY, SEPARATES, STANDS_FOR, disputes_of, separates_of, stands_for_of
+from knowledge.stored import (
+    ANSWERED_BY,
+    SEPARATES,
+    STANDS_FOR,
+    disputes_of,
+    separates_of,
+    stands_for_of,
+    was_foreseen,
+)
 
 STEP_LENGTH = "acceptance_length"
 """Where a verdict's `judge` keeps the candidate's mean number of tokens a verification step."""
@@ -311,6 +319,7 @@ def _queued(row: Hypothesis, known: Mapping[int, Configuration]) -> Queued:
         question=row.question,
         separates=separates_of(row.change),
         stands_for=stands_for_of(row.change),
+        foreseen=was_foreseen(row.change),
         disputes=disputes_of(row.change),
         target=row.target,
         confirms=row.confirms_experiment_id,

@@ -189,7 +189,7 @@ def rank(
         reserve, question = allotted.reserved.get(own_turn), asked if groups[k] == QUESTION else None
         there = candidate.there
         asks = candidate.cost_s > approve_above_s and (there is None or candidate.usd is None)
-        approval = approvals.get(candidate.hypothesis_id) if asks else None
+        approval = _approval(candidate, approvals) if asks else None
         covered = approval is not None and candidate.cost_s <= approval.up_to_s
         why = place_reason(place, candidate, saved[k], steered[candidate.levers], pin, ban, hand)
         why += "" if question is None else question_reason(question)
@@ -312,6 +312,12 @@ def _of_hypotheses(directives: Sequence[Directive], kind: DirectiveKind) -> dict
     """The newest directive of a kind by the hypothesis that it is about."""
     by_event = sorted(directives, key=lambda each: each.event_id)
     return {each.hypothesis_id: each for each in by_event if each.kind == kind}
+
+
+def _approval(candidate: Candidate, approvals: Mapping[int | None, Directive]) -> Directive | None:
+    """What the user approved of it, or of the one that it makes anew and that was not tested."""
+    own = approvals.get(candidate.hypothesis_id)
+    return own if own is not None or candidate.untested is None else approvals.get(candidate.untested)
 
 
 def _factor(directives: Sequence[Directive]) -> float:

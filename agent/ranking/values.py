@@ -69,6 +69,9 @@ class Candidate:
     metric: Metric | None = None
     separates: str | None = None
     stands_for: int | None = None
+    untested: int | None = None
+    """The same hypothesis, where that was not tested for what would have confounded it: what the user
+    approved of it is approved of this one."""
     takes_apart: tuple[str, ...] = ()
     most_s: float | None = None
     judges_quality: bool = True

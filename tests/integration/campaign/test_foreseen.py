@@ -90,6 +90,7 @@ def test_the_same_arms_are_not_run_as_they_are_once_more_but_with_one_kernel_in_
         queued = next(each for each in facts.queue if each.id == anew)
         assert {each[KERNEL] for each in (queued.control, queued.candidate)} == {"machete"}
         assert (queued.control[GROUP], queued.candidate[GROUP]) == (128, 32)
+        assert (queued.stands_for, queued.foreseen) == (asked, True)
         assert [each.id for each in follow_ups_of(session, row)] == [anew]
         first = session.get_one(Hypothesis, 1)
         assert [each.id for each in follow_ups_of(session, first)] == [2, 3], "not what stands for another"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,6 +50,14 @@ def test_an_approval_is_cited_and_holds_for_its_hypothesis_alone() -> None:
     assert (first.awaits_approval, first.approved_by) == (True, None)
     assert (second.awaits_approval, second.approved_by) == (False, 41)
     assert second.reason.endswith("; approved by you at 12:03 (event 41)")
+
+
+def test_an_approval_holds_for_what_makes_an_untested_claim_anew_and_not_for_what_follows_a_test() -> None:
+    anew = replace(costing(2, 700.0), separates="E-0002", stands_for=1, untested=1)
+    (place,) = rank([anew], [approval(1)], approve_above_s=ABOVE_S).places
+    assert (place.awaits_approval, place.approved_by) == (False, 41)
+    (place,) = rank([replace(anew, untested=None)], [approval(1)], approve_above_s=ABOVE_S).places
+    assert (place.awaits_approval, place.approved_by) == (True, None)
 
 
 def test_an_approval_holds_up_to_the_cost_that_it_was_given_for() -> None:
