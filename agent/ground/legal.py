@@ -181,7 +181,7 @@ def not_served_on(
     workload = Workload.model_validate(spec.plan.workload.model_dump())
     found = dict(not_served_at(space, workload.concurrency, workload.context_tokens))
     if not is_rented(spec.target):  # which version serves there is not known
-        found |= unknown_values(spec.engine, space, devices_of(spec.target)[0])
+        found |= unknown_values(spec.engine, space, devices_of(spec.target)[0], profile)
     if gpu is not None:
         found |= not_served_by(space, profile, gpu)
     return {**without_meaning(space, profile), **found} if spec.latency_only else found

@@ -314,9 +314,9 @@ class Engine(Protocol):
     it can't time at all; it keeps to a limit of its own and ends all that it starts. What the limit cut off
     is `left` in what it gives, and of `known`, what it gave before (or None), only that is timed.
     One whose versions know other values of its knobs, or that does not take all of them on every device, may
-    have `unknown_values(space, device)`: why the one that would serve there does not know values of the
-    space, or does not take them, by knob and value; and `unsure_values(space, device)`: of which values it
-    is not known whether it takes them there, and why.
+    have `unknown_values(space, device, profile)`: why the one that would serve there does not know values
+    of the space, or does not take them for a model of this shape, by knob and value; and
+    `unsure_values(space, device)`: of which values it is not known whether it takes them there, and why.
     An engine whose packages are in another environment may have `tool_versions(device)`, their versions by
     name; they go into the keys of what it evaluates.
     """

@@ -7,6 +7,7 @@ from typing import cast
 
 from configs.asked_over import IN_ENGINE, AskedOver
 from configs.errors import UsageError
+from configs.models import ModelProfile
 from configs.registry import Port, names, registered
 from configs.targets import kind_of
 from experiments.engines.port import Engine
@@ -56,13 +57,16 @@ def times_kernels(name: str) -> bool:
     return name in names(Port.ENGINE) and hasattr(load_engine(name), "time_kernels")
 
 
-def unknown_values(name: str, space: Space, device: str) -> Mapping[tuple[str, KnobValue], str]:
+def unknown_values(
+    name: str, space: Space, device: str, profile: ModelProfile
+) -> Mapping[tuple[str, KnobValue], str]:
     """Why the version of an engine that would serve on the device does not know values of a space, or does
-    not take them there, by knob and value; empty for one that does not say, or is not registered here."""
+    not take them there for a model of this shape, by knob and value; empty for one that does not say, or is
+    not registered here."""
     if name not in names(Port.ENGINE):
         return {}
     asked = getattr(load_engine(name), "unknown_values", None)
-    return {} if asked is None else cast(Mapping[tuple[str, KnobValue], str], asked(space, device))
+    return {} if asked is None else cast(Mapping[tuple[str, KnobValue], str], asked(space, device, profile))
 
 
 def version_told(name: str, device: str) -> str:

@@ -138,7 +138,7 @@ class VllmEngine:
         `illegal` (a value, a context that is too long for it), `checkpoint` (missing or broken),
         `out_of_memory`.
         """
-        self._order(configuration, checkpoint, device)
+        _, files = self._order(configuration, checkpoint, device)
         self._over_http(checkpoint)
         longest = chosen_knobs(configuration)["serving.max_model_len"]
         needed = context_tokens + 1 + drafting_of(configuration).draft_tokens
@@ -151,7 +151,7 @@ class VllmEngine:
         found = needed_environment(device)
         known = known_values(found)
         for knob, value in configuration.items():
-            why = known.why_not_on(device, knob, value)
+            why = known.why_not_on(device, knob, value, files.layer_types)
             if why is not None:
                 raise Infeasible("unsupported", why)
         told = [untried(found), known.unread]
@@ -169,14 +169,18 @@ class VllmEngine:
             told.append(doubt)
         return " ".join(filter(None, told)) or None
 
-    def unknown_values(self, space: Space, device: str) -> Mapping[tuple[str, KnobValue], str]:
+    def unknown_values(
+        self, space: Space, device: str, profile: ModelProfile
+    ) -> Mapping[tuple[str, KnobValue], str]:
         """Why the vLLM that would serve on the device does not know values of a space, or does not take them
-        there, by knob and value; where there is none, or it could not be asked, what no vLLM takes there."""
+        there for such a model, by knob and value; where there is none, or it could not be asked, what no vLLM
+        takes there."""
         try:
             known = known_values(needed_environment(device))
         except Infeasible:
-            return not_taken(space, device, None, {})
-        return {**not_taken(space, device, known.version, known.kernels), **known.unknown(space)}
+            return not_taken(space, device, None, {}, profile.layer_types)
+        there = not_taken(space, device, known.version, known.kernels, profile.layer_types)
+        return {**there, **known.unknown(space)}
 
     def unsure_values(self, space: Space, device: str) -> Mapping[tuple[str, KnobValue], str]:
         """Of which values of a space it is not known whether vLLM takes them on the device, and why."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -78,10 +78,12 @@ class KnownValues:
             return None
         return f"vLLM {self.version} does not know {knob}={value}; it has {', '.join(known)}."
 
-    def why_not_on(self, device: str, knob: str, value: KnobValue) -> str | None:
-        """The same, and that this vLLM does not take a value on a device."""
+    def why_not_on(
+        self, device: str, knob: str, value: KnobValue, layer_types: Collection[str]
+    ) -> str | None:
+        """The same, and that this vLLM does not take a value on a device for a model with these layers."""
         found = self.why_not(knob, value)
-        return found or why_not_taken(knob, value, device, self.version, self.kernels)
+        return found or why_not_taken(knob, value, device, self.version, self.kernels, layer_types)
 
     def unknown(self, space: Space) -> dict[tuple[str, KnobValue], str]:
         """Why values of a space can't be had, by knob and value."""

@@ -1,5 +1,5 @@
 """Which values of its knobs vLLM takes on a kind of device: what its own sources list, and what was read of
-them for processors. Pure.
+them, or seen, for processors. Pure.
 
 A value that vLLM replaces by its own choice, or knows no kernel for, is not taken there: what ran would not
 be what was asked for. Nothing here says which of the values that are taken is the better one.
@@ -7,9 +7,10 @@ be what was asked for. Nothing here says which of the values that are taken is t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from configs.targets import kind_of
+from experiments.engines.vllm.environment import version_number
 from experiments.space.configuration import KnobValue
 from experiments.space.space import Space
 
@@ -17,6 +18,9 @@ CPU, CUDA = "cpu", "cuda"
 """Kinds of device, as vLLM's sources call its platforms, in lower case."""
 
 LINEAR_BACKEND = "serving.linear_backend"
+
+GDN = "linear_attention"
+"""What a GatedDeltaNet layer is called among the kinds of a model's layers; a model with one is a hybrid."""
 
 _READ = "read in vLLM 0.26"
 """The version in whose sources the following was read; later ones were looked at in part and say the same."""
@@ -45,6 +49,14 @@ ON_PROCESSORS: Mapping[str, tuple[tuple[str, ...], str]] = {
 }
 """What vLLM takes of a knob on a processor, and why nothing else."""
 
+FAILS_FOR_HYBRIDS: Mapping[tuple[str, KnobValue], Mapping[tuple[int, int], str]] = {
+    ("drafting.method", "mtp"): {
+        (0, 32): "vLLM 0.32 for processors aborts in native code when it drafts by MTP for a hybrid model.",
+    },
+}
+"""What a version of vLLM was seen to fail at on a processor for a model with GatedDeltaNet layers, and how,
+by knob and value, then by version; of versions that are not here nothing is known."""
+
 UNSURE_ON_PROCESSORS: Mapping[tuple[str, KnobValue], str] = {
     ("serving.dtype", "float16"): (
         "vLLM's kernels for GatedDeltaNet layers on a processor compute in bfloat16 alone (0.26, 0.32); a "
@@ -64,21 +76,28 @@ UNSURE_ON_PROCESSORS: Mapping[tuple[str, KnobValue], str] = {
         "that was not tried."
     ),
     ("drafting.method", "mtp"): (
-        "vLLM 0.32 for processors aborted where it drafted by MTP for a hybrid model; other versions were "
-        "not tried."
+        "vLLM 0.32 for processors aborted where it drafted by MTP for a hybrid model; other versions and "
+        "models were not tried."
     ),
 }
-"""Values of which it is not known whether vLLM takes them on a processor, and why."""
+"""Values of which it is not known whether vLLM takes them on a processor, and why; of a version and model
+that one was seen to fail with, `FAILS_FOR_HYBRIDS` goes before."""
 
 
 def why_not_taken(
-    knob: str, value: KnobValue, device: str, version: str | None, listed: Mapping[str, tuple[str, ...]]
+    knob: str,
+    value: KnobValue,
+    device: str,
+    version: str | None,
+    listed: Mapping[str, tuple[str, ...]],
+    layer_types: Collection[str],
 ) -> str | None:
     """Why vLLM does not take a value on a device, in a sentence; None where it does, and where nothing is
     known against it.
 
     `listed` has, by kind of device, the names under which the vLLM of this `version` has kernels for packed
-    weights there, as far as its sources could be read; empty where there is none.
+    weights there, as far as its sources could be read; empty where there is none. `layer_types` are the kinds
+    of the model's layers.
     """
     kind = kind_of(device)
     if knob == LINEAR_BACKEND and kind in listed:
@@ -89,21 +108,30 @@ def why_not_taken(
             f"vLLM {version} has no kernel for packed weights on {where} that goes by {knob}={value}; there "
             f"it has {', '.join(listed[kind])}."
         )
-    if kind != CPU or knob not in ON_PROCESSORS:
+    if kind != CPU:
         return None
-    taken, why = ON_PROCESSORS[knob]
-    return None if value in taken else why
+    if knob in ON_PROCESSORS:
+        taken, why = ON_PROCESSORS[knob]
+        return None if value in taken else why
+    number = None if version is None else version_number(version)
+    if number is None or GDN not in layer_types:
+        return None
+    return FAILS_FOR_HYBRIDS.get((knob, value), {}).get(number)
 
 
 def not_taken(
-    space: Space, device: str, version: str | None, listed: Mapping[str, tuple[str, ...]]
+    space: Space,
+    device: str,
+    version: str | None,
+    listed: Mapping[str, tuple[str, ...]],
+    layer_types: Collection[str],
 ) -> dict[tuple[str, KnobValue], str]:
     """Why values of a space are not taken on a device, by knob and value; as `why_not_taken`."""
     asked = ((knob.name, value) for knob in space.knobs for value in knob.values)
     return {
         (name, value): why
         for name, value in asked
-        if (why := why_not_taken(name, value, device, version, listed)) is not None
+        if (why := why_not_taken(name, value, device, version, listed, layer_types)) is not None
     }
 
 

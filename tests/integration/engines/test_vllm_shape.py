@@ -29,7 +29,7 @@ model: reference
 weights: dummy
 base: {serving.graph_mode: eager, serving.max_model_len: 2048, serving.max_sequences: 4}
 lengths: [{prompt_tokens: 32, new_tokens: 5, requests: {1: 2, 4: 4}}]
-loads: [{set: {drafting.method: mtp}}]
+loads: [{set: {drafting.method: dflash}}]
 """
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.engines import values_apart
+from configs.models import load_model_profile
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm import engine as engine_module
 from experiments.engines.vllm.engine import VllmEngine
@@ -18,6 +19,7 @@ from experiments.other_python import NoAnswer, answer_of
 from experiments.space.loading import load_space
 
 SPACE = load_space("vllm")
+HYBRID = load_model_profile("reference")
 KNOWN = KnownValues(
     "9.9.0",
     {
@@ -175,8 +177,8 @@ def test_the_engine_tells_what_its_version_does_not_know_and_nothing_where_there
     here = VllmEnvironment(Path(sys.executable), "9.9.0", for_cpu=True)
     monkeypatch.setattr(engine_module, "needed_environment", lambda device: here)
     monkeypatch.setattr(engine_module, "known_values", lambda found: KNOWN)
-    assert unknown_values("vllm", SPACE, "cuda:0") == KNOWN.unknown(SPACE)
-    assert unknown_values("reference", SPACE, "cuda:0") == {}
+    assert unknown_values("vllm", SPACE, "cuda:0", HYBRID) == KNOWN.unknown(SPACE)
+    assert unknown_values("reference", SPACE, "cuda:0", HYBRID) == {}
     assert version_told("vllm", "cpu") == "vllm 9.9.0"
     assert version_told("reference", "cpu") == "reference"
     assert version_told("nobody", "cpu") == "nobody"
@@ -185,7 +187,7 @@ def test_the_engine_tells_what_its_version_does_not_know_and_nothing_where_there
         raise Infeasible("unsupported", "vLLM is not installed.")
 
     monkeypatch.setattr(engine_module, "needed_environment", none)
-    assert VllmEngine().unknown_values(SPACE, "cuda:0") == {}
+    assert VllmEngine().unknown_values(SPACE, "cuda:0", HYBRID) == {}
     assert version_told("vllm", "cuda:0") == (
         "vllm (none for cuda is installed here, so nothing is held against what its version lacks)"
     )

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.ground.legal import legal_here
+from configs.campaign import load_campaign
+from configs.models import load_model_profile
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm import engine as engine_module
 from experiments.engines.vllm.engine import VllmEngine
@@ -22,6 +25,11 @@ BACKEND = "serving.linear_backend"
 LISTED = {"cpu": ("auto", "newer"), "cuda": ("auto", "marlin", "triton", "conch", "machete", "humming")}
 
 
+HYBRID = load_model_profile("reference")
+KINDS = HYBRID.layer_types
+MTP = ("drafting.method", "mtp")
+
+
 def values(found: object, knob: str) -> set[object]:
     assert isinstance(found, dict)
     return {value for name, value in found if name == knob}
@@ -34,23 +42,23 @@ def test_a_processor_takes_no_kernel_that_only_a_gpu_has_whether_or_not_vllm_is_
         raise Infeasible("unsupported", "vLLM is not installed.")
 
     monkeypatch.setattr(engine_module, "needed_environment", none)
-    found = unknown_values("vllm", SPACE, "cpu")
+    found = unknown_values("vllm", SPACE, "cpu", HYBRID)
     for knob, (taken, why) in ON_PROCESSORS.items():
         assert values(found, knob) == set(SPACE.knob(knob).values) - set(taken)
         assert {told for (name, _), told in found.items() if name == knob} == {why}
         assert SPACE.knob(knob).default in taken, "what vLLM chooses itself is always to be had"
     assert {knob for knob, _ in found} == set(ON_PROCESSORS)
-    assert unknown_values("vllm", SPACE, "cuda:0") == {}
+    assert unknown_values("vllm", SPACE, "cuda:0", HYBRID) == {}
 
 
 def test_what_the_installed_version_lists_goes_before_what_was_read_of_another() -> None:
-    here = not_taken(SPACE, "cpu", "9.9.0", {"cpu": ("auto", "triton")})
+    here = not_taken(SPACE, "cpu", "9.9.0", {"cpu": ("auto", "triton")}, KINDS)
     assert values(here, BACKEND) == set(SPACE.knob(BACKEND).values) - {"auto", "triton"}
     assert here[BACKEND, "marlin"] == (
         "vLLM 9.9.0 has no kernel for packed weights on a processor that goes by "
         "serving.linear_backend=marlin; there it has auto, triton."
     )
-    on_gpu = not_taken(SPACE, "cuda:1", "9.9.0", LISTED)
+    on_gpu = not_taken(SPACE, "cuda:1", "9.9.0", LISTED, KINDS)
     assert set(on_gpu) == {(BACKEND, "exllama")}
     assert "on a GPU" in on_gpu[BACKEND, "exllama"]
 
@@ -73,10 +81,40 @@ def test_the_check_of_a_configuration_refuses_on_a_processor_what_it_does_not_ta
     VllmEngine().check(Configuration.of({"serving.graph_mode": "eager"}), reference_model_path(), "cpu")
 
 
+def test_a_version_that_aborts_when_it_drafts_by_mtp_for_a_hybrid_is_not_asked_to_and_others_may_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = "vLLM 0.32 for processors aborts in native code when it drafts by MTP for a hybrid model."
+    for version, kinds, device, refused in (
+        ("0.32.0", KINDS, "cpu", {MTP: said}),
+        ("0.32.1.post2", KINDS, "cpu", {MTP: said}),
+        ("0.31.2", KINDS, "cpu", {}),
+        ("0.33.0", KINDS, "cpu", {}),
+        (None, KINDS, "cpu", {}),
+        ("0.32.0", ("full_attention",), "cpu", {}),
+        ("0.32.0", KINDS, "cuda:0", {}),
+    ):
+        found = not_taken(SPACE, device, version, {}, kinds)
+        assert {each: why for each, why in found.items() if each[0] == "drafting.method"} == refused
+    here = VllmEnvironment(Path(sys.executable), "0.32.0", for_cpu=True)
+    monkeypatch.setattr(engine_module, "needed_environment", lambda device: here)
+    monkeypatch.setattr(engine_module, "known_values", lambda found: KnownValues("0.32.0", {}))
+    drafting = Configuration.of({"drafting.method": "mtp", "drafting.draft_tokens": 1})
+    with pytest.raises(Infeasible, match="aborts in native code") as told:
+        VllmEngine().check(drafting, reference_model_path(), "cpu")
+    assert told.value.kind == "unsupported"
+    legal = legal_here(
+        load_campaign("default", {"engine": "vllm", "space": "vllm"}), reference_model_path(), cores=2
+    )
+    assert legal.why_never(dict([MTP])) == said
+    assert "mtp" not in legal.space.knob("drafting.method").values
+    assert "ngram" in legal.space.knob("drafting.method").values
+
+
 def test_what_is_not_known_of_a_processor_is_told_apart_from_what_it_takes_and_does_not() -> None:
     found = unsure_values("vllm", SPACE, "cpu")
     assert found == UNSURE_ON_PROCESSORS == unsure(SPACE, "cpu")
-    assert not set(found) & set(not_taken(SPACE, "cpu", None, {}))
+    assert not set(found) & set(not_taken(SPACE, "cpu", None, {}, KINDS))
     assert all(value != SPACE.knob(knob).default for knob, value in found)
     assert unsure_values("vllm", SPACE, "cuda:0") == {}
     assert unsure_values("reference", SPACE, "cpu") == {}
