@@ -43,6 +43,8 @@ def summary(ctx: typer.Context, campaign: CampaignLabel = None, as_json: Json = 
         return
     out = console()
     out.print(found.headline)
+    if found.go_on is not None:
+        out.print(found.go_on)
     if came:
         out.print("Found first: " + " ".join(line.text for line in came))
     out.print(Text(f"The whole story: autoinfer story {found.campaign}", "dim"))

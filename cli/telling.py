@@ -184,6 +184,8 @@ class Teller:
             self._out.print(f"\nSamples: autoinfer show {shown} --samples", style="dim")
             self._out.print(f"Confirm: autoinfer reproduce {shown}", style="dim")
         self._out.print("All of it: autoinfer summary", style="dim")
+        if outcome["go_on"] is not None:
+            self._out.print(outcome["go_on"])
 
 
 def _false_ones(outcome: dict[str, Any]) -> list[tuple[str, str | None]]:

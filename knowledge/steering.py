@@ -35,6 +35,7 @@ from knowledge.directives import (
     hypothesis_label,
     lift,
 )
+from knowledge.going_on import USER_STOPPED_IT
 from knowledge.stored import LEVER_JOINT
 
 USER, AGENT = "user", "agent"
@@ -249,12 +250,12 @@ def stop_campaign(session: Session, campaign_id: int) -> Campaign:
         return campaign
     _cancel_what_waits(session, campaign_id)
     campaign.state = CampaignState.STOPPED
-    campaign.stopped_because = "the user stopped it"
+    campaign.stopped_because = USER_STOPPED_IT
     campaign.ended_at = now()
     session.flush()
     label = format_label(Noun.CAMPAIGN, campaign_id)
     events.append(
-        session, EventKind.CAMPAIGN_STOPPED, f"{label} ended: the user stopped it.", label, campaign_id
+        session, EventKind.CAMPAIGN_STOPPED, f"{label} ended: {USER_STOPPED_IT}.", label, campaign_id
     )
     return campaign
 

@@ -16,7 +16,8 @@
   first; confounded ones are effects of more than what was predicted, and left out;
 - *carried over*: what other campaigns found that it began with, and how far that is believed now;
 - *proposers*: how often what each proposed was supported, with the exact 95 % interval;
-- *spent*, *best* and *stopped*.
+- *spent*, *best* and *stopped*;
+- *go on*: how, of one that ended before it judged anything.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from knowledge.figures import (
     signed,
     taken,
 )
+from knowledge.going_on import how_to_go_on
 from knowledge.latency_only import FASTEST
 from knowledge.queries.carried import CarriedView
 from knowledge.queries.gpu_throttling import GpuThrottlingView
@@ -76,6 +78,7 @@ class SummaryView(View):
     spent: PartView
     best: PartView
     stopped_because: str | None
+    go_on: str | None
 
     def parts(self) -> tuple[PartView, ...]:
         """Return the parts in the order of reading."""
@@ -125,6 +128,14 @@ def summarize(facts: CampaignFacts, most: int = MOST_NAMED, *, short: bool = Fal
         spent=_spent(facts),
         best=_best(facts),
         stopped_because=facts.stopped_because,
+        go_on=how_to_go_on(
+            facts.campaign,
+            facts.state,
+            facts.stopped_because,
+            judged=len(facts.judged),
+            spent_s=facts.spent_s or 0.0,
+            budget_s=facts.budget_s or 0.0,
+        ),
     )
 
 

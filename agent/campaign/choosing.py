@@ -20,6 +20,7 @@ from configs.quantities import format_duration
 from db.labels import Noun, format_label
 from db.states import DirectiveKind, HypothesisState
 from knowledge.approvals import quote_words
+from knowledge.going_on import BUDGET_OF
 
 NEARLY_AS_GOOD = 0.5
 """The least share of the first one's expected gain per second with which another may go before it, once."""
@@ -57,7 +58,7 @@ def choose(desk: Desk, left_s: float, *, flying: bool = False) -> Choice:
     """
     budget = format_duration(desk.facts.spec.budget.wall_s)
     if left_s <= 0:
-        return Choice(reason=f"the budget of {budget} is spent")
+        return Choice(reason=f"{BUDGET_OF}{budget} is spent")
     confirmation = _confirmation(desk)
     reserve_s = 0.0 if confirmation is None else desk.beliefs.cost_s(confirmation.candidate)
     if reserve_s > left_s:
@@ -89,7 +90,7 @@ def choose(desk: Desk, left_s: float, *, flying: bool = False) -> Choice:
         return Choice(reason=ended[0].lower() + ended[1:].rstrip(".") + _bans_beside(desk))
     none = "that fits into them is worth its price" if cheap else "fits into them"
     return Choice(
-        reason=f"the budget of {budget} is nearly spent: {left_s:.0f} s are left, and none of "
+        reason=f"{BUDGET_OF}{budget} is nearly spent: {left_s:.0f} s are left, and none of "
         f"{len(running)} queued hypotheses {none}"
     )
 

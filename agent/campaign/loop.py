@@ -62,6 +62,7 @@ from db.states import CampaignState, ExperimentKind, HypothesisState
 from experiments.kill_points import KillPoint, reached
 from experiments.worker.reaping import reap
 from knowledge.approvals import awaits_approval
+from knowledge.going_on import BUDGET_OF, STOPPED_BY_USER
 
 _LOG = logging.getLogger(__name__)
 
@@ -195,7 +196,7 @@ class CampaignLoop:
         self._device_rests.look(seen.devices)
         self._let_time_rest(waits_for_a_device(seen))
         if seen.state == CampaignState.STOPPING and seen.idle:
-            return self._stop_now("stopped by the user")
+            return self._stop_now(STOPPED_BY_USER)
         if self._price.no_money and seen.idle:
             return self._stop_now(self._price.no_money)
         if not seen.idle:
@@ -219,7 +220,7 @@ class CampaignLoop:
         if facts.baseline is None:
             if self._left_s(seen) <= 0:
                 budget = format_duration(facts.spec.budget.wall_s)
-                return self._stop(f"the budget of {budget} is spent and the baseline not measured", facts)
+                return self._stop(f"{BUDGET_OF}{budget} is spent and the baseline not measured", facts)
             return self._baseline.begin(facts, seen)
         if to_rank:
             facts = self._propose_and_rank(facts, seen)

@@ -27,6 +27,7 @@ from experiments.measurement.location import hodges_lehmann
 from experiments.recording import load_launches
 from knowledge.change_words import joined, phrases
 from knowledge.figures import against_control
+from knowledge.going_on import how_to_go_on
 from knowledge.latency_only import FASTEST
 from knowledge.queries.discovery import discovery_view, tests_of
 from knowledge.queries.saved_time import saved_time
@@ -57,7 +58,8 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
     or that with made-up weights it is what is fastest by time alone (`latency_only`), None where neither is
     so. `open_questions` are the ids of what the campaign asks and nothing decided yet. `stopped_early` is
     what timed experiments took against their full plans (`knowledge.queries.saved_time`). `discovery` is what
-    the online control of false discoveries bounds (`knowledge.queries.discovery`).
+    the online control of false discoveries bounds (`knowledge.queries.discovery`). `go_on` is how to
+    go on where it ended before it judged anything (`knowledge.going_on`), else None.
     """
     campaign = session.get_one(Campaign, campaign_id)
     facts = read_facts(session, campaign_id)
@@ -77,6 +79,14 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
         "campaign_id": facts.label,
         "latency_only": facts.spec.latency_only,
         "stopped_because": campaign.stopped_because,
+        "go_on": how_to_go_on(
+            facts.label,
+            campaign.state,
+            campaign.stopped_because,
+            judged=sum(counts.get(state, 0) for state in COUNTED),
+            spent_s=facts.spent_s,
+            budget_s=facts.spec.budget.wall_s,
+        ),
         **_measured(session, facts),
         "hypotheses": {state.value: counts.get(state, 0) for state in COUNTED},
         **_confirmed(session, facts),
