@@ -15,6 +15,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -59,6 +60,9 @@ KILLED = "The system ends processes so where memory runs out; its kernel's log (
 
 LOG_TAIL_BYTES = 4096
 """How much of the log's end is searched for the cause of a death."""
+
+LOOK_S = 0.5
+"""How often it is looked whether the process is still there while it is waited for, seconds."""
 
 FAILURE_LOG_BYTES = 256 * 1024
 """How much of it is searched for words that come long before the end: vLLM prints a traceback for each of its
@@ -120,7 +124,7 @@ class ServerProcess:
         try:
             self._process.stdin.write(line(request))
             self._process.stdin.flush()
-            reply = self._replies.get(timeout=limit_s)
+            reply = self._reply(limit_s)
         except queue.Empty:
             self.close()
             raise Infeasible(
@@ -140,6 +144,21 @@ class ServerProcess:
         if self._started is None:  # what it serves with is there by now; after its death nobody can tell
             self._started = _descendants(self._process.pid)
         return answer["ok"]
+
+    def _reply(self, limit_s: float) -> bytes:
+        """The next reply, empty where the process has ended without one: what it started may hold its output
+        open, which then tells nothing of its end. Raises `queue.Empty` after `limit_s` seconds."""
+        until_s = time.monotonic() + limit_s
+        while True:
+            running = self.is_running()  # asked first: what it said before it ended is read by then, or soon
+            left_s = until_s - time.monotonic()
+            try:
+                return self._replies.get(timeout=max(0.0, min(left_s, LOOK_S)))
+            except queue.Empty:
+                if not running:
+                    return b""
+                if left_s <= LOOK_S:
+                    raise
 
     @property
     def temporary(self) -> Path:

@@ -2,6 +2,9 @@
 
 import os
 import sys
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -13,18 +16,32 @@ from experiments.engines.server_process import ServerProcess
 STARTS_ANOTHER = """
 import json, subprocess, sys
 other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"], stdin=subprocess.DEVNULL)
-for _ in sys.stdin:
-    print(json.dumps({"ok": other.pid}), flush=True)
+print(json.dumps({"ok": other.pid}), flush=True)
+sys.stdin.readlines()  # and never answers again
 """
 
 
-def test_what_a_killed_process_had_started_is_ended(tmp_path: Path) -> None:
+def at_once(pid: int) -> None:
+    """Kill it before it is asked."""
+    process = psutil.Process(pid)
+    process.kill()
+    while process.status() != psutil.STATUS_ZOMBIE:  # who waited for it would take its exit code
+        time.sleep(0.01)
+
+
+def while_it_is_asked(pid: int) -> None:
+    """Kill it when it has the request: its output stays open, for what it started has it too."""
+    threading.Timer(0.3, psutil.Process(pid).kill).start()
+
+
+@pytest.mark.parametrize("kill", [at_once, while_it_is_asked])
+def test_what_a_killed_process_had_started_is_ended(tmp_path: Path, kill: Callable[[int], None]) -> None:
     command = [sys.executable, "-c", STARTS_ANOTHER]
     process = ServerProcess("vLLM", command, lambda _: os.environ, tmp_path / "log", tmp_path)
     try:
         other = psutil.Process(process.ask({}, 60, "load"))
         try:
-            psutil.Process(process.pid).kill()
+            kill(process.pid)
             with pytest.raises(Infeasible, match="signal 9"):
                 process.ask({}, 60, "serve")
             assert not other.is_running()

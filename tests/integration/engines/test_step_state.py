@@ -16,13 +16,13 @@ from experiments.engines.reference.step import DecodeStep
 from tests.integration.engines.checkpoints import LAYERS, VOCABULARY, tiny_model
 from tests.integration.engines.test_reference_decode import prompt
 
-TOLERANCE = 1e-3
+TOLERANCE = 5e-3
 """Of logits that spread over some tens, in float32: matrix products of other shapes differ in their last
-bits; 1.3e-4 was seen. A state of the wrong position moves logits by whole units."""
+bits; 9e-4 was seen in some thousand draws. A state of the wrong position moves logits by whole units."""
 
-STATE_TOLERANCE = 3e-4
-"""Of states with entries of order one, after several layers in float32; 3e-5 was seen. A state of the wrong
-position differs by a thousand times that."""
+STATE_TOLERANCE = 3e-3
+"""Of states with entries of order one, after several layers in float32; 5e-4 was seen there. A state of the
+wrong position differs by tenths."""
 
 
 @cache
@@ -71,7 +71,7 @@ def test_keeping_some_of_a_step_is_as_if_only_they_had_been_read(
         ):
             if kind == "full_attention":  # what lies beyond is written again before it is seen
                 one, other = one[:, :, : together.position], other[:, :, : together.position]
-            torch.testing.assert_close(one, other, atol=STATE_TOLERANCE, rtol=1e-4)
+            torch.testing.assert_close(one, other, atol=STATE_TOLERANCE, rtol=0)
             assert one.dtype == other.dtype
     following = (7, 11, 13)
     torch.testing.assert_close(
