@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from agent.campaign.desk import Desk
-from agent.campaign.foreseen import Foreseen, foresee, set_aside
+from agent.campaign.foreseen import Confounder, foresee, set_aside
 from agent.campaign.measured import read_measured
 from agent.campaign.reading_facts import read_facts
 from agent.ground.legal import legal_here
@@ -170,6 +170,32 @@ def test_where_what_stands_for_it_does_not_run_it_waits_again_and_goes_the_other
     )
 
 
+def test_what_another_campaign_saw_holds_here_as_long_as_the_versions_do(
+    campaign: tuple[Database, int], tmp_path: Path
+) -> None:
+    database, first = campaign
+    _, second = start(tmp_path, database, space_text=WITH_CORPUS, **{"baseline.sweep": []})
+    measure_baseline(database, second)
+    with database.write() as session:
+        asked = propose(session, second, {GROUP: 32}, {GROUP: 128})
+        assert session.get_one(Hypothesis, asked).campaign_id == second != first
+    with database.write() as session:
+        versions = {"vllm": "0.26.0"}
+        for experiment in session.scalars(select(Experiment)):
+            experiment.versions = versions if experiment.campaign_id == first else {"vllm": "0.33.0"}
+    assert next_one(database, second, asked) is None, "another version may choose otherwise"
+    with database.write() as session:
+        for experiment in session.scalars(select(Experiment)):
+            experiment.versions = versions
+    assert next_one(database, second, asked) is not None
+    with database.read() as session:
+        reason = session.get_one(Hypothesis, asked).state_reason
+    assert reason is not None
+    assert reason.startswith(
+        "Not tested as it was asked, for what confounded E-0002 of C-1 would confound it"
+    )
+
+
 def test_what_tells_of_pace_alone_confounds_times_and_no_scores(campaign: tuple[Database, int]) -> None:
     database, campaign_id = campaign
     with database.write() as session:
@@ -178,9 +204,12 @@ def test_what_tells_of_pace_alone_confounds_times_and_no_scores(campaign: tuple[
     with database.read() as session:
         facts = read_facts(session, campaign_id)
     scored, timed = (each for each in facts.queue if each.metric in ("nll_bits", "ttft_ms"))
-    told = [(facts.trials[0], (Difference("threads", "8", "13"),))]
+    trial = facts.trials[0]
+    told = [Confounder(2, 1, trial.control, trial.candidate, (Difference("threads", "8", "13"),))]
     assert foresee(scored, told) is None
-    assert foresee(timed, told) == Foreseen(2, (Difference("threads", "13", "8"),)), "as this one's arms are"
+    found = foresee(timed, told)
+    assert found is not None
+    assert found.differences == (Difference("threads", "13", "8"),), "as this one's arms are"
     assert foresee(timed, told, pinned=("threads",)) is None
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from sqlalchemy import select
 
 from agent.campaign.facts import Queued
-from agent.campaign.foreseen import foresee
+from agent.campaign.foreseen import Confounder, foresee
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.verdicts import CONFOUNDERS
 from agent.judge.confounding import Difference
@@ -46,7 +46,7 @@ def test_two_of_three_confounded_tests_and_five_of_nine_open_questions_were_know
         """Whether it was known when the experiment `before` was begun, or in the end."""
         begun = None if before is None else next(each for each, _ in judged if each.id == before).started_at
         seen = [
-            (trials[each.id], told[each.id])
+            Confounder(each.id, 1, trials[each.id].control, trials[each.id].candidate, told[each.id])
             for each, _ in judged
             if begun is None or (each.finished_at is not None and each.finished_at < begun)
         ]
