@@ -5,8 +5,16 @@
 set -euo pipefail
 kept=$1 out=$2 campaign=$3 budget=$4
 mkdir -p "$out/own"
-[ -e "$out/own/autoinfer.db" ] || python -c 'import lzma, sys; sys.stdout.buffer.write(lzma.open(sys.argv[1]).read())' \
-    "$kept" >"$out/own/autoinfer.db"
+if [ ! -e "$out/own/autoinfer.db" ]; then
+    python - "$kept" "$out/own/autoinfer.db" <<'PY'
+import lzma, pathlib, sys
+try:
+    whole = lzma.decompress(pathlib.Path(sys.argv[1]).read_bytes())
+except (OSError, lzma.LZMAError) as error:
+    sys.exit(f"{sys.argv[1]} is no kept database ({error}); name one such as docs/results/campaigns/h200-levers-four.db.xz.")
+pathlib.Path(sys.argv[2]).write_bytes(whole)
+PY
+fi
 failed=0
 autoinfer --data-dir "$out/own" run --resume "$campaign" --budget "$budget" --no-dashboard >"$out/own.log" 2>&1 || { failed=$?; tail -n 5 "$out/own.log" >&2; }
 python - "$out/own/autoinfer.db" "$out/kept.db.xz" <<'PY'
