@@ -29,6 +29,19 @@ from tests.simulated.by_hand import run_by_hand
 
 GROUP, KERNEL = "quantization.group_size", "serving.linear_kernel"
 
+SIMULATED = """
+name: simulated
+knobs:
+  - {name: simulated.group, lever: quantization, values: [32, 128], default: 32, help: The size of groups.}
+  - name: simulated.kernel
+    lever: kernel
+    values: [auto, machete, marlin]
+    default: auto
+    pins: {linear_kernel: {machete: MacheteLinearKernel, marlin: MarlinLinearKernel}}
+    help: Which kernel runs.
+"""
+"""A space of the tests' engine in which the size of groups decides which kernel runs."""
+
 
 def propose(
     session: Session,

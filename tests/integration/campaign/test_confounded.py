@@ -27,7 +27,15 @@ from knowledge.summary import summarize
 from tests.recorded.vllm_kernels import SPACE
 from tests.simulated.by_hand import measure_baseline
 from tests.simulated.campaign import drive, start
-from tests.simulated.recorded_kernels import GROUP, KERNEL, does_not_run, propose, ranked, run_recorded
+from tests.simulated.recorded_kernels import (
+    GROUP,
+    KERNEL,
+    SIMULATED,
+    does_not_run,
+    propose,
+    ranked,
+    run_recorded,
+)
 
 FIRST_CORNER = {"experiment": "E-0002", "corner": "as in the control"}
 
@@ -224,18 +232,6 @@ def test_a_follow_up_that_is_confounded_itself_is_not_followed_up(campaign: tupl
         assert [each.id for each in read_facts(session, campaign_id).queue] == [3]
     assert told.text.startswith("No follow-up is proposed: this one was to separate the causes of E-0002")
 
-
-SIMULATED = """
-name: simulated
-knobs:
-  - {name: simulated.group, lever: quantization, values: [32, 128], default: 32, help: The size of groups.}
-  - name: simulated.kernel
-    lever: kernel
-    values: [auto, machete, marlin]
-    default: auto
-    pins: {linear_kernel: {machete: MacheteLinearKernel, marlin: MarlinLinearKernel}}
-    help: Which kernel runs.
-"""
 
 QUESTION = {
     "id": "groups",

@@ -27,7 +27,15 @@ from knowledge.summary import summarize
 from tests.recorded.vllm_kernels import SPACE
 from tests.simulated.by_hand import measure_baseline
 from tests.simulated.campaign import drive, start
-from tests.simulated.recorded_kernels import GROUP, KERNEL, does_not_run, propose, ranked, run_recorded
+from tests.simulated.recorded_kernels import (
+    GROUP,
+    KERNEL,
+    SIMULATED,
+    does_not_run,
+    propose,
+    ranked,
+    run_recorded,
+)
 
 CORPUS = "quantization.corpus"
 WITH_CORPUS = f"""{SPACE}
@@ -211,19 +219,6 @@ def test_what_tells_of_pace_alone_confounds_times_and_no_scores(campaign: tuple[
     assert found is not None
     assert found.differences == (Difference("threads", "13", "8"),), "as this one's arms are"
     assert foresee(timed, told, pinned=("threads",)) is None
-
-
-SIMULATED = """
-name: simulated
-knobs:
-  - {name: simulated.group, lever: quantization, values: [32, 128], default: 32, help: The size of groups.}
-  - name: simulated.kernel
-    lever: kernel
-    values: [auto, machete, marlin]
-    default: auto
-    pins: {linear_kernel: {machete: MacheteLinearKernel, marlin: MarlinLinearKernel}}
-    help: Which kernel runs.
-"""
 
 
 def question(name: str, control: int, candidate: int) -> dict[str, object]:
