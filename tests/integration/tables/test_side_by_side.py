@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import psutil
 import pytest
 
+from agent.tables.aa import launch_noise, repeated
 from agent.tables.archive import archived
 from agent.tables.beside import is_disturbed
 from agent.tables.clock import Budget
@@ -169,10 +170,11 @@ def test_a_page_tells_what_keeps_the_quality_how_steady_it_was_and_what_failed(t
     assert "simulated.prunes=yes" not in kept
     assert "`drafting.method=mtp` |" in sections["One lever alone"]
     assert "in 6 batches" in sections["How steady it was"]
-    (noise,) = re.findall(
-        r"\| all \| (\d) \| ([\d.]+)% \|", sections["How far two launches of one configuration differ"]
-    )
-    assert (noise[0], float(noise[1]) > 0) == ("5", True), "all but the control, by two launches each"
+    noise = launch_noise(repeated(lines))
+    assert (noise.loads, noise.furthest_share > 0) == (5, True), "all but the control, by two launches each"
+    shares = (noise.median_share, noise.most_share, noise.furthest_share, noise.launch_sd)
+    told = " | ".join(f"{share:.1%}" for share in shares)
+    assert f"| all | 5 | {told} |" in sections["How far two launches of one configuration differ"]
     assert ("illegal" in failed, "build_failed" in failed, "crashed" in failed) == (True, True, True)
 
 
