@@ -59,10 +59,7 @@ def choose(desk: Desk, left_s: float, *, flying: bool = False) -> Choice:
     budget = format_duration(desk.facts.spec.budget.wall_s)
     if left_s <= 0:
         return Choice(reason=f"{BUDGET_OF}{budget} is spent")
-    confirmation = _confirmation(desk)
-    reserve_s = 0.0 if confirmation is None else desk.beliefs.cost_s(confirmation.candidate)
-    if reserve_s > left_s:
-        confirmation, reserve_s = None, 0.0  # what can't be had any more is not saved for
+    confirmation, reserve_s = _saved_for(desk, left_s)
     trusted = desk.trusts_beliefs
     running = [place for place in desk.here.places if not place.paused]
     last = _queued_confirmation(desk)
@@ -93,6 +90,22 @@ def choose(desk: Desk, left_s: float, *, flying: bool = False) -> Choice:
         reason=f"{BUDGET_OF}{budget} is nearly spent: {left_s:.0f} s are left, and none of "
         f"{len(running)} queued hypotheses {none}"
     )
+
+
+def fits_another(desk: Desk, left_s: float) -> bool:
+    """Whether the time that is left bears a test of anything one knob from the best, beside the confirmation
+    of the best that is saved for: of what is to be proposed nobody knows yet what it is."""
+    _, reserve_s = _saved_for(desk, left_s)
+    near = desk.space.neighbours(desk.incumbent.configuration)
+    return any(desk.beliefs.cost_s(each) <= left_s - reserve_s for each in near)
+
+
+def _saved_for(desk: Desk, left_s: float) -> tuple[Draft | None, float]:
+    """The confirmation of the best with the seconds that are kept for it; None and 0 where there is none, or
+    it can't be had any more."""
+    confirmation = _confirmation(desk)
+    reserve_s = 0.0 if confirmation is None else desk.beliefs.cost_s(confirmation.candidate)
+    return (None, 0.0) if reserve_s > left_s else (confirmation, reserve_s)
 
 
 def _pick(desk: Desk, fitting: list[Place], free_s: float, reserve_s: float) -> Choice:

@@ -1,10 +1,11 @@
 """A campaign's language model: asked beside it, within its share and its budget; what it answered, kept.
 
-A question is put when the queue has been filled and the share has room for what comes of it, at most once
-between two verdicts, and after failures in a row less and less often. A model elsewhere is asked while tests
-run, and its answer is taken in with the next proposals; for one on this machine, which must be silent while
-something is measured, the campaign waits between two tests, for `language_model.wait` at most, and then cuts
-the question off. A question is written down before it is sent, and what was answered as soon as it is there.
+A question is put when the queue has been filled, the share has room for what comes of it and the time that is
+left bears a test of it, at most once between two verdicts, and after failures in a row less and less often. A
+model elsewhere is asked while tests run, and its answer is taken in with the next proposals; for one on this
+machine, which must be silent while something is measured, the campaign waits between two tests, for
+`language_model.wait` at most, and then cuts the question off. A question is written down before it is sent,
+and what was answered as soon as it is there.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from agent.campaign.accept import same_arms
+from agent.campaign.choosing import fits_another
 from agent.campaign.desk import Desk
 from agent.campaign.kept_questions import given_up, keep_question, keep_refused, keep_reply
 from agent.campaign.told_to_model import findings_in_scope, known, turnable
@@ -56,6 +58,8 @@ NOT_AWAITED = (
 )
 
 ENDED_BEFORE = "The campaign ended before it was read."
+
+NO_TIME = "The language model is asked no more: the {left_s:.0f} s that are left bear no further test."
 
 NO_ENDPOINT = (
     "No endpoint is known, so no language model is asked, and the others propose alone: set "
@@ -150,7 +154,7 @@ class LanguageModel:
 
     def ask(self, desk: Desk, *, idle: bool, left_s: float = inf) -> None:
         """Put the next question, where one is due and the share and the budget have room for it, and the
-        campaign has time left to test what comes of it.
+        time that is left bears a test of what comes of it.
 
         To a model on this machine only while the campaign is `idle`, when nothing is measured.
         """
@@ -163,6 +167,9 @@ class LanguageModel:
             return
         wait_s = spec.wait_s(self._endpoint.base_url)
         if wait_s and not idle:
+            return
+        if not fits_another(desk, left_s):
+            self._say(NO_TIME.format(left_s=left_s))
             return
         knobs = turnable(desk)
         with self._database.read() as session:

@@ -14,7 +14,7 @@ from sqlalchemy import select
 from agent.campaign.accept import accept
 from agent.campaign.desk import Desk
 from agent.campaign.kept_questions import NEVER_SEEN, tell_of_unseen
-from agent.campaign.language_model import NO_ENDPOINT, NOT_AWAITED, LanguageModel
+from agent.campaign.language_model import NO_ENDPOINT, NO_TIME, NOT_AWAITED, LanguageModel
 from agent.campaign.loop import CampaignLoop
 from agent.campaign.measured import read_measured
 from agent.campaign.reading_facts import read_facts
@@ -225,9 +225,32 @@ def test_an_answer_that_comes_as_the_campaign_ends_is_told_to_be_unread(ground: 
 
 def test_without_time_left_to_test_what_comes_of_it_nothing_is_asked(ground: Ground) -> None:
     model = ground.model()
-    model.ask(ground.desk(), idle=True, left_s=0.0)
+    desk = ground.desk()
+    least_s = min(desk.beliefs.cost_s(each) for each in desk.space.neighbours(desk.incumbent.configuration))
+    model.ask(desk, idle=True, left_s=0.0)
+    assert ground.told(EventKind.MODEL_NOT_ASKED) == [], "the campaign's end says it"
+    for left_s in (least_s - 0.5, 0.5):
+        model.ask(desk, idle=True, left_s=left_s)
     assert ground.put == []
-    model.ask(ground.desk(), idle=True, left_s=1.0)
+    assert ground.told(EventKind.MODEL_NOT_ASKED) == [NO_TIME.format(left_s=least_s - 0.5)]
+    model.ask(desk, idle=True, left_s=least_s)
+    assert len(ground.put) == 1
+
+
+def test_time_that_is_kept_to_confirm_the_best_is_not_for_what_a_model_would_propose(ground: Ground) -> None:
+    model, desk = ground.model(), ground.desk()
+    space, first = desk.space, desk.baseline_configuration
+    second = space.with_change(first, {"simulated.tpot_ms": 9.9})
+    third = space.with_change(second, {"simulated.threads": 2})
+    steps = tuple(
+        Trial(n, n, control, candidate, lever, Outcome.SUPPORTED, -0.1, 0.01, 0.0, 0.0, 60.0)
+        for n, control, candidate, lever in ((1, first, second, "kernel"), (2, second, third, "threads"))
+    )
+    chained = replace(desk, facts=replace(desk.facts, trials=steps))
+    confirming_s = chained.beliefs.cost_s(third)
+    model.ask(chained, idle=True, left_s=confirming_s + 0.5)
+    assert ground.put == []
+    model.ask(chained, idle=True, left_s=3 * confirming_s)
     assert len(ground.put) == 1
 
 
