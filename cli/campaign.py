@@ -90,15 +90,17 @@ def _change(
     from db.campaign_owner import is_driven
     from db.labels import Noun, format_label
     from db.states import CampaignState
+    from knowledge.queries.going_on import going_on
     from knowledge.queries.lookup import campaign_of
 
     with writing(ctx) as session:
         found = act(session, campaign_of(session, text))
+        go_on = going_on(session, found.id)
         state, reason, driven = found.state, found.stopped_because, is_driven(session, found)
         label = format_label(Noun.CAMPAIGN, found.id)
     if as_json:
         said = {"campaign": label, "state": state.value, "stopped_because": reason, "driven": driven}
-        print_json(said)
+        print_json({**said, "go_on": go_on})
         return
     sentence, hint = {
         (CampaignState.PAUSED, True): (
@@ -117,4 +119,4 @@ def _change(
         (CampaignState.STOPPING, True): ("ends when what runs is finished.", ""),
         (CampaignState.STOPPED, False): ("has ended.", ""),
     }[state, driven]
-    say(f"{label} {sentence}", *([f"Go on with: {hint}"] if hint else []))
+    say(f"{label} {sentence}", *([f"Go on with: {hint}"] if hint else []), *([go_on] if go_on else []))

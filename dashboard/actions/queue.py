@@ -30,6 +30,7 @@ from knowledge.allowances import ALLOTTING, Allowance, parse_least, parse_most
 from knowledge.directives import hypothesis_label
 from knowledge.lever_steering import LEVER_DIRECTIVES
 from knowledge.levers import known_levers
+from knowledge.queries.going_on import going_on
 from knowledge.queries.lookup import campaign_of, labelled
 from knowledge.queries.queue_board import last_act, last_ranking
 
@@ -138,7 +139,9 @@ def stop(session: Session, form: Form) -> str:
     found = steering.stop_campaign(session, campaign_id)
     ended = found.state is CampaignState.STOPPED
     label = format_label(Noun.CAMPAIGN, campaign_id)
-    return f"{label} {'has ended' if ended else 'ends when what runs is finished'}."
+    go_on = going_on(session, campaign_id)
+    said = f"{label} {'has ended' if ended else 'ends when what runs is finished'}."
+    return said if go_on is None else f"{said} {go_on}"
 
 
 ACTS: Mapping[str, Callable[[Session, Form], str]] = {

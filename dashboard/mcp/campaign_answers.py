@@ -50,6 +50,9 @@ class SummaryAnswer(Answer):
     headline: Quoted = Field(description="How it stands, with why it ended.")
     parts: tuple[SummaryPart, ...]
     stopped_because: Quoted | None
+    go_on: str | None = Field(
+        description="How the user goes on with it, where it ended before anything was judged."
+    )
 
 
 def campaigns(session: Session, limit: int, offset: int) -> Listed[CampaignAnswer]:
@@ -93,4 +96,5 @@ def summary(session: Session, label: str | None) -> SummaryAnswer:
             for each in found.parts()
         ),
         stopped_because=maybe(found.stopped_because, LONG),
+        go_on=found.go_on,
     )

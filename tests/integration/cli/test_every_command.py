@@ -187,6 +187,7 @@ def test_a_pin_a_withdrawal_and_the_life_of_a_campaign(with_history: Autoinfer) 
         "state": "stopped",
         "stopped_because": "the user stopped it",
         "driven": False,
+        "go_on": None,
     }
 
 

@@ -1,6 +1,11 @@
 """A campaign that judged nothing says how to go on, at its end and whenever it is asked, and goes on so."""
 
+from db.models import Campaign
+from db.session import open_database
+from db.states import CampaignState
 from tests.integration.cli.command import Autoinfer
+from tests.integration.mcp.calling import ask
+from tests.new_database import database_url
 
 BESIDE = "--no-worker --no-dashboard"
 SAID = "Nothing was judged; go on with: autoinfer run --resume C-1"
@@ -20,3 +25,24 @@ def test_one_that_judged_something_says_nothing_of_it_when_it_is_stopped(with_hi
     assert with_history("campaign stop").code == 0
     assert SAID not in with_history("summary").out
     assert with_history("summary --json").json()["go_on"] is None
+
+
+def test_who_stops_one_that_judged_nothing_and_a_coding_agent_are_told_how_to_go_on(
+    autoinfer: Autoinfer,
+) -> None:
+    assert autoinfer(f"run --new --budget 1s {BESIDE}").code == 0
+    said = f"{SAID} --budget 30m"
+    assert ask(autoinfer.data_dir, "summary").structured["go_on"] == said
+    let_run(autoinfer)
+    assert ask(autoinfer.data_dir, "summary").structured["go_on"] is None, "it has not ended"
+    assert autoinfer("campaign stop").out == f"C-1 has ended.\n{said}\n"
+    let_run(autoinfer)
+    assert autoinfer("campaign stop --json").json()["go_on"] == said
+
+
+def let_run(autoinfer: Autoinfer) -> None:
+    """Leave the campaign as a process leaves it that was killed."""
+    database = open_database(database_url(autoinfer.data_dir))
+    with database.write() as session:
+        session.get_one(Campaign, 1).state = CampaignState.RUNNING
+    database.close()

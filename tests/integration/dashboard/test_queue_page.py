@@ -183,7 +183,9 @@ def test_a_lever_is_steered_and_lifted_and_a_campaign_paused_and_stopped(client:
     assert "C-1 is paused." in client.get("/queue").text
     assert send(client, "resume")[0] == 200
     assert send(client, "stop")[0] == 409
-    assert send(client, "stop", sure="1")[0] == 200
+    status, said = send(client, "stop", sure="1")
+    assert status == 200
+    assert "C-1 has ended. Nothing was judged; go on with: autoinfer run --resume C-1" in said
     assert "C-1 has ended." in client.get("/queue").text
     assert 'id="budget-ends"' not in client.get("/queue").text
 
