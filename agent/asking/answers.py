@@ -9,13 +9,20 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.asking.assumed import parse_assumed
-from agent.asking.fallen import MOST_RELEARNT, learnt_from, without
+from agent.asking.fallen import MOST_RELEARNT, best_without, learnt_from, without
 from agent.asking.imported import imported_rows
 from agent.asking.preview import Ground
-from agent.asking.rows import believed_row, consequence_section, reordered_section, withheld_row
+from agent.asking.rows import (
+    believed_row,
+    best_section,
+    consequence_section,
+    reordered_section,
+    withheld_row,
+)
 from agent.asking.scopes import scoped
 from agent.asking.untested import untested
 from agent.asking.what_if import what_if
+from agent.campaign.reading_facts import read_facts
 from agent.ground.drafter import space_of
 from configs.errors import AutoinferError, UsageError
 from db.labels import Noun, format_label, parse_label_of
@@ -37,6 +44,10 @@ MODEL_GONE = (
     "The campaign's model tells what is legal: put it back in its place, or ask on the machine that has it."
 )
 """What to do where a campaign's ground can't be read."""
+
+UNTOLD = "Where it would go can't be told here: {why} " + MODEL_GONE
+
+UNCHANGED = "It would not change: the campaign does not go by these verdicts."
 
 MOST_NEIGHBOURS = 40
 
@@ -71,7 +82,7 @@ def _if_refuted(session: Session, label: str, ground_of: GroundOf) -> list[Secti
     try:
         desk = ground_of(session, row.campaign_id).desk
     except AutoinferError as error:
-        return [section(title, (), f"Where it would go can't be told here: {error.message}")]
+        return [section(title, (), UNTOLD.format(why=error.message))]
     found = () if desk is None else what_if(desk, number, (parse_assumed(Outcome.REFUTED.value),))
     return [consequence_section(title, desk, each) for each in found if desk is not None]
 
@@ -129,22 +140,22 @@ def orders_without(
     session: Session, graph: Graph, fallen: Mapping[str, Sequence[int]], ground_of: GroundOf
 ) -> list[Section]:
     """Where the queues of the campaigns whose verdicts fall would go, by the ids of the experiments: of those
-    that have not ended first, then of the newest, `MOST_QUEUES` in all; the others are named."""
+    that have not ended first, then of the newest, `MOST_QUEUES` in all; the others are named. Where a
+    campaign's model is not there to rank its queue by, who would be best then is told all the same."""
     ended = CampaignState.STOPPED.value
     first = sorted(fallen, key=lambda each: (graph.nodes[each].get("state") == ended, -number_of(each)))
     found, left = [], MOST_RELEARNT
     for campaign in first[:MOST_QUEUES]:
-        title = f"The queue of {campaign}"
+        title, number = f"The queue of {campaign}", parse_label_of(Noun.CAMPAIGN, campaign)
         try:
-            desk = ground_of(session, parse_label_of(Noun.CAMPAIGN, campaign)).desk
+            desk = ground_of(session, number).desk
         except AutoinferError as error:
-            found.append(section(title, (), f"Where it would go can't be told here: {error.message}"))
+            why = UNTOLD.format(why=error.message)
+            found.append(_best_alone(session, number, set(fallen[campaign]), title, why))
             continue
         order = None if desk is None else without(desk, set(fallen[campaign]), most_relearnt=left)
         if desk is None or order is None:
-            found.append(
-                section(title, (), "It would not change: the campaign does not go by these verdicts.")
-            )
+            found.append(section(title, (), UNCHANGED))
             continue
         left -= learnt_from(desk) if order.relearnt else 0
         found.append(reordered_section(title, desk, order))
@@ -152,6 +163,15 @@ def orders_without(
         said = f"Of {some(others, MOST_NAMED)} it is not told here; ask of a verdict of theirs."
         found.append(section("The queues of other campaigns", (), said))
     return found
+
+
+def _best_alone(session: Session, campaign_id: int, fallen: set[int], title: str, why: str) -> Section:
+    """Who would be best then, by the verdicts that are left, where the queue can't be ranked for `why`."""
+    facts = read_facts(session, campaign_id)
+    now, then = facts.incumbent, best_without(facts, fallen)
+    if now is None or then is None:
+        return section(title, (), UNCHANGED)
+    return best_section(title, then, then.configuration != now.configuration, why)
 
 
 def _covered(session: Session, campaign_id: int) -> frozenset[str]:

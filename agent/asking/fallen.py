@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from agent.asking.what_if import MOST_RANKED, MOST_SHIFTS, against_the_others
 from agent.campaign.desk import Desk
+from agent.campaign.facts import Facts
 from agent.campaign.incumbent import Incumbent
 from agent.ranking.values import Shift
 
@@ -38,8 +39,8 @@ def without(
 ) -> Reordered | None:
     """Return what the campaign would do without the verdicts of these experiments; None where none of them is
     among its trials. Of more than `most_relearnt` other outcomes what is believed stays as it is."""
-    kept = tuple(each for each in desk.facts.trials if each.experiment_id not in experiments)
-    if len(kept) == len(desk.facts.trials):
+    left = _left(desk.facts, experiments)
+    if left is None:
         return None
     queue, before = desk.facts.queue, desk
     if len(queue) > MOST_RANKED:
@@ -49,7 +50,7 @@ def without(
     relearnt = learnt_from(desk) <= most_relearnt
     after = replace(
         before,
-        facts=replace(before.facts, trials=kept),
+        facts=replace(before.facts, trials=left.trials),
         believed=None if relearnt else desk.beliefs,
     )
     leave = frozenset(after.leaving)
@@ -63,6 +64,19 @@ def without(
         tuple(sorted(leave)),
         relearnt,
     )
+
+
+def best_without(facts: Facts, experiments: Collection[int]) -> Incumbent | None:
+    """Return the best of the verdicts that are left without those of these experiments, which takes no
+    model; None where none of them is among the campaign's trials, and before its baseline is measured."""
+    left = _left(facts, experiments)
+    return None if left is None else left.incumbent
+
+
+def _left(facts: Facts, experiments: Collection[int]) -> Facts | None:
+    """The campaign without the verdicts of these experiments; None where it has none of them."""
+    kept = tuple(each for each in facts.trials if each.experiment_id not in experiments)
+    return None if len(kept) == len(facts.trials) else replace(facts, trials=kept)
 
 
 def learnt_from(desk: Desk) -> int:

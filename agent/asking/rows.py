@@ -8,6 +8,7 @@ from agent.asking.fallen import Reordered
 from agent.asking.untested import Neighbour
 from agent.asking.what_if import Consequence
 from agent.campaign.desk import Desk
+from agent.campaign.incumbent import Incumbent
 from agent.ranking.values import Shift
 from configs.quantities import format_duration
 from db.labels import Noun, format_label
@@ -60,16 +61,22 @@ def withheld_row(found: Neighbour) -> Row:
 
 def reordered_section(title: str, desk: Desk, found: Reordered) -> Section:
     """Return where a queue would go without some verdicts."""
-    first = []
-    if found.is_another:
-        best = found.best.hypothesis_id
-        label = None if best is None else format_label(Noun.HYPOTHESIS, best)
-        text = f"{label or 'The baseline'} would be the best then."
-        first.append(Row(id=label, relation="best then", text=text))
+    first = [_best_then(found.best)] if found.is_another else []
     about = "places before and after, ranked by the agent's own rule as if these verdicts were not there"
     if not found.relearnt:
         about = "places before and after; with so many verdicts, what is expected is taken as it is"
     return _order(title, about, desk, found.shifts, found.moved, found.leave, first)
+
+
+def best_section(title: str, best: Incumbent, is_another: bool, why_not: str) -> Section:
+    """Return who would be best without some verdicts, of a queue that can't be ranked, and why it can't."""
+    then = _best_then(best) if is_another else Row(text="Its best would stay what it is.")
+    return section(title, [then, Row(state="unknown", text=why_not)], "", "by the verdicts that are left")
+
+
+def _best_then(best: Incumbent) -> Row:
+    label = None if best.hypothesis_id is None else format_label(Noun.HYPOTHESIS, best.hypothesis_id)
+    return Row(id=label, relation="best then", text=f"{label or 'The baseline'} would be the best then.")
 
 
 def consequence_section(title: str, desk: Desk, found: Consequence) -> Section:

@@ -21,9 +21,9 @@ from agent.asking.why_not import what_rules_out
 from agent.ground.legal import Legal
 from agent.ranking.values import Directive
 from configs.errors import AutoinferError, UsageError
-from db.models import Finding
+from db.models import Campaign, Configuration, Finding
 from db.session import open_database
-from db.states import DirectiveKind
+from db.states import DirectiveKind, VerdictOutcome
 from experiments.measurement.judging import Outcome
 from experiments.space.loading import load_space
 from knowledge.asking.answer import Answer
@@ -32,7 +32,8 @@ from knowledge.findings.exchange import read_file
 from knowledge.findings.importing import export_verdicts, import_verdicts
 from knowledge.graph import new_graph
 from knowledge.graph_building import build_graph
-from tests.history.campaign_history import History, a_full_history
+from tests.history.campaign_history import BASE, History, a_full_history
+from tests.history.campaign_history import SPACE as SPACE_OF_HISTORY
 from tests.new_database import database_url
 from tests.unit.agent.test_desk import BASELINE, COMPILED, SPACE, desk, queued, trial
 
@@ -219,10 +220,39 @@ def test_where_the_model_is_gone_the_rest_is_answered_and_that_is_said(history: 
         assert unknown.state == "unknown"
         fell = answers.what_if_fell(session, graph, "E-0001", nowhere)
         assert "F-001 would fall" in fell.sentence
-        assert "can't be told here" in titles(fell)["The queue of C-1"][0]
+        assert titles(fell)["The queue of C-1"] == (answers.UNCHANGED,), "its baseline was never measured"
         with pytest.raises(AutoinferError, match="There is no checkpoint") as gone:
             answers.what_is_untested(session, "C-1", nowhere)
         assert gone.value.hint == answers.MODEL_GONE
+
+
+def test_where_the_model_is_gone_who_would_be_best_then_is_told_by_the_verdicts_that_are_left(
+    tmp_path: Path,
+) -> None:
+    history = History(tmp_path)
+    threads = {"serving.threads": 1}
+    first = history.judge(history.propose(threads), VerdictOutcome.SUPPORTED)
+    less = SPACE_OF_HISTORY.with_change(BASE, threads)
+    on_top = history.propose({"serving.compile": "default"}, control=less)
+    second = history.judge(on_top, VerdictOutcome.SUPPORTED)
+    slower = history.judge(history.propose({"serving.dtype": "bfloat16"}), VerdictOutcome.REFUTED)
+    with history.database.write() as session:
+        baseline = session.scalars(select(Configuration).where(Configuration.digest == BASE.digest)).one()
+        session.get_one(Campaign, 1).baseline_configuration_id = baseline.id
+    with history.database.read() as session:
+        graph = build_graph(session)
+
+        def then(label: str) -> tuple[str, ...]:
+            return titles(answers.what_if_fell(session, graph, label, nowhere))["The queue of C-1"]
+
+        why = answers.UNTOLD.format(why="There is no checkpoint at /models/reference.")
+        assert then(f"E-{second.experiment_id:04d}") == (
+            f"H-{first.hypothesis_id:03d} would be the best then.",
+            why,
+        )
+        assert then(f"E-{first.experiment_id:04d}") == ("The baseline would be the best then.", why)
+        assert then(f"E-{slower.experiment_id:04d}") == ("Its best would stay what it is.", why)
+    history.close()
 
 
 def test_verdicts_of_another_database_are_told_among_what_led_to_a_finding_speaks_against_it_and_falls(
