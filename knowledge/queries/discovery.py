@@ -284,7 +284,7 @@ def outside_sentence(found: DiscoveryView) -> str | None:
     outside = found.outside
     if not outside.supported:
         return None
-    if not found.tests:
+    if not found.supported:
         be, their = _verb(outside.supported)
         quality = _quality_words(outside.quality, their, found.alpha)
         return (

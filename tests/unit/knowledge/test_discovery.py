@@ -102,6 +102,13 @@ def test_a_claim_on_bytes_alone_is_not_told_as_faultless() -> None:
     assert "and 0.05 in its quality (1 checked at 5 %)" in str(outside_sentence(found))
 
 
+def test_where_nothing_is_supported_on_time_the_others_are_no_other_claims_than_those() -> None:
+    outside = DispatchedTest(2, "nll_bits", ALPHA, None, supported=True, guarded=True)
+    found = discovery_view([timed(1, 0.02, supported=False), outside], ALPHA)
+    assert discovery_sentence(found) is None
+    assert str(outside_sentence(found)).startswith("at most 0.013 of the 1 supported is expected")
+
+
 def test_tests_from_before_there_was_a_control_count_at_their_own_level() -> None:
     found = discovery_view([timed(1, None, supported=True)], ALPHA)
     assert (found.tests, found.outside.tests, found.outside.expected_false) == (0, 1, ALPHA)
