@@ -102,21 +102,14 @@ def _change(
         said = {"campaign": label, "state": state.value, "stopped_because": reason, "driven": driven}
         print_json({**said, "go_on": go_on})
         return
-    sentence, hint = {
-        (CampaignState.PAUSED, True): (
-            "is paused; what runs is finished.",
-            f"autoinfer campaign resume {label}",
-        ),
-        (CampaignState.PAUSED, False): (
-            "is paused; no process drives it now.",
-            f"autoinfer run --resume {label}",
-        ),
-        (CampaignState.RUNNING, True): ("goes on.", ""),
-        (CampaignState.RUNNING, False): (
-            "is no longer paused, but no process drives it now.",
-            f"autoinfer run --resume {label}",
-        ),
-        (CampaignState.STOPPING, True): ("ends when what runs is finished.", ""),
-        (CampaignState.STOPPED, False): ("has ended.", ""),
+    sentence = {
+        (CampaignState.PAUSED, True): "is paused; what runs is finished.",
+        (CampaignState.PAUSED, False): "is paused.",
+        (CampaignState.RUNNING, True): "goes on.",
+        (CampaignState.RUNNING, False): "is no longer paused.",
+        (CampaignState.STOPPING, True): "ends when what runs is finished.",
+        (CampaignState.STOPPED, False): "has ended.",
     }[state, driven]
-    say(f"{label} {sentence}", *([f"Go on with: {hint}"] if hint else []), *([go_on] if go_on else []))
+    if state is CampaignState.PAUSED and driven:
+        go_on = f"Go on with: autoinfer campaign resume {label}"
+    say(f"{label} {sentence}", *([go_on] if go_on else []))

@@ -81,6 +81,8 @@ class CampaignFacts:
     testing: tuple[WaitingFact, ...]
     next: tuple[WaitingFact, ...]
     judged: tuple[JudgedFact, ...]
+    driven: bool = True
+    """Whether a process drives it, as far as can be told from here."""
     approve_above_s: float | None = None
     """The expected seconds of a test above which the user is asked; None where nothing waits for approval."""
     again: int = 0

@@ -132,6 +132,7 @@ def summarize(facts: CampaignFacts, most: int = MOST_NAMED, *, short: bool = Fal
             facts.campaign,
             facts.state,
             facts.stopped_because,
+            driven=facts.driven,
             judged=len(facts.judged),
             spent_s=facts.spent_s or 0.0,
             budget_s=facts.budget_s or 0.0,
@@ -148,7 +149,7 @@ def _headline(facts: CampaignFacts) -> str:
             return f"{what}: it is paused."
         case CampaignState.STOPPING:
             return f"{what}: it is about to stop."
-    return f"{what}: it is running."
+    return f"{what}: it is running." if facts.driven else f"{what}: it was interrupted."
 
 
 def _how_far(fact: WaitingFact) -> str:
@@ -308,8 +309,12 @@ def _best(facts: CampaignFacts) -> PartView:
     if baseline_ms is None:
         told = "was not measured" if facts.state is CampaignState.STOPPED else "is not measured yet"
         return PartView(title=title, sentence=f"The baseline {told}.")
-    longer = f"; the engine's own default took {naive_ms / baseline_ms:.2f}× as long" if naive_ms else ""
-    lines = [f"The baseline takes {taken(baseline_ms, metric)}{longer}."]
+    is_naive = "configuration" in naive and naive["configuration"] == baseline.get("configuration")
+    which = ", the engine's own default," if is_naive else ""
+    longer = ""
+    if naive_ms and not is_naive:
+        longer = f"; the engine's own default took {naive_ms / baseline_ms:.2f}× as long"
+    lines = [f"The baseline{which} takes {taken(baseline_ms, metric)}{longer}."]
     speedup, tpot_ms = number(best.get("speedup")), number(best.get("tpot_ms"))
     if speedup is None or best.get("experiment") is None:
         return PartView(title=title, sentence="Nothing beats the baseline yet.", lines=tuple(lines))

@@ -21,10 +21,12 @@ from dashboard.actions.acts import add_acts, refused
 from dashboard.actions.forms import Form, read_form, takes
 from dashboard.rendering.environment import render
 from dashboard.routes import Server
+from db.campaign_owner import is_driven
 from db.labels import Noun, format_label, parse_label_of
+from db.models import Campaign
 from db.money import usd
 from db.session import Database
-from db.states import CampaignState, DirectiveKind
+from db.states import DirectiveKind
 from knowledge import approving, job_approvals, lever_steering, night, steering
 from knowledge.allowances import ALLOTTING, Allowance, parse_least, parse_most
 from knowledge.directives import hypothesis_label
@@ -123,25 +125,19 @@ def approve_price(session: Session, form: Form) -> str:
 
 def pause(session: Session, form: Form) -> str:
     """Let the campaign take nothing new."""
-    return _live(session, form, steering.pause_campaign, "is paused; what runs is finished.")
+    return _live(session, form, steering.pause_campaign, "is paused; what runs is finished.", "is paused.")
 
 
 def resume(session: Session, form: Form) -> str:
     """Let a paused campaign go on."""
-    return _live(session, form, steering.resume_campaign, "goes on.")
+    return _live(session, form, steering.resume_campaign, "goes on.", "is no longer paused.")
 
 
 def stop(session: Session, form: Form) -> str:
     """End the campaign."""
     if form.text("sure") is None:
         raise UsageError("Stopping ends the campaign.", "Tick the box beside it to say that you mean it.")
-    campaign_id = campaign_of(session, form.required("campaign"))
-    found = steering.stop_campaign(session, campaign_id)
-    ended = found.state is CampaignState.STOPPED
-    label = format_label(Noun.CAMPAIGN, campaign_id)
-    go_on = going_on(session, campaign_id)
-    said = f"{label} {'has ended' if ended else 'ends when what runs is finished'}."
-    return said if go_on is None else f"{said} {go_on}"
+    return _live(session, form, steering.stop_campaign, "ends when what runs is finished.", "has ended.")
 
 
 ACTS: Mapping[str, Callable[[Session, Form], str]] = {
@@ -279,10 +275,15 @@ def _allowance(form: Form, kind: DirectiveKind) -> Allowance | None:
     return parse_most(amount) if kind is DirectiveKind.CAP else parse_least(amount)
 
 
-def _live(session: Session, form: Form, act: Callable[[Session, int], object], said: str) -> str:
+def _live(
+    session: Session, form: Form, act: Callable[[Session, int], Campaign], driven: str, undriven: str
+) -> str:
+    """Do it, and say what was done, of a campaign that no process drives with how it goes on."""
     campaign_id = campaign_of(session, form.required("campaign"))
-    act(session, campaign_id)
-    return f"{format_label(Noun.CAMPAIGN, campaign_id)} {said}"
+    is_now = driven if is_driven(session, act(session, campaign_id)) else undriven
+    go_on = going_on(session, campaign_id)
+    said = f"{format_label(Noun.CAMPAIGN, campaign_id)} {is_now}"
+    return said if go_on is None else f"{said} {go_on}"
 
 
 def _check_acts(session: Session, form: Form) -> None:

@@ -51,7 +51,8 @@ class SummaryAnswer(Answer):
     parts: tuple[SummaryPart, ...]
     stopped_because: Quoted | None
     go_on: str | None = Field(
-        description="How the user goes on with it, where it ended before anything was judged."
+        description="How the user goes on with it, where it ended before anything was judged or no process "
+        "drives it."
     )
 
 

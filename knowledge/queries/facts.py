@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from db.campaign_owner import is_driven
 from db.labels import Noun, format_label
-from db.models import Experiment, Hypothesis, Verdict
+from db.models import Campaign, Experiment, Hypothesis, Verdict
 from db.states import ExperimentState, HypothesisState
 from knowledge.facts import CampaignFacts, JudgedFact, WaitingFact
 from knowledge.queries.campaigns import campaign_detail
@@ -50,6 +51,7 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         testing=under_test(session, campaign_id),
         next=coming_next(session, campaign_id),
         judged=_judged(session, campaign_id),
+        driven=is_driven(session, session.get_one(Campaign, campaign_id)),
         made_anew=_made_anew(session, campaign_id),
         approve_above_s=campaign.approve_above_s,
         awaiting=len(campaign.awaiting),

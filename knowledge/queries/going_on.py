@@ -1,10 +1,11 @@
-"""How a campaign goes on that ended before it judged anything, as who ends it is told."""
+"""How a campaign goes on, as who pauses, resumes or ends it is told."""
 
 from __future__ import annotations
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from db.campaign_owner import is_driven
 from db.labels import Noun, format_label
 from db.models import Campaign, Hypothesis, Verdict
 from knowledge.going_on import how_to_go_on
@@ -12,13 +13,14 @@ from knowledge.stored import number
 
 
 def going_on(session: Session, campaign_id: int) -> str | None:
-    """Return how the campaign, which must exist, goes on, in a sentence (`how_to_go_on`); one statement."""
+    """Return how the campaign, which must exist, goes on, in a sentence (`how_to_go_on`), else None."""
     campaign = session.get_one(Campaign, campaign_id)
     of_it = select(func.count(Verdict.id)).join(Hypothesis, Hypothesis.id == Verdict.hypothesis_id)
     return how_to_go_on(
         format_label(Noun.CAMPAIGN, campaign_id),
         campaign.state,
         campaign.stopped_because,
+        driven=is_driven(session, campaign),
         judged=session.scalar(of_it.where(Hypothesis.campaign_id == campaign_id)) or 0,
         spent_s=number(campaign.budget.get("spent_s")) or 0.0,
         budget_s=number(campaign.budget.get("wall_s")) or 0.0,

@@ -181,7 +181,10 @@ def test_a_lever_is_steered_and_lifted_and_a_campaign_paused_and_stopped(client:
     assert send(client, "lift", kind="ban", lever="dtype")[0] == 200
     assert send(client, "pause")[0] == 200
     assert "C-1 is paused." in client.get("/queue").text
-    assert send(client, "resume")[0] == 200
+    status, said = send(client, "resume")
+    assert status == 200
+    undriven = "No process drives it now; go on with: autoinfer run --resume C-1"
+    assert f"C-1 is no longer paused. {undriven}" in said, "nothing goes on by itself"
     assert send(client, "stop")[0] == 409
     status, said = send(client, "stop", sure="1")
     assert status == 200
