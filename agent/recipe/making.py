@@ -51,10 +51,11 @@ def recipe_of(session: Session, campaign_id: int, cache_dir: Path) -> Recipe:
             f"{label} has made-up weights: {UNKNOWN_QUALITY}, so there is nothing to deploy.",
             "Run a campaign on the model's own weights: autoinfer run --model HF_ID",
         )
+    from_baseline = baseline_of(campaign)
     experiment = _best(session, campaign)
     candidate, baseline = (
         session.get_one(Configuration, each).knobs
-        for each in (experiment.candidate_configuration_id, baseline_of(campaign))
+        for each in (experiment.candidate_configuration_id, from_baseline)
     )
     before, after = Point.of(baseline), Point.of(candidate)
     ran = machines(session, campaign_id)

@@ -26,7 +26,7 @@ def baseline_of(campaign: Campaign) -> int:
         label = format_label(Noun.CAMPAIGN, campaign.id)
         raise UsageError(
             f"{label} has no baseline, so nothing says what its best gains.",
-            "Measure it: let the campaign go on with autoinfer run --resume",
+            f"Measure it: let the campaign go on with autoinfer run --resume {label}",
         )
     return campaign.baseline_configuration_id
 

@@ -49,7 +49,7 @@ def test_the_json_form_is_the_schema_s(with_history: Autoinfer) -> None:
         ("report --to paper.docx", "A report is not written as .docx"),
         ("report --to paper.pdf", "or say which of them it holds with --format"),
         ("export C-1", "Nothing was said to be exported."),
-        ("export C-1 --recipe", "Nothing of C-1 beats its baseline, so there is nothing to deploy."),
+        ("export C-1 --recipe", "C-1 has no baseline, so nothing says what its best gains."),
         ("check nowhere", "nowhere can't be read"),
         ("check nowhere --within soon", "'soon' is not a duration."),
         ("check nowhere --within 0s", "'0s' is not a duration."),
