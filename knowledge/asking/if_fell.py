@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from db.states import ExperimentKind, ExperimentState
 from knowledge.asking.answer import Answer, Question, Row, Section, named, row_of, section, some
 from knowledge.asking.walking import (
     AGREEING,
@@ -33,6 +34,12 @@ MOST_RESTING = 40
 
 SETTLED = ("supported", "refuted", "infeasible")
 """States of a hypothesis that a verdict settled."""
+
+BEGUN_FROM = (
+    "{subject} found the baseline, and gave no verdict that could fall: each test was timed beside its own "
+    "control, so what it found stands; where the campaign began from and what it expects would change."
+)
+"""What is said of a baseline that was measured."""
 
 MOST_NAMED = 4
 """Findings that a sentence names; how many more there are is told."""
@@ -174,7 +181,7 @@ def _verdicts(graph: Graph, subject: str) -> list[str]:
     """The experiments whose verdicts fall with the subject."""
     kind = graph.nodes[subject]["kind"]
     if kind == NodeKind.EXPERIMENT:
-        return [subject]
+        return [subject] if graph.nodes[subject].get("outcome") else []
     if kind == NodeKind.HYPOTHESIS:
         return [each for each in tests_of(graph, subject) if graph.nodes[each].get("outcome")]
     agreeing = {
@@ -266,7 +273,10 @@ def _what_is_left(graph: Graph, finding: str, found: Fallen, subject: str) -> st
 
 
 def _sentence(graph: Graph, subject: str, found: Fallen, resting: Sequence[str]) -> str:
-    if not found.experiments and graph.nodes[subject]["kind"] != NodeKind.FINDING:
+    data = graph.nodes[subject]
+    if data.get("purpose") == ExperimentKind.BASELINE and data["state"] == ExperimentState.DONE:
+        return BEGUN_FROM.format(subject=subject)
+    if not found.experiments and data["kind"] != NodeKind.FINDING:
         return f"{subject} has no verdict yet, so nothing rests on it."
     waiting = sum(graph.nodes[each].get("state") in WAITING for each in resting)
     told = []

@@ -8,11 +8,11 @@ import pytest
 from configs.errors import UsageError
 from db import events
 from db.event_kinds import EventKind
-from db.labels import Noun
-from db.models import Campaign, Hypothesis
-from db.states import HypothesisState, VerdictOutcome
+from db.labels import Noun, format_label, parse_label_of
+from db.models import Campaign, Experiment, Hypothesis
+from db.states import ExperimentKind, ExperimentState, HypothesisState, VerdictOutcome
 from knowledge.asking.answer import Answer, Row, some
-from knowledge.asking.if_fell import fall, if_fell
+from knowledge.asking.if_fell import BEGUN_FROM, fall, if_fell
 from knowledge.asking.known import known
 from knowledge.asking.led_to import led_to
 from knowledge.asking.walking import label_in
@@ -431,6 +431,21 @@ def test_if_a_verdict_fell_the_best_what_stands_on_it_and_its_finding_would_go(c
     assert fall(graph, "F-001") == fall(graph, "H-001")
     assert fall(graph, "H-004").experiments == ()
     assert "has no verdict yet" in if_fell(graph, "H-004", fall(graph, "H-004")).sentence
+
+
+def test_a_baseline_is_not_told_as_a_verdict_on_which_nothing_rests(chain: History) -> None:
+    label = format_label(Noun.EXPERIMENT, chain.start_testing(4))
+    for state, said in (
+        (ExperimentState.CANCELLED, f"{label} has no verdict yet, so nothing rests on it."),
+        (ExperimentState.DONE, BEGUN_FROM.format(subject=label)),
+    ):
+        with chain.database.write() as session:
+            row = session.get_one(Experiment, parse_label_of(Noun.EXPERIMENT, label))
+            row.kind, row.state, row.hypothesis_id = ExperimentKind.BASELINE, state, None
+        graph = graph_of(chain)
+        answer = if_fell(graph, label, fall(graph, label))
+        assert answer.sentence == said
+        assert rows(answer, "Verdicts that would fall") == ()
 
 
 def test_what_would_no_longer_be_supported_or_be_open_again_is_told(full_history: History) -> None:
