@@ -60,7 +60,8 @@ def print_experiment(detail: ExperimentDetail) -> None:
         _title(out, "On other targets")
         out.print(experiments_elsewhere(detail.elsewhere))
     out.print()
-    out.print(fields([("reproduce", detail.reproduce_command), *_reproduced(detail)]))
+    command = [("reproduce", detail.reproduce_command)] if detail.reproduce_command else []
+    out.print(fields([*command, *_reproduced(detail)]))
 
 
 def _reproduced(detail: ExperimentDetail) -> list[tuple[str, str]]:

@@ -98,7 +98,7 @@ class ExperimentAnswer(ExperimentItem):
     stages: tuple[str, ...]
     versions: dict[str, str | Quoted] = Field(description="Of what ran, as the engine and packages say.")
     reproduced_by: tuple[str, ...]
-    reproduce_command: str
+    reproduce_command: str | None
 
 
 def experiments(

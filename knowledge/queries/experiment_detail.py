@@ -94,7 +94,8 @@ class ExperimentDetail(ExperimentRow):
     versions: JsonObject | None
     reproduced_by: tuple[str, ...]
     fresh_runs: tuple[FreshView, ...]
-    reproduce_command: str
+    reproduce_command: str | None
+    """None without a verdict that a fresh run could be held against."""
     elsewhere: tuple[TieView, ...]
     samples: tuple[SampleView, ...] | None
     paid: PaidJobView | None = None
@@ -190,7 +191,9 @@ def experiment_detail(
         versions=experiment.versions,
         reproduced_by=_reproductions(session, experiment_id),
         fresh_runs=fresh_runs(session, experiment_id),
-        reproduce_command=f"autoinfer reproduce {label}",
+        reproduce_command=None
+        if verdict is None or candidate_knobs is None
+        else f"autoinfer reproduce {label}",
         elsewhere=ties_of_experiments(session, (experiment_id,)),
         samples=tuple(stored_samples(session, experiment_id)) if samples else None,
         paid=paid_for(session, experiment_id),

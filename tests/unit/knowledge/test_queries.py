@@ -252,6 +252,8 @@ def test_an_experiment_leads_down_to_its_samples(full_history: History) -> None:
     values = [s.value for s in detail.samples if s.arm is Arm.CONTROL and s.metric == "tpot_ms"]
     assert values == pytest.approx([10.0, 10.1, 10.2, 10.3])
     assert detail.reproduce_command == "autoinfer reproduce E-0001"
+    with full_history.database.read() as session:
+        assert experiment_detail(session, 5).reproduce_command is None, "it has no verdict to be confirmed"
     assert [each.name for each in detail.resolved_differences] == ["arm", "pid", "threads"]
     assert detail.artifacts[0].digest.startswith("3fa9")
     assert detail.stages[0].log_path == "/logs/full.log"
