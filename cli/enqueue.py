@@ -23,7 +23,8 @@ def enqueue(
         typer.Option(
             "--expect",
             metavar="EFFECT",
-            help="The effect you predict, such as tpot=-10% or tpot=-10%±4%; the agent's if not given.",
+            help="The effect you predict, such as tpot=-10% or, with its standard deviation, tpot=-10%±4%; "
+            "the agent's if not given.",
         ),
     ] = None,
     min_effect: Annotated[

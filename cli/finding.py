@@ -42,7 +42,9 @@ def add(
     effect: Annotated[
         str | None,
         typer.Option(
-            "--effect", metavar="EFFECT", help="The effect that was seen, such as tpot=-5% or tpot=-5%±2%."
+            "--effect",
+            metavar="EFFECT",
+            help="The effect that was seen, such as tpot=-5% or, with its standard deviation, tpot=-5%±2%.",
         ),
     ] = None,
     model: Annotated[
