@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from db.labels import Noun, format_label
 from db.models import Experiment, Finding, FindingEvidence, ImportedEvidence, Verdict
 from db.states import EvidenceRelation, ExperimentKind
+from knowledge.findings.rules import Rule
 from knowledge.findings.verdict_fact import SAYING
 from knowledge.graph import NodeKind, Relation
 from knowledge.graph_pieces import (
@@ -27,7 +28,7 @@ from knowledge.graph_pieces import (
 )
 from knowledge.graph_sketch import NOTHING, Sketch
 from knowledge.queries.ties import ties_of_findings
-from knowledge.stored import metric_of
+from knowledge.stored import TOLD_BY, metric_of
 
 
 def add_findings(
@@ -68,6 +69,7 @@ def add_findings(
                 status_reason=row.status_reason,
                 target=row.scope.get("target"),
                 says=row.scope.get(SAYING),
+                told_by=str(row.scope.get(TOLD_BY) or "you") if row.rule == Rule.TOLD else None,
             )
         ends = {each["knob"]: ends_of(each) for each in row.scope.get("change") or ()}
         for knob in row.scope.get("knobs", []):

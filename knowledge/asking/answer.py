@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
+from configs.authors import author_words
 from knowledge.claim_scope import claim_and_scope
 from knowledge.figures import DEFAULT_METRIC, listed, metric_word
 from knowledge.graph import Graph, NodeKind, Relation
@@ -154,6 +155,8 @@ def row_of(
     data = graph.nodes[node]
     kind = data["kind"]
     text = _experiment_words(graph, node) if kind == NodeKind.EXPERIMENT else said_by(data)
+    if author := author_of(data):
+        because = f"written down by {author}{f'; {because}' if because else ''}"
     return Row(
         id=node,
         relation=relation,
@@ -163,6 +166,12 @@ def row_of(
         effect=effect_of(data),
         rows=tuple(rows),
     )
+
+
+def author_of(data: dict[str, Any]) -> str | None:
+    """Return who wrote a finding down, in words; None of what was measured, and of anything else."""
+    author = data.get("told_by")
+    return None if author is None else author_words(str(author))
 
 
 def said_by(data: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from db.states import ExperimentKind, ExperimentState
-from knowledge.asking.answer import Answer, Question, Row, Section, named, row_of, section, some
+from knowledge.asking.answer import Answer, Question, Row, Section, author_of, named, row_of, section, some
 from knowledge.asking.walking import (
     AGREEING,
     WAITING,
@@ -269,7 +269,9 @@ def _weight(graph: Graph, campaign: str, found: Fallen) -> str:
 
 def _what_is_left(graph: Graph, finding: str, found: Fallen, subject: str) -> str:
     left = 0 if finding == subject else _left(graph, finding, found.experiments)
-    return f"{counted(left, 'verdict')} would still say so" if left else "no verdict would say so any more"
+    if left:
+        return f"{counted(left, 'verdict')} would still say so"
+    return "no verdict says so" if author_of(graph.nodes[finding]) else "no verdict would say so any more"
 
 
 def _sentence(graph: Graph, subject: str, found: Fallen, resting: Sequence[str]) -> str:

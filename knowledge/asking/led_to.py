@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from configs.authors import author_words
-from knowledge.asking.answer import Answer, Question, Row, Section, named, row_of, section
+from knowledge.asking.answer import Answer, Question, Row, Section, author_of, named, row_of, section
 from knowledge.asking.walking import (
     AGREEING,
     campaign_of_node,
@@ -177,6 +177,8 @@ def _sentence(graph: Graph, subject: str, climbed: _Climb, people: Sequence[str]
     proposer = graph.nodes[subject].get("proposer")
     count = len(climbed.seen) - 1
     by = f"{subject} was proposed by {author_words(proposer)}" if proposer else ""
+    if author := author_of(graph.nodes[subject]):
+        by = f"{subject} was written down by {author}"
     told = [counted(imported, "imported verdict")] if imported else []
     if not count and told:
         return f"{told[0]} led to {subject}; nothing here did."

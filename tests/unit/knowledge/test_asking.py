@@ -480,6 +480,25 @@ def test_a_sentence_says_how_many_it_does_not_name() -> None:
     assert some(["F-1", "F-2", "F-3", "F-4"], 3) == "F-1, F-2, F-3 and 1 more"
 
 
+@pytest.mark.parametrize(("by", "author"), [(None, "you"), ("mcp:a", "an agent that says it is a")])
+def test_what_a_person_wrote_down_is_marked_as_theirs_in_every_answer(
+    full_history: History, by: str | None, author: str
+) -> None:
+    written = Telling("It is of no use.", ("serving.dtype=bfloat16",), says=Saying.DOES_NOT_HELP, by=by)
+    with full_history.database.write() as session:
+        label = f"F-{tell(session, written, 1).id:03}"
+    graph = graph_of(full_history)
+    assert led_to(graph, label).sentence == f"{label} was written down by {author}; nothing here led to it."
+    for answer, title in (
+        (known(graph, "serving.dtype", None, ()), "Findings"),
+        (why_not_values(graph, {"serving.dtype": "bfloat16"}, [], []), "Findings against it"),
+        (if_fell(graph, label, fall(graph, label)), "Findings"),
+    ):
+        because = {each.id: str(each.because) for each in rows(answer, title)}
+        assert because.pop(label).startswith(f"written down by {author}")
+        assert not [each for each in because.values() if "written down" in each]
+
+
 def test_what_a_person_wrote_down_is_told_whole(full_history: History) -> None:
     claim = "Two threads do nothing on model copies of mine."
     with full_history.database.write() as session:
