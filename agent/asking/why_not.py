@@ -14,7 +14,7 @@ from agent.asking.imported import imported_of, imported_rows
 from agent.asking.scopes import scoped
 from configs.errors import AutoinferError, UsageError
 from db.labels import Noun, format_label, parse_label_of
-from db.models import Campaign, Directive, Hypothesis
+from db.models import Campaign, Directive, Finding, Hypothesis
 from db.models import Configuration as ConfigurationRow
 from db.states import DirectiveKind, EvidenceRelation
 from experiments.space.configuration import Configuration, KnobValue
@@ -24,6 +24,7 @@ from experiments.space.space import Space
 from knowledge.asking.answer import Answer
 from knowledge.asking.walking import hypothesis_of, label_in
 from knowledge.asking.why_not import Mark, Objection, why_not_finding, why_not_hypothesis, why_not_values
+from knowledge.findings.telling import disputes
 from knowledge.graph import Graph
 from knowledge.queries.lookup import campaign_of
 from knowledge.stored import LEVER_JOINT
@@ -67,10 +68,20 @@ def _why_not(
     return why_not_values(graph, texts, legality, bans, imported_of(session))
 
 
+def _disputed(session: Session, label: str) -> dict[str, str]:
+    """The findings that disagree with one, each with what is to be asked of both."""
+    found = disputes(session, session.get_one(Finding, parse_label_of(Noun.FINDING, label)))
+    return {
+        each.label: dispute.question() for dispute in found for each in dispute.sides if each.label != label
+    }
+
+
 def _why_not_label(session: Session, graph: Graph, word: str, legal_of: LegalOf) -> Answer:
     label = label_in(graph, word, Noun.HYPOTHESIS, Noun.EXPERIMENT, Noun.FINDING)
     if label.startswith("F-"):
-        return why_not_finding(graph, label, imported_rows(session, label, AGAINST))
+        return why_not_finding(
+            graph, label, imported_rows(session, label, AGAINST), _disputed(session, label)
+        )
     if label.startswith("E-"):
         tested = hypothesis_of(graph, label)
         if tested is None:

@@ -136,9 +136,12 @@ def why_not_values(
     )
 
 
-def why_not_finding(graph: Graph, finding: str, imported: Sequence[Row] = ()) -> Answer:
+def why_not_finding(
+    graph: Graph, finding: str, imported: Sequence[Row] = (), disputed: Mapping[str, str] | None = None
+) -> Answer:
     """Return why a finding is not believed any more, or that it is; `imported` are verdicts of another
-    database against it."""
+    database against it, `disputed` the findings that disagree with it, each with what is to be asked of both.
+    """
     data = graph.nodes[finding]
     state = data.get("state", "")
     against = [
@@ -153,12 +156,15 @@ def why_not_finding(graph: Graph, finding: str, imported: Sequence[Row] = ()) ->
         )
         for each in into(graph, finding, wanted, kind=NodeKind.FINDING)
     ]
+    labels = list(disputed or ())
+    others += [row_of(graph, each, "disputed by", because=(disputed or {})[each]) for each in labels]
+    but = f", but {some(labels, MOST_NAMED)} {'disputes' if len(labels) == 1 else 'dispute'} it"
     because = f": {data['status_reason']}" if data.get("status_reason") else "."
     return Answer(
         question=Question.WHY_NOT,
         asked=f"Why is {named(graph, finding)} not believed?",
         sentence=(
-            f"{finding} is believed: it holds, {data.get('strength')}."
+            f"{finding} is believed: it holds, {data.get('strength')}{but if labels else ''}."
             if state == "holds"
             else f"{finding} is {state}{because}"
         ),

@@ -30,6 +30,8 @@ from knowledge.asking.answer import Answer
 from knowledge.directives import add
 from knowledge.findings.exchange import read_file
 from knowledge.findings.importing import export_verdicts, import_verdicts
+from knowledge.findings.told import Telling, tell
+from knowledge.findings.verdict_fact import Saying
 from knowledge.graph import new_graph
 from knowledge.graph_building import build_graph
 from tests.history.campaign_history import BASE, History, a_full_history
@@ -253,6 +255,22 @@ def test_where_the_model_is_gone_who_would_be_best_then_is_told_by_the_verdicts_
         assert then(f"E-{first.experiment_id:04d}") == ("The baseline would be the best then.", why)
         assert then(f"E-{slower.experiment_id:04d}") == ("Its best would stay what it is.", why)
     history.close()
+
+
+def test_a_finding_that_another_disputes_is_not_said_to_have_none_against_it(history: History) -> None:
+    with history.database.write() as session:
+        written = Telling("One thread is of no use.", ("serving.threads=1",), Saying.DOES_NOT_HELP)
+        told = f"F-{tell(session, written, 1).id:03}"
+    with history.database.read() as session:
+        graph = build_graph(session)
+        of_both = [what_rules_out(session, graph, [each], None, legal_nowhere) for each in ("F-001", told)]
+        alone = what_rules_out(session, graph, ["F-002"], None, legal_nowhere)
+    for answer, other in zip(of_both, (told, "F-001"), strict=True):
+        assert answer.sentence.endswith(f", but {other} disputes it.")
+        (row,) = next(each.rows for each in answer.sections if "against it" in each.title and each.rows)
+        assert (row.id, row.relation) == (other, "disputed by")
+        assert "F-001 says that it helps" in str(row.because)
+    assert "dispute" not in alone.sentence
 
 
 def test_verdicts_of_another_database_are_told_among_what_led_to_a_finding_speaks_against_it_and_falls(
