@@ -151,7 +151,8 @@ class WriteTools:
         effect: Annotated[
             str | None,
             Field(
-                description="The effect that was seen, such as tpot=-5% or, with its standard deviation, tpot=-5%±2%; only with helps.",
+                description="The effect that was seen, such as tpot=-5% or, with its standard deviation, "
+                "tpot=-5%±2%; only with helps.",
                 max_length=40,
             ),
         ] = None,
