@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -17,6 +18,7 @@ from knowledge.queries.gpu_throttling import GpuThrottlingView
 from knowledge.queries.model_answers import AskedView
 from knowledge.queries.night import QuestionView
 from knowledge.queries.proposers import ProposerView
+from knowledge.queries.verification import FreshView
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,8 @@ class CampaignFacts:
     """What a language model was asked, and what that cost; None where none was."""
     discovery: DiscoveryView | None = None
     """What the online control of false discoveries bounds."""
+    differs: Mapping[str, FreshView] = field(default_factory=dict)
+    """The supported tests whose newest fresh run differs, by label, with what it says."""
     outcome: JsonObject = field(default_factory=dict)
     """What it came to: `baseline`, `naive` and `best`, each with `tpot_ms`; empty before trial 0 is
     measured."""

@@ -116,7 +116,9 @@ def summarize(facts: CampaignFacts, most: int = MOST_NAMED, *, short: bool = Fal
         at_rest=_at_rest(facts),
         held_down=_held_down(facts.throttling),
         waiting=_waiting(facts),
-        supported=verdicts.supported(by_outcome[VerdictOutcome.SUPPORTED], facts.discovery, most),
+        supported=verdicts.supported(
+            by_outcome[VerdictOutcome.SUPPORTED], facts.discovery, most, facts.differs
+        ),
         ruled_out=verdicts.ruled_out(by_outcome, most),
         inconclusive=verdicts.inconclusive(by_outcome[VerdictOutcome.INCONCLUSIVE], most),
         confounded=verdicts.confounded(by_outcome[VerdictOutcome.CONFOUNDED], most, facts.made_anew),
@@ -322,6 +324,9 @@ def _best(facts: CampaignFacts) -> PartView:
     around = f" [{interval[0]:.3f}, {interval[1]:.3f}]" if isinstance(interval, list) else ""
     basis = ", multiplied along a chain of supported steps" if best.get("speedup_basis") == "chain" else ""
     beside = f", {against_control(best)}" if tpot_ms is not None else ""
+    fresh = facts.differs.get(str(best["experiment"]))
+    if fresh is not None:
+        lines.append(f"A fresh run, {fresh.experiment}, does not agree: {clause(fresh.why)}.")
     pace = machine_changed(best, number(baseline.get(metric_told(best))) or 0.0)
     if pace:
         lines.append(f"{pace[0].upper()}{pace[1:]}.")

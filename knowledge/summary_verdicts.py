@@ -9,11 +9,18 @@ from knowledge.facts import JudgedFact
 from knowledge.figures import changed, clause, counted, effect, listed, metric_word, signed, unit_of
 from knowledge.queries.calibration import CalibrationView, score_interval
 from knowledge.queries.discovery import DiscoveryView, discovery_sentence, outside_sentence
+from knowledge.queries.verification import FreshView
 from knowledge.summary_part import PartView, named
 
 
-def supported(found: Sequence[JudgedFact], discovery: DiscoveryView | None, most: int) -> PartView:
-    """Return what was supported, the largest effect first, and how many of these may be false."""
+def supported(
+    found: Sequence[JudgedFact],
+    discovery: DiscoveryView | None,
+    most: int,
+    differs: Mapping[str, FreshView] | None = None,
+) -> PartView:
+    """Return what was supported, the largest effect first, and how many of these may be false; `differs` are
+    the tests whose newest fresh run differs, with what it says."""
     title = "Supported"
     if not found:
         return PartView(title=title, sentence="Nothing is supported yet.")
@@ -26,12 +33,17 @@ def supported(found: Sequence[JudgedFact], discovery: DiscoveryView | None, most
             fact.id,
         ),
     )
+    fresh = {} if differs is None else {test: each.experiment for test, each in differs.items()}
+    told = {test: f"; {label}, a fresh run, differs" for test, label in fresh.items()}
     lines = [
         f"{fact.id}  {clause(fact.claim)}: {metric_word(fact.metric)} "
-        f"{effect(fact.effect_log, fact.low_log, fact.high_log, fact.metric)} ({fact.experiment})"
+        f"{effect(fact.effect_log, fact.low_log, fact.high_log, fact.metric)} "
+        f"({fact.experiment}{told.get(fact.experiment, '')})"
         for fact in best_first
     ]
     said = [f"{counted(len(found), 'hypothesis is', 'hypotheses are')} supported"]
+    if count := sum(fact.experiment in told for fact in found):
+        said.append(f"a fresh run differs on {count} of them")
     if discovery is not None:
         said += [each for each in (discovery_sentence(discovery), outside_sentence(discovery)) if each]
     return PartView(title=title, sentence=f"{'; '.join(said)}.", lines=named(lines, most))

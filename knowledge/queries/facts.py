@@ -20,6 +20,7 @@ from knowledge.queries.gpu_throttling import gpu_throttling
 from knowledge.queries.model_answers import asked_of_model
 from knowledge.queries.night import question_now
 from knowledge.queries.proposers import proposers
+from knowledge.queries.verification import differing
 from knowledge.queries.view import prediction_interval
 from knowledge.stored import number, separates_of, was_foreseen
 
@@ -62,6 +63,7 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         proposers=proposers(session, campaign_id),
         asked=asked_of_model(session, campaign_id),
         discovery=campaign.discovery,
+        differs=differing(session, campaign_id),
     )
 
 

@@ -130,7 +130,7 @@ _WORDS = {
     Standing.DIFFERS: "differed",
     Standing.OPEN: "stayed open",
     Standing.NOT_HERE: "could not be reproduced here",
-    Standing.BROKE: "broke, which says nothing",
+    Standing.BROKE: "had a fresh run that broke, which says nothing of the claim",
     Standing.RUNS: "running now",
     Standing.WAITS: "not run yet",
 }
@@ -197,6 +197,30 @@ def fresh_runs(session: Session, experiment_id: int) -> tuple[FreshView, ...]:
     again = [each for each, fresh in session.execute(query) if is_said_again(original, fresh)]
     built = _built(session, [each.experiment_id for each in again])
     return tuple(_view(first, each, built) for each in again)
+
+
+def differing(session: Session, campaign_id: int) -> dict[str, FreshView]:
+    """The supported tests of a campaign whose newest fresh run differs, by label, with what that says."""
+    again = select(Experiment.reproduces_experiment_id).where(
+        Experiment.campaign_id == campaign_id, Experiment.kind == ExperimentKind.REPRODUCE
+    )
+    query = (
+        select(Verdict.experiment_id)
+        .join(Experiment, Experiment.id == Verdict.experiment_id)
+        .where(
+            Verdict.outcome == VerdictOutcome.SUPPORTED,
+            Experiment.kind == ExperimentKind.TEST,
+            Experiment.id.in_(again),
+        )
+    )
+    tests = session.scalars(query.order_by(Verdict.experiment_id)).all()
+    if not tests:
+        return {}
+    return {
+        format_label(Noun.EXPERIMENT, number): fresh
+        for number, (fresh, _) in sorted(_fresh(session, tests, 0).items())
+        if fresh is not None and fresh.agreement is Agreement.DIFFERS
+    }
 
 
 def is_said_again(first: Experiment, fresh: Experiment) -> bool:

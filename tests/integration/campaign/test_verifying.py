@@ -4,11 +4,13 @@ The database, the queue, the sealing, the judge and the findings are the real on
 """
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
 
+from agent.campaign.outcome import campaign_outcome
 from agent.campaign.reproduce import enqueue_reproduction
 from agent.campaign.verify import Limits, Runner, verify
 from configs.errors import UsageError
@@ -18,11 +20,13 @@ from db.models import Artifact, Campaign, Experiment, Finding, Launch, Verdict
 from db.noise import SERIES_NAME
 from db.states import ExperimentKind, FindingStatus, VerdictOutcome
 from experiments.job.result import Failure
+from knowledge.queries.facts import campaign_facts
 from knowledge.queries.verification import (
     Standing,
     VerifiedRow,
     fresh_runs,
 )
+from knowledge.summary import summarize
 from tests.history.model_elsewhere import FOLDER, move_model_away
 from tests.integration.campaign.campaigned import HERE, TIMES_ALONE, Campaigned, campaign, interrupt, pairs
 from tests.integration.campaign.test_promoting import (
@@ -102,6 +106,13 @@ def test_a_planted_verdict_is_found_to_differ_and_its_finding_is_contradicted(ca
     with campaign.database.read() as session:
         status = dict(session.execute(select(Finding.effect_log < -0.2, Finding.status)).all())
         (fresh,) = fresh_runs(session, 3)
+        summary = summarize(replace(campaign_facts(session, 1), outcome=campaign_outcome(session, 1)))
+    assert summary.supported.sentence.startswith(
+        "2 hypotheses are supported; a fresh run differs on 1 of them"
+    )
+    assert summary.supported.lines[0].endswith("(E-0003; E-0004, a fresh run, differs)")
+    assert summary.supported.lines[1].endswith("(E-0002)")
+    assert f"A fresh run, E-0004, does not agree: {fresh.why.rstrip('.')}." in summary.best.lines
     assert FindingStatus.CONTRADICTED in status.values()
     assert fresh.agreement.value == "differs"
 
@@ -178,6 +189,8 @@ def test_a_fresh_run_that_broke_says_nothing_and_is_tried_again_by_the_next_call
     found = campaign.verify(campaign.run(failure=Failure("error", "No space left on device")))
     assert {row.standing for row in found.verdicts} == {Standing.BROKE}
     assert "No space left on device" in found.verdicts[0].why
+    broke = "had a fresh run that broke, which says nothing of the claim"
+    assert found.sentence == f"Of 2 supported verdicts 0 agreed in a fresh run and 2 {broke}{TIMES_ALONE}"
     assert not found.whole
     assert not found.all_here_agree
     assert campaign.standings() == [Standing.BROKE, Standing.BROKE], "a page says the same"
