@@ -31,6 +31,7 @@ def export(
     """
     from agent.recipe.folder import SCRIPTS, files_of
     from agent.recipe.making import recipe_of
+    from agent.recipe.promising import denied
     from cli.opening import reading, settings_of
     from cli.output import print_json, say
     from configs.errors import UsageError
@@ -44,9 +45,9 @@ def export(
         )
     settings = settings_of(ctx)
     with reading(ctx) as session:
-        found = recipe_of(
-            session, campaign_of(session, named_once(campaign, campaign_too)), settings.cache_dir
-        )
+        campaign_id = campaign_of(session, named_once(campaign, campaign_too))
+        found = recipe_of(session, campaign_id, settings.cache_dir)
+        against = denied(session, campaign_id, found.rests_on)
     folder = to or Path(f"recipe-{found.campaign}")
     files = files_of(found)
     try:
@@ -62,9 +63,11 @@ def export(
             f"{folder} can't be written: {error.strerror}.", "Name another folder with --to."
         ) from None
     if as_json:
-        print_json({"folder": str(folder), "files": list(files), "recipe": found.model_dump(mode="json")})
+        recipe_told = found.model_dump(mode="json")
+        print_json({"folder": str(folder), "files": list(files), "recipe": recipe_told, "denied": against})
         return
     say(
         f"Wrote the recipe of {found.experiment} to {folder}: {', '.join(files)}.",
-        f"Check it after an upgrade: autoinfer check {folder}",
+        *against,
+        f"Check it {'before it is deployed' if against else 'after an upgrade'}: autoinfer check {folder}",
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -16,6 +18,7 @@ from experiments.space.configuration import Configuration as Point
 from knowledge.queries.now_best import bests_told
 from knowledge.queries.pareto import judged_ratios
 from knowledge.queries.pareto_ratios import each_over_baseline
+from knowledge.queries.verification import differing
 from knowledge.samples_digest import samples_digest
 from knowledge.stored import metric_of, verdict_metric
 
@@ -29,6 +32,16 @@ def baseline_of(campaign: Campaign) -> int:
             f"Measure it: let the campaign go on with autoinfer run --resume {label}",
         )
     return campaign.baseline_configuration_id
+
+
+def denied(session: Session, campaign_id: int, rests_on: Sequence[str]) -> tuple[str, ...]:
+    """Return what the newest fresh runs say against the tests that a recipe rests on, a sentence each."""
+    found = differing(session, campaign_id)
+    return tuple(
+        f"A fresh run of {each}, {found[each].experiment}, does not agree: {found[each].why.rstrip('.')}."
+        for each in rests_on
+        if each in found
+    )
 
 
 def promise_of(session: Session, experiment: Experiment) -> Promise:

@@ -13,6 +13,7 @@ from sqlalchemy import func, select
 from agent.campaign.outcome import campaign_outcome
 from agent.campaign.reproduce import enqueue_reproduction
 from agent.campaign.verify import Limits, Runner, verify
+from agent.recipe.promising import denied
 from configs.errors import UsageError
 from db import events
 from db.event_kinds import EventKind
@@ -106,7 +107,9 @@ def test_a_planted_verdict_is_found_to_differ_and_its_finding_is_contradicted(ca
     with campaign.database.read() as session:
         status = dict(session.execute(select(Finding.effect_log < -0.2, Finding.status)).all())
         (fresh,) = fresh_runs(session, 3)
+        against = denied(session, 1, ("E-0002", "E-0003"))
         summary = summarize(replace(campaign_facts(session, 1), outcome=campaign_outcome(session, 1)))
+    assert against == (f"A fresh run of E-0003, E-0004, does not agree: {fresh.why.rstrip('.')}.",)
     assert summary.supported.sentence.startswith(
         "2 hypotheses are supported; a fresh run differs on 1 of them"
     )
