@@ -34,6 +34,7 @@ from knowledge.queries.now_run import RunView, runs_of
 from knowledge.queries.paid import PaidJobView, paid_now
 from knowledge.queries.queue import QueueRow, queue_page
 from knowledge.queries.saved_time import saved_time
+from knowledge.queries.verification import FreshView, differing
 from knowledge.queries.view import View
 from knowledge.stored import number
 
@@ -148,7 +149,8 @@ class NowView(View):
     `awaiting` the first of those that wait for approval, `paid` the jobs that wait or run on rented machines;
     `lost_device` tells of a GPU that was lost since the
     campaign was started or went on last, `at_rest` of those that others use, or did when it was interrupted,
-    `throttling` of one that was held down while tests were timed.
+    `throttling` of one that was held down while tests were timed; `against_best` is what the newest fresh run
+    of the best says where that differs.
     """
 
     campaign: CampaignNow | None
@@ -167,6 +169,7 @@ class NowView(View):
     lost_device: EventView | None = None
     at_rest: tuple[AtRest, ...] = ()
     throttling: GpuThrottlingView | None = None
+    against_best: FreshView | None = None
     last_id: int = 0
 
     def are_todays(self, rows: Sequence[HypothesisRow]) -> bool:
@@ -233,6 +236,7 @@ def now_view(session: Session, label: str | None, since: int | None, today: date
         lost_device=_lost_device(session, campaign.id),
         at_rest=away.at_rest,
         throttling=gpu_throttling(session, campaign.id),
+        against_best=differing(session, campaign.id).get(best.experiment or "") if best else None,
         last_id=last_id,
     )
 

@@ -5,16 +5,21 @@ The database, the queue, the sealing, the judge and the findings are the real on
 
 import shutil
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
+from starlette.testclient import TestClient
 
+from agent.campaign.life import end
 from agent.campaign.outcome import campaign_outcome
 from agent.campaign.reproduce import enqueue_reproduction
 from agent.campaign.verify import Limits, Runner, verify
 from agent.recipe.promising import denied
 from configs.errors import UsageError
+from configs.settings import Settings
+from dashboard.app import create_app
 from db import events
 from db.event_kinds import EventKind
 from db.models import Artifact, Campaign, Experiment, Finding, Launch, Verdict
@@ -91,13 +96,18 @@ def test_what_is_said_again_agrees_and_what_the_best_rests_on_comes_first(campai
     ]
 
 
-def test_a_planted_verdict_is_found_to_differ_and_its_finding_is_contradicted(campaign: Campaigned) -> None:
+def test_a_planted_verdict_is_found_to_differ_and_its_finding_is_contradicted(
+    campaign: Campaigned, tmp_path: Path
+) -> None:
     def wait(device: str) -> None:
         with campaign.database.read() as session:
             newest = session.scalars(select(func.max(Experiment.id))).one()
             planted = session.get_one(Experiment, newest).reproduces_experiment_id == 3
         run_by_hand(campaign.database, newest, pairs(10.0 if planted else 9.0))
 
+    with campaign.database.write() as session:
+        end(session, 1, "nothing left is worth its price")
+    assert "confirms it in fresh processes first." in now_page(campaign, tmp_path)
     found = campaign.verify(wait)
     assert [row.standing for row in found.verdicts] == [Standing.DIFFERS, Standing.AGREES]
     assert not found.all_agree
@@ -116,8 +126,16 @@ def test_a_planted_verdict_is_found_to_differ_and_its_finding_is_contradicted(ca
     assert summary.supported.lines[0].endswith("(E-0003; E-0004, a fresh run, differs)")
     assert summary.supported.lines[1].endswith("(E-0002)")
     assert f"A fresh run, E-0004, does not agree: {fresh.why.rstrip('.')}." in summary.best.lines
+    page = now_page(campaign, tmp_path)
+    assert "E-0004</a>, does not agree: refuted now, supported then" in page
+    assert "confirms it" not in page
     assert FindingStatus.CONTRADICTED in status.values()
     assert fresh.agreement.value == "differs"
+
+
+def now_page(campaign: Campaigned, folder: Path) -> str:
+    app = create_app(Settings(data_dir=folder), campaign.database)
+    return unescape(TestClient(app, base_url="http://127.0.0.1").get("/").text)
 
 
 def test_an_effect_that_is_supported_again_by_another_amount_differs(campaign: Campaigned) -> None:
