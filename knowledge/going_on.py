@@ -1,4 +1,4 @@
-"""How a campaign goes on that ended before it judged anything. Pure."""
+"""How a campaign goes on that was interrupted, or that ended before it judged anything. Pure."""
 
 from __future__ import annotations
 
@@ -19,15 +19,19 @@ def how_to_go_on(
     state: CampaignState,
     stopped_because: str | None,
     *,
+    interrupted: bool = False,
     judged: int,
     spent_s: float,
     budget_s: float,
 ) -> str | None:
-    """That nothing was judged and how to go on, in a sentence; None where something was judged, the campaign
-    has not ended, or it ended for what more time would not change.
+    """How to go on, in a sentence, and where it ended that nothing was judged; None where something was
+    judged, it goes on by itself, or it ended for what more time would not change.
 
     More budget is asked for where none is left: given beside what is left, it would replace that.
     """
+    if interrupted:
+        more = " --budget 30m" if spent_s >= budget_s else ""
+        return f"Go on with: autoinfer run --resume {campaign}{more}"
     why = stopped_because or ""
     if (
         state is not CampaignState.STOPPED

@@ -38,6 +38,8 @@ class HypothesisView(HypothesisDetail):
         """Its state as a sentence."""
         if self.approval is not None and self.approval.waits:
             return "Waits for your approval."
+        if any(each.interrupted for each in self.experiments):
+            return "Interrupted under test."
         return WORDS[self.state.value]
 
     @property

@@ -28,7 +28,7 @@ BITS_PER_BYTE = (
 """What quality is measured by, for who does not know it."""
 
 UNFINISHED = {
-    CampaignState.RUNNING: "The campaign is still running: what stands here is what it knows so far.",
+    CampaignState.RUNNING: "The campaign has not ended: what stands here is what it knows so far.",
     CampaignState.PAUSED: "The campaign is paused: what stands here is what it knows so far.",
     CampaignState.STOPPING: "The campaign is about to stop: what stands here is what it knows so far.",
 }
@@ -44,7 +44,7 @@ def opening(view: ReportView) -> Document:
         ("Target", campaign.target),
         ("Engine", view.engine),
         ("Began", f"{words.instant(campaign.started_at)} UTC" if campaign.started_at else "not yet"),
-        ("Ended", f"{words.instant(campaign.ended_at)} UTC" if campaign.ended_at else campaign.state.value),
+        ("Ended", f"{words.instant(campaign.ended_at)} UTC" if campaign.ended_at else "not yet"),
         ("Made", f"{words.instant(view.made_at)} UTC by autoinfer {view.autoinfer}"),
     ]
     marks = [UNFINISHED[campaign.state]] if campaign.state in UNFINISHED else []

@@ -12,6 +12,7 @@ from db.labels import Noun, format_label
 from db.models import Experiment, Hypothesis, Verdict
 from db.states import ExperimentState, HypothesisState
 from knowledge.facts import CampaignFacts, JudgedFact, WaitingFact
+from knowledge.queries.at_work import interrupted_tests
 from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.carried import carried_view
 from knowledge.queries.devices import devices_of_tests
@@ -38,6 +39,7 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         model=campaign.model,
         target=campaign.target,
         state=campaign.state,
+        interrupted=campaign.interrupted,
         stopped_because=campaign.stopped_because,
         started_at=campaign.started_at,
         spent_s=None if campaign.started_at is None else number(campaign.budget.get("spent_s")),
@@ -75,7 +77,9 @@ def under_test(session: Session, campaign_id: int) -> tuple[WaitingFact, ...]:
         .order_by(Hypothesis.id)
     )
     rows = session.execute(query).all()
-    devices = devices_of_tests(session, [row.id for row in rows]) if rows else {}
+    numbers = [row.id for row in rows]
+    devices = devices_of_tests(session, numbers) if rows else {}
+    interrupted = interrupted_tests(session, numbers) if rows else {}
     return tuple(
         WaitingFact(
             format_label(Noun.HYPOTHESIS, number_),
@@ -83,6 +87,7 @@ def under_test(session: Session, campaign_id: int) -> tuple[WaitingFact, ...]:
             stage,
             None,
             devices.get(number_),
+            number_ in interrupted,
         )
         for number_, claim, stage in rows
     )
