@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, and_, exists, select
+from sqlalchemy import ColumnElement, and_, exists, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from db.campaign_owner import is_driven_at
@@ -64,12 +64,28 @@ def interrupted_campaigns(
     left = [each.id for each in campaigns if each.state in _GOES_ON and not is_driven_at(each, present)]
     if not left:
         return frozenset()
-    unheard = exists().where(Job.experiment_id == Experiment.id, Job.state.in_(_LEFT), ~at_work())
     measured = select(Experiment.campaign_id).where(
-        Experiment.campaign_id.in_(left), Experiment.state == ExperimentState.RUNNING, ~unheard
+        Experiment.campaign_id.in_(left), Experiment.state == ExperimentState.RUNNING, ~_unheard()
     )
     worked_for = select(Job.campaign_id).where(Job.campaign_id.in_(left), at_work())
     return frozenset(left).difference(session.scalars(measured.union(worked_for)))
+
+
+def count_interrupted(session: Session, campaign_id: int | None = None) -> int:
+    """How many experiments had begun and are measured by nobody any more, of a campaign or of all."""
+    query = (
+        select(func.count())
+        .select_from(Experiment)
+        .where(Experiment.state == ExperimentState.RUNNING, _unheard())
+    )
+    if campaign_id is not None:
+        query = query.where(Experiment.campaign_id == campaign_id)
+    return session.scalar(query) or 0
+
+
+def _unheard() -> ColumnElement[bool]:
+    """Whether an experiment has a job that nobody works at."""
+    return exists().where(Job.experiment_id == Experiment.id, Job.state.in_(_LEFT), ~at_work())
 
 
 def _interrupted(

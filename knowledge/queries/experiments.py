@@ -18,7 +18,7 @@ from db.models import Configuration, Experiment, Hypothesis, Verdict
 from db.models.base import JsonObject
 from db.states import ExperimentKind, ExperimentState, VerdictOutcome
 from knowledge.figures import DEFAULT_METRIC
-from knowledge.queries.at_work import Interrupted, in_a_word, interrupted_experiments
+from knowledge.queries.at_work import Interrupted, count_interrupted, in_a_word, interrupted_experiments
 from knowledge.queries.devices import devices_of_experiments
 from knowledge.queries.view import (
     ChangeView,
@@ -100,12 +100,19 @@ class ExperimentsAsked:
 
 
 class ExperimentCounts(View):
-    """How many experiments there are by state and by outcome, and the levers that hypotheses are of."""
+    """How many experiments there are by state and by outcome, and the levers that hypotheses are of; of those
+    that run, how many were `interrupted`."""
 
     total: int
     states: dict[ExperimentState, int]
     outcomes: dict[VerdictOutcome, int]
     levers: tuple[str, ...]
+    interrupted: int = 0
+
+    @property
+    def measured_now(self) -> int:
+        """How many are measured at this moment."""
+        return self.states.get(ExperimentState.RUNNING, 0) - self.interrupted
 
 
 def list_experiments(
@@ -162,7 +169,7 @@ def experiment_rows(session: Session, numbers: Sequence[int]) -> tuple[Experimen
 
 
 def count_experiments(session: Session, campaign_id: int | None = None) -> ExperimentCounts:
-    """Count the experiments by state and by outcome; three statements."""
+    """Count the experiments by state and by outcome; four statements."""
     columns = (Experiment.campaign_id, Experiment.state)  # as an index has them
     states = select(Experiment.state, func.count()).group_by(*columns)
     outcomes = select(Verdict.outcome, func.count()).group_by(Verdict.outcome)
@@ -177,9 +184,14 @@ def count_experiments(session: Session, campaign_id: int | None = None) -> Exper
     for state, count in session.execute(states):
         by_state[state] = by_state.get(state, 0) + count
     by_outcome = {VerdictOutcome(outcome): int(count) for outcome, count in session.execute(outcomes)}
+    stopped = count_interrupted(session, campaign_id) if by_state.get(ExperimentState.RUNNING) else 0
     names = {name for joined in session.scalars(levers) for name in joined.split(LEVER_JOINT)}
     return ExperimentCounts(
-        total=sum(by_state.values()), states=by_state, outcomes=by_outcome, levers=tuple(sorted(names))
+        total=sum(by_state.values()),
+        states=by_state,
+        outcomes=by_outcome,
+        levers=tuple(sorted(names)),
+        interrupted=stopped,
     )
 
 

@@ -15,7 +15,7 @@ from knowledge.queries.at_work import INTERRUPTED
 from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.devices import on_devices
 from knowledge.queries.experiment_detail import experiment_detail
-from knowledge.queries.experiments import list_experiments
+from knowledge.queries.experiments import count_experiments, list_experiments
 from knowledge.queries.facts import campaign_facts
 from knowledge.queries.now import NowView, Standing, now_view
 from knowledge.queries.queue import queue_page
@@ -65,6 +65,8 @@ def test_a_test_whose_worker_is_heard_of_is_under_test_though_nothing_drives_the
     assert summary.validating.sentence.startswith("1 hypothesis is under test;")
     with history.database.read() as session:
         assert list(on_devices(session)) == [DEVICE]
+        counts = count_experiments(session, history.campaign_id)
+        assert (counts.interrupted, counts.measured_now) == (0, 1)
         assert experiment_detail(session, experiment_id).standing == "running"
 
 
@@ -86,6 +88,8 @@ def test_a_test_whose_worker_was_not_heard_of_within_its_lease_is_interrupted_ev
     with history.database.read() as session:
         assert on_devices(session) == {}
         assert experiment_detail(session, experiment_id).standing == INTERRUPTED
+        counts = count_experiments(session)
+        assert (counts.interrupted, counts.measured_now) == (1, 0)
         (row,) = list_experiments(session, limit=10).items
         assert (row.state, row.standing) == (ExperimentState.RUNNING, INTERRUPTED)
         (place,) = queue_page(session, history.campaign_id, limit=10).items
