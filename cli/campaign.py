@@ -104,9 +104,9 @@ def _change(
         return
     sentence = {
         (CampaignState.PAUSED, True): "is paused; what runs is finished.",
-        (CampaignState.PAUSED, False): "is paused.",
+        (CampaignState.PAUSED, False): "is paused; no process drives it now.",
         (CampaignState.RUNNING, True): "goes on.",
-        (CampaignState.RUNNING, False): "is no longer paused.",
+        (CampaignState.RUNNING, False): "is no longer paused, but no process drives it now.",
         (CampaignState.STOPPING, True): "ends when what runs is finished.",
         (CampaignState.STOPPED, False): "has ended.",
     }[state, driven]

@@ -81,7 +81,7 @@ def experiments(
         (
             row.id,
             row.kind.value,
-            shown_state(row.outcome.value if row.outcome else row.state.value, latency_only=row.latency_only),
+            shown_state(row.outcome.value if row.outcome else row.standing, latency_only=row.latency_only),
             _about(row),
             effect_words(row.effect),
             _took(row),

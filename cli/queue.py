@@ -69,12 +69,19 @@ def queue(
         say("", rest)
 
 
+def _where(row: QueueRow) -> str:
+    if row.held:
+        return "held"
+    return "under test on" if row.interrupted is None else "was tested on"
+
+
 def _print_row(out: Console, row: QueueRow) -> None:
     from cli.output import fields
     from cli.words import change_words, effect_words, rank_words
+    from knowledge.queries.at_work import INTERRUPTED
 
     place = (
-        ("held" if row.held else "testing")
+        ("held" if row.held else "testing" if row.interrupted is None else INTERRUPTED)
         if row.rank is None
         else rank_words(row.rank, row.moved_from, row.move_reason is not None)
     )
@@ -88,7 +95,7 @@ def _print_row(out: Console, row: QueueRow) -> None:
                 ("   change", change_words(row.change)),
                 ("   effect", predicted),
                 ("   confirms", None if row.elsewhere is None else row.elsewhere.words),
-                ("   held" if row.held else "   under test on", row.held or row.device),
+                (f"   {_where(row)}", row.held or row.device),
                 ("   why here", row.reason),
                 ("   to approve", approval),
                 ("   moved", row.move_reason),

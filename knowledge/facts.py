@@ -60,6 +60,8 @@ class WaitingFact:
     stage: str | None
     reason: str | None
     device: str | None = None
+    interrupted: bool = False
+    """Whether nobody measures it any more, of one under test."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,8 @@ class CampaignFacts:
     testing: tuple[WaitingFact, ...]
     next: tuple[WaitingFact, ...]
     judged: tuple[JudgedFact, ...]
-    driven: bool = True
-    """Whether a process drives it, as far as can be told from here."""
+    interrupted: bool = False
+    """Whether it should go on, and nothing drives it."""
     approve_above_s: float | None = None
     """The expected seconds of a test above which the user is asked; None where nothing waits for approval."""
     again: int = 0

@@ -1,4 +1,4 @@
-"""How a campaign goes on that ended before it judged anything, or that no process drives. Pure."""
+"""How a campaign goes on that was interrupted, or that ended before it judged anything. Pure."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ def how_to_go_on(
     state: CampaignState,
     stopped_because: str | None,
     *,
-    driven: bool,
+    interrupted: bool = False,
     judged: int,
     spent_s: float,
     budget_s: float,
 ) -> str | None:
-    """That nothing was judged, or that no process drives it now, and how to go on, in a sentence; None where
-    it is driven, or ended with something judged or for what more time would not change.
+    """How to go on, in a sentence, and where it ended that nothing was judged; None where something was
+    judged, it goes on by itself, or it ended for what more time would not change.
 
     More budget is asked for where none is left: given beside what is left, it would replace that.
     """
+    if interrupted:
+        more = " --budget 30m" if spent_s >= budget_s else ""
+        return f"Go on with: autoinfer run --resume {campaign}{more}"
     why = stopped_because or ""
-    if state is CampaignState.STOPPED:
-        if judged or not why.startswith((USER_STOPPED_IT, STOPPED_BY_USER, BUDGET_OF)):
-            return None
-        said = "Nothing was judged"
-    elif driven:
+    if (
+        state is not CampaignState.STOPPED
+        or judged
+        or not why.startswith((USER_STOPPED_IT, STOPPED_BY_USER, BUDGET_OF))
+    ):
         return None
-    else:
-        said = "No process drives it now"
     needs_more = why.startswith(BUDGET_OF) or spent_s >= budget_s
     more = " --budget 30m" if needs_more else ""
-    return f"{said}; go on with: autoinfer run --resume {campaign}{more}"
+    return f"Nothing was judged; go on with: autoinfer run --resume {campaign}{more}"

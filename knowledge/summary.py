@@ -134,7 +134,7 @@ def summarize(facts: CampaignFacts, most: int = MOST_NAMED, *, short: bool = Fal
             facts.campaign,
             facts.state,
             facts.stopped_because,
-            driven=facts.driven,
+            interrupted=facts.interrupted,
             judged=len(facts.judged),
             spent_s=facts.spent_s or 0.0,
             budget_s=facts.budget_s or 0.0,
@@ -144,6 +144,8 @@ def summarize(facts: CampaignFacts, most: int = MOST_NAMED, *, short: bool = Fal
 
 def _headline(facts: CampaignFacts) -> str:
     what = f"{facts.campaign} makes {facts.model} faster on {facts.target}"
+    if facts.interrupted:
+        return f"{what}: it was interrupted, and nothing drives it."
     match facts.state:
         case CampaignState.STOPPED:
             return f"{what}: it ended because {clause(facts.stopped_because or 'of an unknown reason')}."
@@ -151,11 +153,12 @@ def _headline(facts: CampaignFacts) -> str:
             return f"{what}: it is paused."
         case CampaignState.STOPPING:
             return f"{what}: it is about to stop."
-    return f"{what}: it is running." if facts.driven else f"{what}: it was interrupted."
+    return f"{what}: it is running."
 
 
 def _how_far(fact: WaitingFact) -> str:
-    return f"{fact.stage}" if fact.device is None else f"{fact.stage} on {fact.device}"
+    where = f"{fact.stage}" if fact.device is None else f"{fact.stage} on {fact.device}"
+    return f"{where}, interrupted" if fact.interrupted else where
 
 
 def validating(
@@ -175,10 +178,14 @@ def validating(
         f"then {fact.id}  {clause(fact.claim)}" + (f": {fact.reason}" if fact.reason else "")
         for fact in following
     ]
-    if not testing:
-        return PartView(title=title, sentence=f"Nothing is under test; {queued}.", lines=tuple(lines))
-    under_test = counted(len(testing), "hypothesis is", "hypotheses are")
-    return PartView(title=title, sentence=f"{under_test} under test; {queued}.", lines=tuple(lines))
+    stopped = sum(fact.interrupted for fact in testing)
+    told = []
+    if len(testing) > stopped:
+        told.append(f"{counted(len(testing) - stopped, 'hypothesis is', 'hypotheses are')} under test")
+    if stopped:
+        told.append(f"{counted(stopped, 'test was', 'tests were')} interrupted")
+    sentence = f"{', '.join(told) or 'Nothing is under test'}; {queued}."
+    return PartView(title=title, sentence=sentence, lines=tuple(lines))
 
 
 def _question(question: QuestionView | None) -> PartView | None:

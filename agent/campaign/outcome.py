@@ -17,7 +17,6 @@ from agent.campaign.reading_facts import read_facts
 from agent.judge.pairs import TIMED_STAGES, paired_blocks
 from agent.proposers.port import Trial
 from db import events
-from db.campaign_owner import is_driven
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label, parse_label
 from db.models import Campaign, Event, Experiment, Hypothesis, Verdict
@@ -60,7 +59,7 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
     so. `open_questions` are the ids of what the campaign asks and nothing decided yet. `stopped_early` is
     what timed experiments took against their full plans (`knowledge.queries.saved_time`). `discovery` is what
     the online control of false discoveries bounds (`knowledge.queries.discovery`). `go_on` is how to
-    go on where it ended before it judged anything, or no process drives it (`knowledge.going_on`), else None.
+    go on where it ended before it judged anything (`knowledge.going_on`), else None.
     """
     campaign = session.get_one(Campaign, campaign_id)
     facts = read_facts(session, campaign_id)
@@ -84,7 +83,6 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
             facts.label,
             campaign.state,
             campaign.stopped_because,
-            driven=is_driven(session, campaign),
             judged=sum(counts.get(state, 0) for state in COUNTED),
             spent_s=facts.spent_s,
             budget_s=facts.spec.budget.wall_s,

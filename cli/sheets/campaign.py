@@ -27,7 +27,7 @@ MOST_NAMED = 5
 def print_campaign(campaign: CampaignView, verification: VerificationView) -> None:
     """Print everything about a campaign but its lists."""
     out = console()
-    out.print(campaign.id, state(campaign.state.value), campaign.name, sep="  ")
+    out.print(campaign.id, state(campaign.standing), campaign.name, sep="  ")
     spent = campaign.spent
     measured = f"{counted(spent.experiments, 'experiment')} in {format_duration(spent.experiment_s)}"
     if spent.again:

@@ -81,7 +81,7 @@ def _reproduced(detail: ExperimentDetail) -> list[tuple[str, str]]:
 
 
 def _head(out: Console, detail: ExperimentDetail) -> None:
-    out.print(detail.id, detail.kind.value, state(detail.state.value), f"in {detail.campaign}", sep="  ")
+    out.print(detail.id, detail.kind.value, state(detail.standing), f"in {detail.campaign}", sep="  ")
     progress = None
     if detail.finished_at is None and detail.stage is not None:
         told = (detail.progress or {}).get("text")

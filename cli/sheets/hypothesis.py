@@ -61,7 +61,7 @@ def print_hypothesis(detail: HypothesisDetail) -> None:
             (
                 each.id,
                 each.kind.value,
-                state(each.state.value),
+                state(each.standing),
                 "—" if each.wall_s is None else format_duration(each.wall_s),
             )
             for each in detail.experiments

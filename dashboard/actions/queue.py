@@ -125,12 +125,24 @@ def approve_price(session: Session, form: Form) -> str:
 
 def pause(session: Session, form: Form) -> str:
     """Let the campaign take nothing new."""
-    return _live(session, form, steering.pause_campaign, "is paused; what runs is finished.", "is paused.")
+    return _live(
+        session,
+        form,
+        steering.pause_campaign,
+        "is paused; what runs is finished.",
+        "is paused; no process drives it now.",
+    )
 
 
 def resume(session: Session, form: Form) -> str:
     """Let a paused campaign go on."""
-    return _live(session, form, steering.resume_campaign, "goes on.", "is no longer paused.")
+    return _live(
+        session,
+        form,
+        steering.resume_campaign,
+        "goes on.",
+        "is no longer paused, but no process drives it now.",
+    )
 
 
 def stop(session: Session, form: Form) -> str:

@@ -86,7 +86,7 @@ def read(session: Session, request: Request[CampaignsFilters], ground: Ground) -
         total=page.total,
         limit=page.limit,
         offset=page.offset,
-        running=sum(each.state.value == "running" for each in page.items),
+        running=sum(each.standing == "running" for each in page.items),
     )
 
 
@@ -129,7 +129,7 @@ def _cells(row: CampaignRow) -> tuple[object, ...]:
     told = (None,) * 3 if best is None else (best.speedup, best.low, best.high)
     counts = tuple(row.count(group) for group in ("supported", "ruled-out", "open", "active"))
     spent = (each.spent.experiments, row.spent_s, row.budget_s, each.stopped_because)
-    head = (each.id, each.name, each.state.value, each.model, each.target)
+    head = (each.id, each.name, each.standing, each.model, each.target)
     return (*head, *told, each.best_experiment, *counts, *spent)
 
 

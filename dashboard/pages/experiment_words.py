@@ -68,6 +68,9 @@ def _more(change: float) -> str:
 
 def _without_verdict(detail: ExperimentDetail) -> Words:
     symbol, word = _STATES[detail.state]
+    if detail.interrupted is not None:
+        how_far = f"in the stage {detail.stage}" if detail.stage else "before its first stage"
+        return Words("approval", "Interrupted", f"Nobody measures it any more; it was {how_far}")
     if detail.state is ExperimentState.RUNNING:
         told = (detail.progress or {}).get("text")
         parts = [str(each) for each in (detail.stage, told) if each]

@@ -34,10 +34,17 @@ class HypothesisView(HypothesisDetail):
     """A hypothesis as its page shows it."""
 
     @property
+    def interrupted(self) -> bool:
+        """Whether a test of it had begun that nobody measures any more."""
+        return any(each.interrupted is not None for each in self.experiments)
+
+    @property
     def word(self) -> str:
         """Its state as a sentence."""
         if self.approval is not None and self.approval.waits:
             return "Waits for your approval."
+        if self.interrupted:
+            return "Interrupted under test."
         return WORDS[self.state.value]
 
     @property

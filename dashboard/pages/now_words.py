@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from knowledge.figures import counted, listed
 from knowledge.queries.now import CampaignNow, NowView, Standing
+from knowledge.queries.now_run import RunView
 
 WORDS = (
     "none",
@@ -35,7 +36,7 @@ def _lead(view: NowView, campaign: CampaignNow) -> str:
         case Standing.ENDED:
             return _ended(view)
         case Standing.PAUSED:
-            return "Paused." if not view.runs else "Paused; what runs is finished."
+            return "Paused; what runs is finished." if _at_work(view) else "Paused."
         case Standing.STOPPING:
             return "Stopping; what runs is finished."
         case Standing.INTERRUPTED:
@@ -48,12 +49,16 @@ def _lead(view: NowView, campaign: CampaignNow) -> str:
             return f"Waiting for {listed([each.device for each in view.at_rest])}, which others use."
         case Standing.CHOOSING:
             return "Choosing what to test next."
-    claims = [run.claim for run in view.runs if run.claim]
+    claims = [run.claim for run in _at_work(view) if run.claim]
     if len(claims) == 1:
         return f"Testing: {claims[0].rstrip('.')}."
     if claims:
         return f"Testing {counted(len(claims), 'hypothesis', 'hypotheses')}."
     return "Running an experiment again."
+
+
+def _at_work(view: NowView) -> list[RunView]:
+    return [run for run in view.runs if run.interrupted is None]
 
 
 def _ended(view: NowView) -> str:

@@ -18,6 +18,7 @@ from db.models.base import JsonObject
 from db.states import CampaignState, DirectiveKind, ExperimentKind
 from knowledge.approvals import approve_above_s, waits_in_queue
 from knowledge.latency_only import latency_only
+from knowledge.queries.at_work import in_a_word, interrupted_campaigns
 from knowledge.queries.devices import AtRest, devices_of_campaign, shown_away
 from knowledge.queries.discovery import DiscoveryView, Tally, tallied_view, tallies_of
 from knowledge.queries.view import Page, View
@@ -87,8 +88,9 @@ class CampaignView(View):
     discoveries bounds. `hub` and `gpu` are None for a model and a target that are neither. What is expected
     to take more than `approve_above_s` waits for approval, `awaiting` now; None: nothing ever does.
     `latency_only`: the weights are made up, so that quality is not known and nothing is to be deployed.
-    `devices` are those that it measures on, `devices_out` those of them that it has left out,
-    `devices_at_rest` those that others use, or did when it was interrupted."""
+    `interrupted`: it should go on, and nothing drives it. `devices` are those that it measures on,
+    `devices_out` those of them that it has left out, `devices_at_rest` those that others use, or did when
+    it was interrupted."""
 
     id: str
     name: str
@@ -103,6 +105,7 @@ class CampaignView(View):
     devices_out: tuple[str, ...]
     devices_at_rest: tuple[AtRest, ...]
     state: CampaignState
+    interrupted: bool
     stopped_because: str | None
     objective: JsonObject
     limits: JsonObject
@@ -118,6 +121,11 @@ class CampaignView(View):
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
+
+    @property
+    def standing(self) -> str:
+        """Its state in a word, which is another one where it was interrupted."""
+        return in_a_word(self.state.value, self.interrupted)
 
 
 _Page = Page[CampaignView]  # made once: pydantic forgets what nobody holds
@@ -175,6 +183,7 @@ def _views(
     tested = {} if tallies is None else tallies(session, ids)
     present = session.scalars(select(now())).one()
     away = shown_away(session, campaigns, present)
+    interrupted = interrupted_campaigns(session, campaigns, present)
     return tuple(
         CampaignView(
             id=format_label(Noun.CAMPAIGN, each.id),
@@ -190,6 +199,7 @@ def _views(
             devices_out=tuple(one for one in devices_of_campaign(each) if one in away[each.id].out),
             devices_at_rest=away[each.id].at_rest,
             state=each.state,
+            interrupted=each.id in interrupted,
             stopped_because=each.stopped_because,
             objective=each.objective,
             limits=each.limits,

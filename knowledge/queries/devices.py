@@ -17,6 +17,7 @@ from db.events import of_kinds
 from db.labels import Noun, format_label
 from db.models import Campaign, Event, Experiment, Hypothesis, Job, JobQuote
 from db.states import CampaignState, ExperimentKind, JobState
+from knowledge.queries.at_work import at_work
 from knowledge.queries.view import View
 
 
@@ -63,12 +64,12 @@ _AWAY_KINDS = (
 
 
 def on_devices(session: Session) -> dict[str, OnDevice]:
-    """The running job of each device that has one, by device; one statement."""
+    """The job at work on each device that has one, by device; one statement."""
     query = (
         select(Job, Experiment.stage, Hypothesis.id, Hypothesis.claim)
         .outerjoin(Experiment, Experiment.id == Job.experiment_id)
         .outerjoin(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
-        .where(Job.state == JobState.RUNNING, Job.device.is_not(None))
+        .where(at_work(), Job.device.is_not(None))
         .order_by(Job.device)
     )
     return {

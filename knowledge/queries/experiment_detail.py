@@ -25,6 +25,7 @@ from experiments.measurement.evidence import Stage
 from experiments.rejudging import by_another_version, judged_again
 from experiments.sealing import tampered
 from knowledge.latency_only import plan_is_latency_only
+from knowledge.queries.at_work import interrupted_experiments
 from knowledge.queries.devices import devices_of_experiments
 from knowledge.queries.discovery import LevelView, level_of
 from knowledge.queries.experiments import ExperimentRow, experiment_row
@@ -156,9 +157,11 @@ def experiment_detail(
         candidate_knobs,
         latency_only=plan_is_latency_only(experiment.plan),
         device=devices_of_experiments(session, (experiment_id,)).get(experiment_id),
+    ).model_copy(
+        update={"interrupted": interrupted_experiments(session, (experiment_id,)).get(experiment_id)}
     )
     return ExperimentDetail(
-        **short.model_dump(),
+        **dict(short),
         rationale=None if hypothesis is None else hypothesis.rationale,
         refuted_if=None if hypothesis is None else hypothesis.refuted_if,
         control=control_knobs,

@@ -18,6 +18,7 @@ from db.models import Configuration, Experiment, Hypothesis, Verdict
 from db.models.base import JsonObject
 from db.states import ExperimentKind, ExperimentState, VerdictOutcome
 from knowledge.figures import DEFAULT_METRIC
+from knowledge.queries.at_work import Interrupted, count_interrupted, in_a_word, interrupted_experiments
 from knowledge.queries.devices import devices_of_experiments
 from knowledge.queries.view import (
     ChangeView,
@@ -33,7 +34,8 @@ from knowledge.stored import LEVER_JOINT
 
 class ExperimentRow(View):
     """An experiment as one line; `wall_s` in seconds, `predicted` with its 80 % interval. `latency_only`: the
-    weights are made up, and quality is not known. `device` is where it runs or ran, `desk/cuda:1`."""
+    weights are made up, and quality is not known. `device` is where it runs or ran, `desk/cuda:1`;
+    `interrupted`: nobody measures it any more."""
 
     id: str
     campaign: str
@@ -59,6 +61,12 @@ class ExperimentRow(View):
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    interrupted: Interrupted | None = None
+
+    @property
+    def standing(self) -> str:
+        """Its state in a word, which is another one where it was interrupted."""
+        return in_a_word(self.state.value, self.interrupted)
 
 
 _Page = Page[ExperimentRow]  # made once: pydantic forgets what nobody holds
@@ -92,12 +100,19 @@ class ExperimentsAsked:
 
 
 class ExperimentCounts(View):
-    """How many experiments there are by state and by outcome, and the levers that hypotheses are of."""
+    """How many experiments there are by state and by outcome, and the levers that hypotheses are of; of those
+    that run, how many were `interrupted`."""
 
     total: int
     states: dict[ExperimentState, int]
     outcomes: dict[VerdictOutcome, int]
     levers: tuple[str, ...]
+    interrupted: int = 0
+
+    @property
+    def measured_now(self) -> int:
+        """How many are measured at this moment."""
+        return self.states.get(ExperimentState.RUNNING, 0) - self.interrupted
 
 
 def list_experiments(
@@ -147,11 +162,14 @@ def experiment_rows(session: Session, numbers: Sequence[int]) -> tuple[Experimen
     found = {
         row[0].id: _row(devices, *row) for row in session.execute(_rows().where(Experiment.id.in_(numbers)))
     }
+    running = [number for number, row in found.items() if row.state is ExperimentState.RUNNING]
+    for number, told in (interrupted_experiments(session, running) if running else {}).items():
+        found[number] = found[number].model_copy(update={"interrupted": told})
     return tuple(found[number] for number in numbers if number in found)
 
 
 def count_experiments(session: Session, campaign_id: int | None = None) -> ExperimentCounts:
-    """Count the experiments by state and by outcome; three statements."""
+    """Count the experiments by state and by outcome; four statements."""
     columns = (Experiment.campaign_id, Experiment.state)  # as an index has them
     states = select(Experiment.state, func.count()).group_by(*columns)
     outcomes = select(Verdict.outcome, func.count()).group_by(Verdict.outcome)
@@ -166,9 +184,14 @@ def count_experiments(session: Session, campaign_id: int | None = None) -> Exper
     for state, count in session.execute(states):
         by_state[state] = by_state.get(state, 0) + count
     by_outcome = {VerdictOutcome(outcome): int(count) for outcome, count in session.execute(outcomes)}
+    stopped = count_interrupted(session, campaign_id) if by_state.get(ExperimentState.RUNNING) else 0
     names = {name for joined in session.scalars(levers) for name in joined.split(LEVER_JOINT)}
     return ExperimentCounts(
-        total=sum(by_state.values()), states=by_state, outcomes=by_outcome, levers=tuple(sorted(names))
+        total=sum(by_state.values()),
+        states=by_state,
+        outcomes=by_outcome,
+        levers=tuple(sorted(names)),
+        interrupted=stopped,
     )
 
 
@@ -190,6 +213,7 @@ def experiment_row(
     *,
     latency_only: bool,
     device: str | None,
+    interrupted: Interrupted | None = None,
 ) -> ExperimentRow:
     """Return the row of an experiment; `verdict` holds outcome, effect, low, high (natural logs), reason and
     metric."""
@@ -219,6 +243,7 @@ def experiment_row(
         created_at=experiment.created_at,
         started_at=experiment.started_at,
         finished_at=experiment.finished_at,
+        interrupted=interrupted,
     )
 
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from db.campaign_owner import is_driven
 from db.labels import Noun, format_label
-from db.models import Campaign, Experiment, Hypothesis, Verdict
+from db.models import Experiment, Hypothesis, Verdict
 from db.states import ExperimentState, HypothesisState
 from knowledge.facts import CampaignFacts, JudgedFact, WaitingFact
+from knowledge.queries.at_work import interrupted_tests
 from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.carried import carried_view
 from knowledge.queries.devices import devices_of_tests
@@ -40,6 +40,7 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         model=campaign.model,
         target=campaign.target,
         state=campaign.state,
+        interrupted=campaign.interrupted,
         stopped_because=campaign.stopped_because,
         started_at=campaign.started_at,
         spent_s=None if campaign.started_at is None else number(campaign.budget.get("spent_s")),
@@ -52,7 +53,6 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         testing=under_test(session, campaign_id),
         next=coming_next(session, campaign_id),
         judged=_judged(session, campaign_id),
-        driven=is_driven(session, session.get_one(Campaign, campaign_id)),
         made_anew=_made_anew(session, campaign_id),
         approve_above_s=campaign.approve_above_s,
         awaiting=len(campaign.awaiting),
@@ -79,7 +79,9 @@ def under_test(session: Session, campaign_id: int) -> tuple[WaitingFact, ...]:
         .order_by(Hypothesis.id)
     )
     rows = session.execute(query).all()
-    devices = devices_of_tests(session, [row.id for row in rows]) if rows else {}
+    numbers = [row.id for row in rows]
+    devices = devices_of_tests(session, numbers) if rows else {}
+    interrupted = interrupted_tests(session, numbers) if rows else {}
     return tuple(
         WaitingFact(
             format_label(Noun.HYPOTHESIS, number_),
@@ -87,6 +89,7 @@ def under_test(session: Session, campaign_id: int) -> tuple[WaitingFact, ...]:
             stage,
             None,
             devices.get(number_),
+            number_ in interrupted,
         )
         for number_, claim, stage in rows
     )

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from db.campaign_owner import is_driven
 from db.labels import Noun, format_label
 from db.models import Campaign, Hypothesis, Verdict
+from db.states import CampaignState
 from knowledge.going_on import how_to_go_on
 from knowledge.stored import number
 
@@ -20,7 +21,7 @@ def going_on(session: Session, campaign_id: int) -> str | None:
         format_label(Noun.CAMPAIGN, campaign_id),
         campaign.state,
         campaign.stopped_because,
-        driven=is_driven(session, campaign),
+        interrupted=campaign.state is not CampaignState.STOPPED and not is_driven(session, campaign),
         judged=session.scalar(of_it.where(Hypothesis.campaign_id == campaign_id)) or 0,
         spent_s=number(campaign.budget.get("spent_s")) or 0.0,
         budget_s=number(campaign.budget.get("wall_s")) or 0.0,

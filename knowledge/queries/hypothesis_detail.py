@@ -20,6 +20,7 @@ from db.states import (
     VerdictOutcome,
 )
 from knowledge.approvals import ApprovalView, approval_of
+from knowledge.queries.at_work import Interrupted, in_a_word, interrupted_experiments
 from knowledge.queries.hypotheses import HypothesisRow, hypothesis_label, row_fields, with_verdict
 from knowledge.queries.model_answers import AnswerView, model_answer
 from knowledge.queries.proposers import hits_of
@@ -55,6 +56,12 @@ class TestView(View):
     launches: int | None
     started_at: datetime | None
     wall_s: float | None
+    interrupted: Interrupted | None = None
+
+    @property
+    def standing(self) -> str:
+        """Its state in a word, which is another one where it was interrupted."""
+        return in_a_word(self.state.value, self.interrupted)
 
 
 class RelativeView(View):
@@ -156,6 +163,8 @@ def _tests(session: Session, hypothesis_id: int) -> tuple[TestView, ...]:
         .where(Experiment.hypothesis_id == hypothesis_id)
         .order_by(Experiment.id)
     )
+    found = session.execute(query).all()
+    interrupted = interrupted_experiments(session, [each.id for each, _ in found])
     return tuple(
         TestView(
             id=format_label(Noun.EXPERIMENT, each.id),
@@ -167,8 +176,9 @@ def _tests(session: Session, hypothesis_id: int) -> tuple[TestView, ...]:
             launches=None if verdict is None else verdict.launches,
             started_at=each.started_at,
             wall_s=each.wall_s,
+            interrupted=interrupted.get(each.id),
         )
-        for each, verdict in session.execute(query)
+        for each, verdict in found
     )
 
 

@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 
 from configs.errors import UsageError
 from db import events
-from db.campaign_owner import is_driven_at
 from db.clock import now
 from db.event_kinds import EventKind
 from db.events import of_kind
@@ -21,6 +20,7 @@ from db.noise import SERIES_NAME
 from db.states import CampaignState, HypothesisState
 from knowledge.approvals import approve_above_s
 from knowledge.latency_only import latency_only
+from knowledge.queries.at_work import interrupted_campaigns
 from knowledge.queries.devices import AtRest, DevicesAway, devices_of_campaign, shown_away
 from knowledge.queries.gpu_throttling import GpuThrottlingView, gpu_throttling
 from knowledge.queries.hypotheses import HypothesisRow, list_hypotheses
@@ -207,8 +207,8 @@ def now_view(session: Session, label: str | None, since: int | None, today: date
             _standing(
                 session,
                 campaign,
-                is_driven_at(campaign, present),
-                bool(runs),
+                bool(interrupted_campaigns(session, [campaign], present)),
+                any(each.interrupted is None for each in runs),
                 best is not None,
                 awaiting is not None and awaiting.total > 0,
                 away,
@@ -299,12 +299,14 @@ def _campaign(
 def _standing(
     session: Session,
     campaign: Campaign,
-    driven: bool,
+    interrupted: bool,
     runs: bool,
     has_baseline: bool,
     awaiting: bool,
     away: DevicesAway,
 ) -> Standing:
+    if interrupted:
+        return Standing.INTERRUPTED
     match campaign.state:
         case CampaignState.STOPPED:
             return Standing.ENDED
@@ -312,8 +314,6 @@ def _standing(
             return Standing.PAUSED
         case CampaignState.STOPPING:
             return Standing.STOPPING
-    if not runs and not driven:
-        return Standing.INTERRUPTED
     if not runs and away.at_rest and _is_all(campaign, away):
         return Standing.RESTING
     if not has_baseline:

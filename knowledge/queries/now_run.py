@@ -14,6 +14,7 @@ from db.labels import Noun, format_label
 from db.models import Configuration, Event, Experiment, Hypothesis, Job
 from db.models.base import JsonObject
 from db.states import Arm, ExperimentKind, ExperimentState, JobState
+from knowledge.queries.at_work import Interrupted, interrupted_experiments
 from knowledge.queries.view import ChangeView, EffectView, View, changes_between, prediction_view
 from knowledge.stored import number
 
@@ -56,7 +57,8 @@ class RunView(View):
 
     `arm` is the one that is worked on, None while it is both, or neither (a baseline has one alone).
     `expected_s` is the whole time that the ranking expected it to take, `elapsed_s` the time since it
-    started. Its samples come in when it ends, so nothing is measured before.
+    started. Its samples come in when it ends, so nothing is measured before. `interrupted`: nobody measures
+    it any more.
     """
 
     experiment: str
@@ -76,18 +78,25 @@ class RunView(View):
     expected_s: float | None
     predicted: EffectView | None
     min_effect: float | None
+    interrupted: Interrupted | None = None
 
     @property
     def left_s(self) -> float | None:
         """Expected seconds until its end, None where they are not known or have gone by."""
-        if self.expected_s is None or self.elapsed_s is None or self.elapsed_s >= self.expected_s:
+        if (
+            self.interrupted is not None
+            or self.expected_s is None
+            or self.elapsed_s is None
+            or self.elapsed_s >= self.expected_s
+        ):
             return None
         return self.expected_s - self.elapsed_s
 
 
 def runs_of(session: Session, campaign_id: int, present: datetime) -> tuple[RunView, ...]:
-    """What a campaign runs, the newest first; two statements."""
+    """What a campaign runs, the newest first, what was interrupted too; three statements."""
     found = session.execute(_running(), {"campaign_id": campaign_id}).all()
+    interrupted = interrupted_experiments(session, [row[0].id for row in found]) if found else {}
     labels = [format_label(Noun.EXPERIMENT, row[0].id) for row in found]
     begun: dict[str, set[str]] = {label: set() for label in labels}
     told = select(Event.subject, Event.data).where(
@@ -95,7 +104,11 @@ def runs_of(session: Session, campaign_id: int, present: datetime) -> tuple[RunV
     )
     for subject, data in session.execute(told):
         begun[str(subject)].add(str((data or {}).get("stage")))
-    return tuple(_view(label, begun[label], present, *row) for label, row in zip(labels, found, strict=True))
+    views = [_view(label, begun[label], present, *row) for label, row in zip(labels, found, strict=True)]
+    return tuple(
+        view.model_copy(update={"interrupted": interrupted.get(row[0].id)})
+        for view, row in zip(views, found, strict=True)
+    )
 
 
 @cache

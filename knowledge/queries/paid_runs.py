@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, and_, case, func, or_, select, type_coerce
+from sqlalchemy import BigInteger, ColumnElement, case, func, or_, select, type_coerce
 from sqlalchemy.orm import Session
 
 from configs.quantities import format_usd
@@ -16,7 +16,8 @@ from db.clock import now
 from db.labels import Noun, format_label
 from db.models import Experiment, Hypothesis, Job, JobQuote, MoneyBudget, RemoteRun, Verdict
 from db.money import usd
-from db.states import BudgetScope, JobState, RemoteRunState, VerdictOutcome
+from db.states import BudgetScope, RemoteRunState, VerdictOutcome
+from knowledge.queries.at_work import at_work
 from knowledge.queries.money import EPOCH, worth
 from knowledge.queries.view import EffectView, View, verdict_effect
 
@@ -111,7 +112,7 @@ def unattended(session: Session) -> Unattended | None:
     query = (
         select(func.count(), func.coalesce(func.sum(RemoteRun.reserved_microusd), 0))
         .join(Job, Job.id == RemoteRun.job_id)
-        .where(RemoteRun.state != RemoteRunState.ENDED, ~_attended())
+        .where(RemoteRun.state != RemoteRunState.ENDED, ~at_work())
     )
     runs, bound = session.execute(query).one()
     return Unattended(runs=runs, bound_usd=usd(int(bound))) if runs else None
@@ -155,14 +156,10 @@ def runs_now(session: Session) -> tuple[PaidRunView, ...]:
     return tuple(_view(row, {}) for row in _read(session, [RemoteRun.state != RemoteRunState.ENDED], None))
 
 
-def _attended() -> ColumnElement[bool]:
-    return and_(Job.state == JobState.RUNNING, Job.lease_expires_at > now())
-
-
 def _read(session: Session, where: Sequence[ColumnElement[bool]], most: int | None) -> list[Any]:
     age_ms = type_coerce(now(), BigInteger) - type_coerce(RemoteRun.created_at, BigInteger)
     query = (
-        select(RemoteRun, Hypothesis, Verdict, case((_attended(), 1), else_=0), age_ms)
+        select(RemoteRun, Hypothesis, Verdict, case((at_work(), 1), else_=0), age_ms)
         .join(Job, Job.id == RemoteRun.job_id)
         .outerjoin(Experiment, Experiment.id == RemoteRun.experiment_id)
         .outerjoin(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)

@@ -14,6 +14,7 @@ from db.models.base import JsonObject
 from db.states import CampaignState, HypothesisState
 from knowledge.approvals import ApprovalView, approval_of, waits_in_queue
 from knowledge.elsewhere import ElsewhereView, elsewhere_of
+from knowledge.queries.at_work import Interrupted, interrupted_tests
 from knowledge.queries.devices import devices_of_tests, held_tests
 from knowledge.queries.view import ChangeView, EffectView, Page, View, changes_between, prediction_view
 
@@ -21,7 +22,8 @@ from knowledge.queries.view import ChangeView, EffectView, Page, View, changes_b
 class QueueRow(View):
     """A place in the queue; `moved_from` is the rank before the last move, with the event that caused it,
     `device` where it is under test, `elsewhere` the other target that it is for, if it is for one. `held`
-    says of a test that was sent to rented machines why it is not submitted."""
+    says of a test that was sent to rented machines why it is not submitted, `interrupted` of one that began
+    that nobody measures it any more."""
 
     rank: int | None
     id: str
@@ -44,6 +46,7 @@ class QueueRow(View):
     device: str | None = None
     elsewhere: ElsewhereView | None = None
     held: str | None = None
+    interrupted: Interrupted | None = None
 
 
 def awaits_baseline(session: Session, campaign_id: int) -> bool:
@@ -90,6 +93,8 @@ def queue_page(
     held = held_tests(session, testing) if testing else {}
     for number, device in (devices_of_tests(session, testing) if testing else {}).items():
         found[number] = found[number].model_copy(update={"device": device, "held": held.get(number)})
+    for number, told in (interrupted_tests(session, testing) if testing else {}).items():
+        found[number] = found[number].model_copy(update={"interrupted": told})
     items = tuple(found[number] for number in numbers)
     return Page[QueueRow](items=items, total=total, limit=limit, offset=offset)
 

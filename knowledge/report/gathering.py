@@ -88,12 +88,12 @@ def report(session: Session, campaign_id: int, made_at: datetime) -> ReportView:
 
 
 def _settled(found: CampaignView) -> CampaignView:
-    """The campaign without what the clock alone makes of one that has not ended: its age, and what rests as
-    long as it is driven."""
+    """The campaign without what the clock alone makes of one that has not ended: its age, whether it goes on,
+    and what rests as long as it is."""
     if found.ended_at is not None:
         return found
     spent = found.spent.model_copy(update={"wall_s": None})
-    return found.model_copy(update={"spent": spent, "devices_at_rest": ()})
+    return found.model_copy(update={"spent": spent, "interrupted": False, "devices_at_rest": ()})
 
 
 def _proposers(session: Session, campaign_id: int) -> tuple[ProposerView, ...]:

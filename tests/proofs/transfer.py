@@ -11,13 +11,9 @@ figures, whatever the number of processes. What is cut off goes on with the same
 
 from __future__ import annotations
 
-import argparse
 import math
-import os
 import random
-import shlex
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -38,12 +34,13 @@ from experiments.measurement.evidence import Metric
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration
 from tests.proofs import transfer_known
-from tests.proofs.counting import at_least_one
+from tests.proofs.transfer_asked import Asked
 from tests.proofs.transfer_followed import section
-from tests.proofs.transfer_page import Ran, Runs, how_it_ran, page
+from tests.proofs.transfer_page import Ran, Runs, page
 from tests.proofs.transfer_runs import KeptRuns
 from tests.proofs.transfer_tables import (
     HELD_OUT,
+    LAUNCHED_ALONE,
     LAUNCHED_TWICE,
     OTHER_HARDWARE,
     WORKLOADS,
@@ -53,6 +50,7 @@ from tests.proofs.transfer_tables import (
     grounds,
     hardware_grounds,
     held_out_grounds,
+    launched_alone_grounds,
     launched_twice_grounds,
     pairs,
 )
@@ -173,29 +171,20 @@ class First:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run all pairs and write the page; the exit code is 0 whatever was found."""
-    parser = argparse.ArgumentParser(prog="python -m tests.proofs.transfer", description=__doc__)
+    command = Asked("tests.proofs.transfer", __doc__, OUTPUT)
+    parser = command.parser
     parser.add_argument("--only", metavar="KIND", default="", help="kinds of pairs whose name holds this")
     parser.add_argument("--held-out", action="store_true", help="between the workloads of h200-4b.csv too")
-    parser.add_argument("--seeds", type=at_least_one, default=10)
-    parser.add_argument("--processes", type=at_least_one, default=min(2, os.cpu_count() or 1))
-    parser.add_argument("--output", type=Path, default=OUTPUT)
-    parser.add_argument("--runs", type=Path, help="keep each run in this file, and run none that is in it")
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    asked = parser.parse_args(given)
+    asked = command.read(arguments)
     chosen = [each for each in pairs() if asked.only in each.kind]
     if not chosen:
         parser.error(f"no kind has {asked.only!r} in its name: {', '.join({each.kind for each in pairs()})}")
-    if asked.runs is not None and (asked.runs.is_dir() or not asked.runs.parent.is_dir()):
-        parser.error(f"runs can't be kept in {asked.runs}: name a file in a folder that is there")
     apart = between(HELD_OUT) if asked.held_out else []
-    begun = time.monotonic()
     kept = KeptRuns(asked.runs)
     ran = run(chosen, asked.seeds, asked.processes, kept)
-    command = f"python -m tests.proofs.transfer {shlex.join(given)}".strip()
     held_out = run(apart, asked.seeds, asked.processes, kept)
-    wall_s = time.monotonic() - begun
     sizes = sizes_of([*chosen, *apart])
-    how = how_it_ran(command, asked.seeds, asked.processes, wall_s, kept.reused)
+    how = command.how(kept.reused)
     yardsticks = [section(each, ground, REACHED) for each in (chosen, apart)]
     yardsticks[0] += transfer_known.section(ran, WORKLOADS)
     text = page(ran, how, FIRST, TRIALS, sizes, yardsticks, held_out)
@@ -204,11 +193,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def run(chosen: Sequence[Pair], seeds: int, processes: int, kept: KeptRuns | None = None) -> Runs:
+def run(
+    chosen: Sequence[Pair],
+    seeds: int,
+    processes: int,
+    kept: KeptRuns | None = None,
+    tellings: Sequence[str] = tuple(TOLD),
+) -> Runs:
     """Both campaigns of each pair, with so many seeds, by what the second one is told; those that are kept
     are not run again."""
     kept = kept or KeptRuns(None)
-    wanted = {(pair.name, told, seed): pair for pair in chosen for seed in range(seeds) for told in TOLD}
+    wanted = {(pair.name, told, seed): pair for pair in chosen for seed in range(seeds) for told in tellings}
     found = kept.read(wanted)
     left = [(key, pair) for key, pair in wanted.items() if key not in found]
     needed = sorted({(name, key[2]) for key, pair in left for name in (*pair.sources, pair.target)})
@@ -320,6 +315,8 @@ def ground(name: str) -> Table:
         return _held_out_grounds()[name]
     if name in LAUNCHED_TWICE:
         return _launched_twice_grounds()[name]
+    if name in LAUNCHED_ALONE:
+        return _launched_alone_grounds()[name]
     return _hardware_grounds()[name] if name in OTHER_HARDWARE else _grounds()[name]
 
 
@@ -331,6 +328,11 @@ def _held_out_grounds() -> dict[str, Table]:
 @cache
 def _launched_twice_grounds() -> dict[str, Table]:
     return launched_twice_grounds()
+
+
+@cache
+def _launched_alone_grounds() -> dict[str, Table]:
+    return launched_alone_grounds()
 
 
 @cache

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
-import os
-import shlex
-import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.proofs import transfer_known
-from tests.proofs.counting import at_least_one
 from tests.proofs.markdown import table
 from tests.proofs.transfer import FIRST, REACHED, TOLD, TRIALS, ground, run, sizes_of
+from tests.proofs.transfer_asked import Asked
 from tests.proofs.transfer_followed import section
 from tests.proofs.transfer_page import (
     POISONED_COLUMNS,
     POISONS,
     TRUE_COLUMNS,
     Runs,
-    how_it_ran,
     missed_of,
     pair_rows,
     prose,
@@ -56,21 +50,12 @@ class Aside:
 
 def main_of(aside: Aside, description: str | None, arguments: Sequence[str] | None = None) -> int:
     """Run all its pairs and write the page; the exit code is 0 whatever was found."""
-    parser = argparse.ArgumentParser(prog=f"python -m {aside.module}", description=description)
-    parser.add_argument("--seeds", type=at_least_one, default=10)
-    parser.add_argument("--processes", type=at_least_one, default=min(2, os.cpu_count() or 1))
-    parser.add_argument("--output", type=Path, default=aside.path)
-    parser.add_argument("--runs", type=Path, help="keep each run in this file, and run none that is in it")
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    asked = parser.parse_args(given)
-    if asked.runs is not None and (asked.runs.is_dir() or not asked.runs.parent.is_dir()):
-        parser.error(f"runs can't be kept in {asked.runs}: name a file in a folder that is there")
-    begun = time.monotonic()
+    command = Asked(aside.module, description, aside.path)
+    asked = command.read(arguments)
     chosen = aside.pairs()
     kept = KeptRuns(asked.runs)
     ran = run(chosen, asked.seeds, asked.processes, kept)
-    command = f"python -m {aside.module} {shlex.join(given)}".strip()
-    how = how_it_ran(command, asked.seeds, asked.processes, time.monotonic() - begun, kept.reused)
+    how = command.how(kept.reused)
     asked.output.write_text(page(aside, ran, how, sizes_of(chosen)), encoding="utf-8")
     print(asked.output)
     return 0

@@ -29,7 +29,9 @@ beside a measurement; rows that were launched twice are here alone. It was to sa
 missed on [the older one](transfer.md), a single launch a row, are missed for its noise. It can't: where many
 are served at once, two launches of the same lie further apart than the best rows do, so which rows are within
 95 % of the best gain is chance in part; and in three of the eight workloads who knows nothing finds one in
-the first trial, so that nothing is left to save there, and whatever is tried in place of it is a loss."""
+the first trial, so that nothing is left to save there, and whatever is tried in place of it is a loss. Even
+a first campaign on the very same ground, of the other launch of each row, does not meet the target
+([there](transfer-again.md)): what is carried from another workload can hardly be asked to."""
 
 COLUMNS = (
     "workload",

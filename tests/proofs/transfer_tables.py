@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from agent.replay.read import Asked, read_table
-from agent.replay.table import Table
+from agent.replay.table import Latency, Row, Table, with_requests
 from agent.surrogate.carried import workload_distance
 from tests.proofs.surrogate import half
 
@@ -49,6 +49,14 @@ LAUNCHED_TWICE: Mapping[str, tuple[int, int]] = _workloads("twice")
 
 LAUNCHED_TWICE_FILE = "h200-9b-launches"
 """The table's name."""
+
+LAUNCHES = ("first", "second")
+"""What the two launches of its rows are called, in their order."""
+
+LAUNCHED_ALONE: Mapping[str, tuple[int, int]] = {
+    name: place for launch in LAUNCHES for name, place in _workloads(launch).items()
+}
+"""Its workloads by one of the two launches of each row."""
 
 VARIANTS = ("reference", "pruned-1", "pruned-2")
 
@@ -93,6 +101,30 @@ def held_out_grounds() -> dict[str, Table]:
 def launched_twice_grounds() -> dict[str, Table]:
     """The workloads of the table whose rows were launched twice, by name, without rows launched once."""
     return _of_workloads(f"{LAUNCHED_TWICE_FILE}.csv", LAUNCHED_TWICE, {"launches": "2"})
+
+
+def launched_alone_grounds() -> dict[str, Table]:
+    """The same by one launch of each row alone, the first or the second, by name."""
+    both = launched_twice_grounds()
+    return {
+        name: replace(
+            both[twice], name=f"{both[twice].name}, {launch} launch", rows=_launch(both[twice], number)
+        )
+        for number, launch in enumerate(LAUNCHES)
+        for name, twice in zip(_workloads(launch), LAUNCHED_TWICE, strict=True)
+    }
+
+
+def _launch(table: Table, number: int) -> tuple[Row, ...]:
+    """The rows by one launch of the two that asked as many requests each, one after the other."""
+    rows = []
+    for row in table.rows:
+        samples = () if row.latency is None else row.latency.samples_ms
+        each, odd = divmod(len(samples), len(LAUNCHES))
+        assert not odd, "each launch asks as many requests"
+        own = samples[number * each : (number + 1) * each]
+        rows.append(replace(row, latency=Latency.of_samples(own)) if own else row)
+    return tuple(with_requests(rows))
 
 
 def _of_workloads(
@@ -140,6 +172,13 @@ def between(workloads: Mapping[str, tuple[int, int]]) -> list[Pair]:
     return found
 
 
+def launched_again() -> list[Pair]:
+    """Each workload by one launch of each row after the same by the other, both ways."""
+    first, second = (list(_workloads(launch)) for launch in LAUNCHES)
+    both = [*zip(first, second, strict=True), *zip(second, first, strict=True)]
+    return [Pair((one,), other, "launched again") for one, other in both]
+
+
 @dataclass(frozen=True)
 class Alike:
     """What of two grounds is the same, and how far their workloads are apart."""
@@ -152,7 +191,7 @@ class Alike:
 
 def alike(source: str, target: str) -> Alike:
     """What of these two is the same."""
-    workloads = {**WORKLOADS, **OTHER_HARDWARE, **HELD_OUT, **LAUNCHED_TWICE}
+    workloads = {**WORKLOADS, **OTHER_HARDWARE, **HELD_OUT, **LAUNCHED_TWICE, **LAUNCHED_ALONE}
     if source not in workloads:
         return Alike(model=source not in VARIANTS)
     distance = workload_distance(workloads[source], workloads[target])

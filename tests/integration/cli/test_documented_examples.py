@@ -76,3 +76,9 @@ def test_every_example_runs_as_it_stands(with_history: Autoinfer, tmp_path: Path
 def test_the_readme_leads_to_every_document() -> None:
     linked = set(re.findall(r"\]\((docs/[a-z-]+\.md)\)", README))
     assert linked == {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+
+
+def test_the_list_of_results_leads_to_every_page() -> None:
+    folder = ROOT / "docs" / "results"
+    linked = re.findall(r"\]\(([a-z0-9-]+\.md)\)", (folder / "README.md").read_text(encoding="utf-8"))
+    assert sorted(linked) == sorted(page.name for page in folder.glob("*.md") if page.name != "README.md")

@@ -180,7 +180,7 @@ def test_a_pin_a_withdrawal_and_the_life_of_a_campaign(with_history: Autoinfer) 
     assert with_history("withdraw H-7 --why enough --json").json()["state"] == "withdrawn"
     assert with_history("campaign pause --json").json()["state"] == "paused"
     assert with_history("campaign resume").out == (
-        "C-1 is no longer paused.\nNo process drives it now; go on with: autoinfer run --resume C-1\n"
+        "C-1 is no longer paused, but no process drives it now.\nGo on with: autoinfer run --resume C-1\n"
     )
     assert with_history("campaign stop --json").json() == {
         "campaign": "C-1",

@@ -34,12 +34,12 @@ def test_who_stops_one_that_judged_nothing_and_a_coding_agent_are_told_how_to_go
     said = f"{SAID} --budget 30m"
     assert ask(autoinfer.data_dir, "summary").structured["go_on"] == said
     let_run(autoinfer)
-    undriven = "No process drives it now; go on with: autoinfer run --resume C-1 --budget 30m"
+    undriven = "Go on with: autoinfer run --resume C-1 --budget 30m"
     assert ask(autoinfer.data_dir, "summary").structured["go_on"] == undriven
     headline, go_on, *_ = autoinfer("summary").out.splitlines()
-    assert headline.endswith(": it was interrupted.")
+    assert headline.endswith(": it was interrupted, and nothing drives it.")
     assert go_on == undriven
-    assert "It was interrupted." in autoinfer("story").out
+    assert "It was interrupted, and nothing drives it." in autoinfer("story").out
     assert autoinfer("campaign stop").out == f"C-1 has ended.\n{said}\n"
     let_run(autoinfer)
     assert autoinfer("campaign stop --json").json()["go_on"] == said

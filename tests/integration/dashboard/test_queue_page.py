@@ -183,8 +183,8 @@ def test_a_lever_is_steered_and_lifted_and_a_campaign_paused_and_stopped(client:
     assert "C-1 is paused." in client.get("/queue").text
     status, said = send(client, "resume")
     assert status == 200
-    undriven = "No process drives it now; go on with: autoinfer run --resume C-1"
-    assert f"C-1 is no longer paused. {undriven}" in said, "nothing goes on by itself"
+    undriven = "no process drives it now. Go on with: autoinfer run --resume C-1"
+    assert f"C-1 is no longer paused, but {undriven}" in said, "nothing goes on by itself"
     assert send(client, "stop")[0] == 409
     status, said = send(client, "stop", sure="1")
     assert status == 200

@@ -322,7 +322,7 @@ def test_a_campaign_that_runs_says_so_and_does_not_tell_its_age(full_history: Hi
     found = read(full_history)
     assert found.campaign.state is CampaignState.RUNNING
     assert found.campaign.spent.wall_s is None
-    assert "has not ended" in as_html(found)
+    assert "The campaign has not ended" in as_html(found)
 
 
 def test_what_rests_only_as_long_as_the_campaign_is_driven_is_not_told(history: History) -> None:

@@ -177,13 +177,6 @@ def test_a_baseline_that_is_the_engine_s_own_default_is_not_compared_with_itself
     assert part.lines == ("The baseline, the engine's own default, takes 12.5 ms a token.",)
 
 
-def test_one_that_no_process_drives_is_not_told_to_run() -> None:
-    found = summarize(replace(EMPTY, driven=False))
-    assert found.headline.endswith(": it was interrupted.")
-    assert found.go_on == "No process drives it now; go on with: autoinfer run --resume C-1"
-    assert summarize(EMPTY).headline.endswith(": it is running.")
-
-
 def test_a_stopped_campaign_leads_with_the_reason() -> None:
     facts = replace(EMPTY, state=CampaignState.STOPPED, stopped_because="the budget is spent")
     assert summarize(facts).headline == (

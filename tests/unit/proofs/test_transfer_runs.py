@@ -78,6 +78,6 @@ def test_all_that_a_run_imports_of_ours_is_part_of_what_it_was_made_by() -> None
     covered = {path for pattern in MADE_BY for path in ROOT.glob(pattern)}
     assert len(loaded & covered) > 50
     rest = {each.relative_to(ROOT).as_posix() for each in loaded - covered}
-    names = r"\w*page|\w*words|markdown|transfer_(followed|known|runs)|__init__"
+    names = r"\w*page|\w*words|markdown|transfer_(asked|followed|known|runs)|__init__"
     others = re.compile(rf"tests/proofs/({names})\.py")
     assert {each for each in rest if not others.fullmatch(each)} == set()
