@@ -33,6 +33,13 @@ from experiments.scratch import ScratchFolder, sweep
 END_TIMEOUT_S = 10.0
 """How long killed processes may take to vanish before `close` gives up waiting, seconds."""
 
+TRACKER = "multiprocessing.resource_tracker"
+"""Stands in the command of a process that Python begins beside those that have semaphores or shared memory
+with names: it gives back what they had once they are all gone, which no killed one can, and then ends."""
+
+TRACKER_TIMEOUT_S = 2.0
+"""How long it may take for that, seconds."""
+
 TEMPORARY = "launch"
 """The kind of the folders below `cache_dir` for a launch's temporary files."""
 
@@ -201,9 +208,11 @@ class ServerProcess:
             return ""
 
     def last_log_line(self) -> str:
-        """The last line of the log, or a word that there is none."""
+        """The last line of the log, or a word that there is none. What Python's tracker says of what it gave
+        back is passed over: it speaks when all else has ended."""
         lines = self.log_since_start(LOG_TAIL_BYTES).strip().splitlines()
-        return lines[-1].strip() if lines else "its log is empty."
+        told = [each.strip() for each in lines if "resource_tracker: " not in each]
+        return told[-1] if told else "its log is empty."
 
     def _check_disk(self) -> None:
         check_disk_held(self.engine, self.log_since_start(FAILURE_LOG_BYTES), self._log_path.parent)
@@ -260,12 +269,31 @@ def _descendants(pid: int) -> list[psutil.Process]:
     return []
 
 
-def _kill(processes: Sequence[psutil.Process]) -> None:
-    """Kill those that are still there, and wait for them; a number that is somebody else's by now is left."""
-    for each in processes:
+def _kill(processes: Sequence[psutil.Process], parent: subprocess.Popen[bytes] | None = None) -> None:
+    """Kill those that are still there, and `parent` after them, and wait for them; a number that is somebody
+    else's by now is left. Trackers come last, and are killed where they do not end by themselves."""
+    trackers = [each for each in processes if _is_tracker(each)]
+    others = [each for each in processes if each not in trackers]
+    for each in others:
         with suppress(psutil.NoSuchProcess):
             each.kill()
-    psutil.wait_procs(processes, timeout=END_TIMEOUT_S)
+    if parent is not None:
+        parent.kill()
+        with suppress(subprocess.TimeoutExpired):
+            parent.wait(END_TIMEOUT_S)
+    psutil.wait_procs(others, timeout=END_TIMEOUT_S)
+    _, late = psutil.wait_procs(trackers, timeout=TRACKER_TIMEOUT_S)
+    for each in late:
+        with suppress(psutil.NoSuchProcess):
+            each.kill()
+    psutil.wait_procs(late, timeout=END_TIMEOUT_S)
+
+
+def _is_tracker(process: psutil.Process) -> bool:
+    try:
+        return any(TRACKER in each for each in process.cmdline())
+    except psutil.Error:  # it has ended, or is not ours to ask
+        return False
 
 
 def end_process_tree(process: subprocess.Popen[bytes]) -> None:
@@ -277,10 +305,5 @@ def end_process_tree(process: subprocess.Popen[bytes]) -> None:
     with suppress(psutil.NoSuchProcess):
         parent = psutil.Process(process.pid)
         parent.suspend()  # so that it starts nothing between the listing and the kill
-        tree = [*parent.children(recursive=True), parent]
-    for member in tree:
-        with suppress(psutil.NoSuchProcess):
-            member.kill()
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(END_TIMEOUT_S)
-    psutil.wait_procs([member for member in tree if member.pid != process.pid], timeout=END_TIMEOUT_S)
+        tree = parent.children(recursive=True)
+    _kill(tree, process)

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
 import psutil
@@ -18,6 +19,16 @@ import json, subprocess, sys
 other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"], stdin=subprocess.DEVNULL)
 print(json.dumps({"ok": other.pid}), flush=True)
 sys.stdin.readlines()  # and never answers again
+"""
+
+
+KEEPS_SHARED_MEMORY = """
+import json, sys
+from multiprocessing.shared_memory import SharedMemory
+kept = SharedMemory(create=True, size=8)
+print("loaded", file=sys.stderr, flush=True)
+print(json.dumps({"ok": kept.name}), flush=True)
+sys.stdin.readlines()
 """
 
 
@@ -50,3 +61,16 @@ def test_what_a_killed_process_had_started_is_ended(tmp_path: Path, kill: Callab
                 other.kill()
     finally:
         process.close()
+
+
+def test_shared_memory_of_an_ended_process_is_given_back(tmp_path: Path) -> None:
+    """Semaphores with names, too, which lie beside it: vLLM's engine has one for its progress bars."""
+    command = [sys.executable, "-c", KEEPS_SHARED_MEMORY]
+    process = ServerProcess("vLLM", command, lambda _: os.environ, tmp_path / "log", tmp_path)
+    try:
+        name = process.ask({}, 60, "load")
+    finally:
+        process.close()
+    with pytest.raises(FileNotFoundError):
+        SharedMemory(name).unlink()
+    assert process.last_log_line() == "loaded"
