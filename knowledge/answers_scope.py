@@ -23,11 +23,9 @@ def scope_blocks(view: AnswersView) -> list[str]:
             f" Parameter budget: {view.parameter_budget}; a model's own MTP head counts in every arm, also "
             "where nothing uses it."
         )
-    mode = (view.baseline or {}).get("serving.compile", "off")
-    how = "run eagerly" if mode == "off" else f"compiled ({mode})"
     timed = ""
     if any(is_latency(each.metric) for each in view.contrasts):
-        timed = f" Times are those of prompts of code, the decode step {how} unless an arm says otherwise."
+        timed = f" Times are those of prompts of code{_decode_step(view)}."
     baseline = "not measured" if view.baseline is None else f"`{Configuration.of(view.baseline)}`"
     ended = f" It ended: {view.stopped_because}." if view.stopped_because else ""
     alpha = next((each.alpha for each in view.contrasts), 0.0)
@@ -46,6 +44,16 @@ def scope_blocks(view: AnswersView) -> list[str]:
         "stopped. Supported: beyond what was claimed. Refuted: less than that, or quality beyond its "
         "margins.",
     ]
+
+
+def _decode_step(view: AnswersView) -> str:
+    """How the step runs, as the rest of a sentence; nothing where the baseline is not known, or its engine
+    has other knobs of it, which the baseline then names."""
+    mode = (view.baseline or {}).get("serving.compile")
+    if mode is None:
+        return ""
+    how = "run eagerly" if mode == "off" else f"compiled ({mode})"
+    return f", the decode step {how} unless an arm says otherwise"
 
 
 def _provenance(view: AnswersView) -> str:

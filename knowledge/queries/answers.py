@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import select
@@ -10,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from configs.campaign import load_campaign
 from configs.catalog import Kind, packaged_names
+from configs.targets import serving_on
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Launch
 from experiments.space.configuration import Configuration as Point
@@ -97,7 +99,7 @@ def _given(campaign: Campaign) -> tuple[str, ...]:
     spec = campaign.spec
     packaged = campaign.name in packaged_names(Kind.CAMPAIGNS)
     file = load_campaign(campaign.name).model_dump(mode="json") if packaged else {}
-    found = []
+    found = _served_by(spec, file) if packaged else []
     budget = {"wall_s": campaign.budget.get("wall_s", spec["budget"]["wall_s"])}  # with what was added later
     if budget != file.get("budget"):
         found.append(f"--budget {budget['wall_s']:g}s")
@@ -108,3 +110,18 @@ def _given(campaign: Campaign) -> tuple[str, ...]:
     if packaged and spec["plan"]["min_effect"] != file["plan"]["min_effect"]:
         found.append(f"--min-effect {100 * spec['plan']['min_effect']:g}%")
     return tuple(found)
+
+
+def _served_by(spec: Mapping[str, Any], file: Mapping[str, Any]) -> list[str]:
+    """Options for target, engine and space that a packaged campaign does not take of itself: on a target it
+    has that target's engine, and of an engine that engine's space."""
+    found = []
+    if spec["target"] != file["target"]:
+        found.append(f"--target {spec['target']}")
+    taken = {**file, **serving_on(spec["target"])}
+    if spec["engine"] != taken["engine"]:
+        found.append(f"--engine {spec['engine']}")
+        taken = {**file, **serving_on(spec["target"], spec["engine"])}
+    if spec["space"] != taken["space"]:
+        found.append(f"--space {spec['space']}")
+    return found

@@ -172,7 +172,7 @@ def test_a_campaign_of_an_earlier_version_whose_questions_have_no_role_is_answer
         "- `ranked` (inconclusive): The interval says so.",
         "- `mtp` (infeasible): This checkpoint has no MTP head.",
         "It ended: the budget of 1h is spent.",
-        "autoinfer run default\nautoinfer answers --out FILE",
+        "autoinfer run default --space levers\nautoinfer answers --out FILE",
     ],
 )
 def test_the_page_says(asking: AskingHistory, part: str) -> None:
@@ -255,7 +255,37 @@ def test_the_command_to_do_it_again_gives_what_was_not_as_in_the_file(tmp_path: 
         campaign.budget = {**campaign.budget, "wall_s": 2400.0}
     page = answers_markdown(view_of(history))
     history.close()
-    assert "autoinfer run default --budget 2400s --seed 12\n" in page
+    assert "autoinfer run default --space levers --budget 2400s --seed 12\n" in page
+
+
+@pytest.mark.parametrize(
+    ("served", "options"),
+    [
+        ({"engine": "vllm", "space": "vllm"}, " --engine vllm"),
+        ({"engine": "vllm", "space": "vllm", "target": "cuda:0,cuda:1"}, " --target cuda:0,cuda:1"),
+        ({"engine": "vllm", "space": "mine.yaml"}, " --engine vllm --space mine.yaml"),
+    ],
+)
+def test_the_command_to_do_it_again_names_the_engine_and_what_else_the_file_does_not_take_of_itself(
+    tmp_path: Path, served: dict[str, str], options: str
+) -> None:
+    history = AskingHistory(tmp_path)
+    with history.database.write() as session:
+        campaign = session.get_one(Campaign, history.campaign_id)
+        campaign.spec = {**campaign.spec, **served}
+    page = answers_markdown(view_of(history))
+    history.close()
+    assert f"autoinfer run default{options}\n" in page
+
+
+def test_how_a_step_runs_is_told_where_the_baseline_says_it(tmp_path: Path) -> None:
+    history = AskingHistory(tmp_path)
+    view = view_of(history)
+    history.close()
+    eagerly = "Times are those of prompts of code, the decode step run eagerly unless"
+    assert eagerly in answers_markdown(view)
+    graphs = view.model_copy(update={"baseline": {"serving.graph_mode": "auto"}})
+    assert "Times are those of prompts of code.\n" in answers_markdown(graphs)
 
 
 def test_equal_databases_give_equal_pages(asking: AskingHistory) -> None:
