@@ -111,6 +111,18 @@ def test_a_version_that_aborts_when_it_drafts_by_mtp_for_a_hybrid_is_not_asked_t
     assert "ngram" in legal.space.knob("drafting.method").values
 
 
+@pytest.mark.parametrize("minor", [26, 32])
+def test_a_hybrid_is_not_served_in_float16_on_a_processor_by_a_version_that_reads_it_in_bfloat16_alone(
+    minor: int,
+) -> None:
+    half = ("serving.dtype", "float16")
+    said = f"vLLM 0.{minor} for processors reads GatedDeltaNet layers in bfloat16 alone."
+    assert not_taken(SPACE, "cpu", f"0.{minor}.0", {}, KINDS)[half] == said
+    assert half not in not_taken(SPACE, "cpu", f"0.{minor}.0", {}, ("full_attention",))
+    assert half not in not_taken(SPACE, "cpu", "0.33.0", {}, KINDS)
+    assert half not in not_taken(SPACE, "cuda:0", f"0.{minor}.0", {}, KINDS)
+
+
 def test_what_is_not_known_of_a_processor_is_told_apart_from_what_it_takes_and_does_not() -> None:
     found = unsure_values("vllm", SPACE, "cpu")
     assert found == UNSURE_ON_PROCESSORS == unsure(SPACE, "cpu")
