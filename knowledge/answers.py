@@ -311,7 +311,8 @@ def _shown(value: object) -> str:
 
 def _sentence(text: str) -> str:
     text = " ".join(text.split())
-    text = text[:1].upper() + text[1:]
+    if not text[1:2].isupper():  # a name such as vLLM is written as it is
+        text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 

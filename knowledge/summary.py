@@ -135,7 +135,7 @@ def summarize(facts: CampaignFacts, most: int = MOST_NAMED, *, short: bool = Fal
             facts.state,
             facts.stopped_because,
             interrupted=facts.interrupted,
-            judged=len(facts.judged),
+            judged=sum(fact.outcome is not VerdictOutcome.INFEASIBLE for fact in facts.judged),
             spent_s=facts.spent_s or 0.0,
             budget_s=facts.budget_s or 0.0,
         ),

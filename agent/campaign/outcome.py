@@ -83,7 +83,7 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
             facts.label,
             campaign.state,
             campaign.stopped_because,
-            judged=sum(counts.get(state, 0) for state in COUNTED),
+            judged=sum(counts.get(state, 0) for state in COUNTED if state is not HypothesisState.INFEASIBLE),
             spent_s=facts.spent_s,
             budget_s=facts.spec.budget.wall_s,
         ),

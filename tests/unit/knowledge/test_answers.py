@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select, update
 
+from agent.campaign.outcome import campaign_outcome
 from agent.campaign.reading_facts import read_facts
 from db.models import Campaign, Launch, Measurement, Verdict
 from db.samples import Sample, insert_samples
@@ -17,7 +18,9 @@ from knowledge.answers_sentence import instead_of
 from knowledge.queries.answers import campaign_answers
 from knowledge.queries.answers_view import AnswersView
 from knowledge.queries.drafting import drafting_of
+from knowledge.queries.facts import campaign_facts
 from knowledge.queries.lookup import asking_campaign
+from knowledge.summary import summarize
 from tests.history.asking_history import CARRIES, LOSES, AskingHistory, an_asking_history
 from tests.history.campaign_history import History
 from tests.unit.knowledge.contrasts import another_draw
@@ -286,6 +289,27 @@ def test_how_a_step_runs_is_told_where_the_baseline_says_it(tmp_path: Path) -> N
     assert eagerly in answers_markdown(view)
     graphs = view.model_copy(update={"baseline": {"serving.graph_mode": "auto"}})
     assert "Times are those of prompts of code.\n" in answers_markdown(graphs)
+
+
+def test_a_reason_that_begins_with_a_name_is_written_as_it_is(tmp_path: Path) -> None:
+    history = AskingHistory(tmp_path)
+    history.ask(3, impossible="vLLM 0.32 aborts when it drafts so")
+    page = answers_markdown(view_of(history))
+    history.close()
+    assert "- `mtp` (infeasible): vLLM 0.32 aborts when it drafts so." in page
+
+
+def test_after_nothing_but_what_is_infeasible_a_campaign_says_how_it_goes_on(tmp_path: Path) -> None:
+    history = AskingHistory(tmp_path)
+    history.ask(3, impossible="This checkpoint has no MTP head.")
+    history.stop("the budget of 1h is nearly spent: 20 s are left, and none of 3 queued hypotheses fits")
+    with history.database.read() as session:
+        outcome = campaign_outcome(session, history.campaign_id)
+        told = summarize(campaign_facts(session, history.campaign_id))
+    history.close()
+    assert outcome["hypotheses"]["infeasible"] == 1
+    said = "Nothing was judged; go on with: autoinfer run --resume C-1 --budget 30m"
+    assert outcome["go_on"] == told.go_on == said
 
 
 def test_equal_databases_give_equal_pages(asking: AskingHistory) -> None:
