@@ -37,6 +37,7 @@ def parts_on(
         BFLOAT16_BYTES * sum(drafter_parameters(configuration).values()),
         card.memory_bytes if card.is_gpu else None,
         graphs=card.is_gpu,
+        scored_tokens=0 if spec.latency_only else spec.plan.workload.evaluation_tokens_per_document,
     )
     counted = launch_parts if serves_packed(spec.engine) else dense_parts
     return counted(model.profile, configuration, asked)

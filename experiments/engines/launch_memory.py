@@ -44,6 +44,10 @@ SAMPLED_SEQUENCES = 256
 LOGIT_COPIES = 3
 """Copies of those logits in float32, sorted and as probabilities. A guess."""
 
+SCORED_BYTES = 2 * BFLOAT16_BYTES + FLOAT32_BYTES
+"""Bytes of a token and word of the vocabulary while a document is scored: vLLM's logits, the copy of them
+that is read, and log-probabilities, which vLLM makes of all tokens of a prompt at once (0.26 to 0.33)."""
+
 MODEL_LENGTH, MOST_SEQUENCES = "serving.max_model_len", "serving.max_sequences"
 """Knobs of the longest sequence, for one of which an engine wants room, and of the most at once."""
 
@@ -69,6 +73,7 @@ class Part:
 class Asked:
     """What is asked of an engine: how many sequences at once, and the tokens of each.
 
+    `scored_tokens` are those of a document that is scored in one prefill; 0 where none is.
     `stored_weight_bytes` are those of a checkpoint whose weights are quantized as they are stored, and count
     for the shape's; `drafter_bytes` those of a drafter with weights of its own; `card_bytes` is the memory
     of the card, by which a cache is reserved; `graphs` tells whether steps may be captured there, which a
@@ -81,6 +86,7 @@ class Asked:
     drafter_bytes: int = 0
     card_bytes: int | None = None
     graphs: bool = True
+    scored_tokens: int = 0
 
 
 def launch_parts(
@@ -117,8 +123,7 @@ def launch_parts(
         ),
         Part(
             "activations",
-            _activation_bytes(served, configuration),
-            f"a prefill of {PREFILL_TOKENS:,} tokens; a guess",
+            *_activations(served, configuration, asked.scored_tokens),
             guessed=True,
         ),
         Part("process", PROCESS_BYTES, "context, kernels, libraries; a guess", guessed=True),
@@ -219,9 +224,17 @@ def _whole(configuration: Mapping[str, KnobValue], knob: str) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _activation_bytes(profile: ModelProfile, configuration: Mapping[str, KnobValue]) -> int:
+def _activations(
+    profile: ModelProfile, configuration: Mapping[str, KnobValue], scored_tokens: int
+) -> tuple[int, str]:
+    """Bytes of whatever takes more, a prefill's tensors or the logits of a document that is scored, which are
+    made when those are gone, beside the logits of what is sampled; and what the figure rests on."""
     mlp = MLP_COPIES * profile.intermediate * BFLOAT16_BYTES
     gdn = GDN_COPIES * gdn_channels(profile) * FLOAT32_BYTES
-    sampled = _whole(configuration, MOST_SEQUENCES) or SAMPLED_SEQUENCES
-    logits = LOGIT_COPIES * sampled * profile.vocabulary * FLOAT32_BYTES
-    return PREFILL_TOKENS * max(mlp, gdn) + logits
+    prefill = PREFILL_TOKENS * max(mlp, gdn)
+    scored = SCORED_BYTES * scored_tokens * profile.vocabulary
+    sequences = _whole(configuration, MOST_SEQUENCES) or SAMPLED_SEQUENCES
+    sampled = LOGIT_COPIES * sequences * profile.vocabulary * FLOAT32_BYTES
+    if scored > prefill:
+        return scored + sampled, f"logits of a scored document of {scored_tokens:,} tokens; a guess"
+    return prefill + sampled, f"a prefill of {PREFILL_TOKENS:,} tokens; a guess"

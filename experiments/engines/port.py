@@ -302,7 +302,7 @@ class Engine(Protocol):
     One whose `check` looks whether the launches of a test fit side by side may have `up_at_once(launches)`:
     the same engine, for jobs that have no more of them up.
     One that names what would fit where a configuration does not may have `asked_for(concurrency,
-    context_tokens)`: the same engine, for jobs with such a workload.
+    context_tokens, scored_tokens)`: the same engine, for jobs with such a workload.
     One that has an HTTP server of its own says `serves_http = True` and has `asked_over(way)`: the same
     engine whose launches are asked in that way (`configs/asked_over.py`).
     One that can begin the next launch's process while one loads may have `loading_ahead()`, a context that

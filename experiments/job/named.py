@@ -29,7 +29,8 @@ def engine_for(engine: Engine, at_once: int | None, workload: Workload | None = 
     if at_once is not None and (limited := getattr(engine, "up_at_once", None)) is not None:
         engine = cast(Engine, limited(at_once))
     if workload is not None and (asked_for := getattr(engine, "asked_for", None)) is not None:
-        engine = cast(Engine, asked_for(workload.concurrency, workload.context_tokens))
+        scored = workload.evaluation_tokens_per_document
+        engine = cast(Engine, asked_for(workload.concurrency, workload.context_tokens, scored))
     return engine if workload is None else asked_in_the_way(engine, workload.asked_over)
 
 

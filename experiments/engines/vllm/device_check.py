@@ -28,12 +28,14 @@ def check_device(
     has_package: Callable[[str], bool] = lambda _: True,
     concurrency: int = 1,
     version: tuple[int, int] | None = None,
+    scored_tokens: int = 0,
 ) -> str | None:
     """Look at `cuda:N` and its free memory; returns what to say where `launches` side by side fit by what is
     certain and not with what is guessed beside it.
 
     `has_package` tells whether vLLM's Python has a package; `concurrency` are the requests at once that what
-    would fit is to serve; `version` is vLLM's, None where it is not known.
+    would fit is to serve, and `scored_tokens` the tokens of a document that is scored; `version` is vLLM's,
+    None where it is not known.
 
     Raises:
         Infeasible: kind `unsupported` for a device that is not there or what never serves there,
@@ -59,10 +61,10 @@ def check_device(
         )
     if gpu.free_bytes is None:
         return None
-    parts = parts_needed(configuration, checkpoint, context_tokens, gpu.memory_bytes)
+    parts = parts_needed(configuration, checkpoint, context_tokens, gpu.memory_bytes, scored_tokens)
     refused = refusal(parts, launches, gpu.free_bytes, device)
     if refused is not None:
-        place = Place(checkpoint, gpu.memory_bytes, context_tokens, concurrency, served)
+        place = Place(checkpoint, gpu.memory_bytes, context_tokens, concurrency, served, scored_tokens)
         told = [refused, would_fit(configuration, place, gpu.free_bytes, launches) or LEANER]
         if refusal(parts, launches, gpu.memory_bytes, device) is None:
             held = (gpu.memory_bytes - gpu.free_bytes) / GB

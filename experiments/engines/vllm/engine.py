@@ -91,13 +91,14 @@ class VllmEngine:
         self,
         request_limit_s: float = REQUEST_LIMIT_S,
         launches_at_once: int = LAUNCHES_AT_ONCE,
-        workload: tuple[int, int] = (1, 1),
+        workload: tuple[int, int, int] = (1, 1, 0),
         way: AskedOver = IN_ENGINE,
         ahead: DriversAhead | None = None,
     ) -> None:
         """`launches_at_once` are those that must fit into a device's memory side by side; `workload` the
-        requests at once, and the tokens of each, that what would fit is to serve; `way` how launches are
-        asked; `ahead` where drivers of launches come from that were begun before."""
+        requests at once, and the tokens of each, that what would fit is to serve, and the tokens of a
+        document that is scored; `way` how launches are asked; `ahead` where drivers of launches come from
+        that were begun before."""
         self._request_limit_s, self._launches_at_once = request_limit_s, launches_at_once
         self._workload, self._way, self._ahead = workload, way, ahead
 
@@ -107,10 +108,10 @@ class VllmEngine:
         least = min(launches, LAUNCHES_AT_ONCE)
         return VllmEngine(self._request_limit_s, least, self._workload, self._way, self._ahead)
 
-    def asked_for(self, concurrency: int, context_tokens: int) -> VllmEngine:
-        """The same for jobs that ask for so many requests at once of so many tokens, prompt and answer: what
-        is named as what would fit serves them."""
-        workload = (concurrency, context_tokens)
+    def asked_for(self, concurrency: int, context_tokens: int, scored_tokens: int) -> VllmEngine:
+        """The same for jobs that ask for so many requests at once of so many tokens, prompt and answer, and
+        score documents of so many: what is named as what would fit serves them."""
+        workload = (concurrency, context_tokens, scored_tokens)
         return VllmEngine(self._request_limit_s, self._launches_at_once, workload, self._way, self._ahead)
 
     def asked_over(self, way: AskedOver) -> VllmEngine:
@@ -165,6 +166,7 @@ class VllmEngine:
                 has_package=lambda name: package_versions(found.python, (name,))[name] is not None,
                 concurrency=self._workload[0],
                 version=found.number,
+                scored_tokens=self._workload[2],
             )
             told.append(doubt)
         return " ".join(filter(None, told)) or None
@@ -256,9 +258,9 @@ class VllmEngine:
                 self._order(configuration, checkpoint, device)  # may have been removed or changed meanwhile
             if gpu is None:
                 raise
-            concurrency, context_tokens = self._workload
+            concurrency, context_tokens, scored_tokens = self._workload
             served = Gpu(gpu.compute_capability, self.name, found.number)
-            place = Place(checkpoint, gpu.memory_bytes, context_tokens, concurrency, served)
+            place = Place(checkpoint, gpu.memory_bytes, context_tokens, concurrency, served, scored_tokens)
             raise with_what_would_fit(failure, configuration, place, gpu.free_bytes) from None
         finally:
             waited_s = 0.0 if self._ahead is None else self._ahead.settle()

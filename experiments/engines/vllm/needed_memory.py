@@ -32,28 +32,44 @@ NOT_SERVED = ("vision", "mtp")
 
 
 def parts_needed(
-    configuration: Configuration, checkpoint: Path, context_tokens: int, memory_bytes: int | None
+    configuration: Configuration,
+    checkpoint: Path,
+    context_tokens: int,
+    memory_bytes: int | None,
+    scored_tokens: int = 0,
 ) -> tuple[Part, ...]:
-    """What a launch takes by part on a card of so many bytes: weights as the configuration's stages will have
-    stored them, whatever the checkpoint has before they ran; where they are quantized already, as they are.
+    """What a launch takes by part on a card of so many bytes that is asked for sequences of `context_tokens`
+    and scores documents of `scored_tokens` (made-up weights: none): weights as the configuration's stages
+    will have stored them, whatever the checkpoint has before they ran; where they are quantized already, as
+    they are.
 
     Raises `Infeasible` for a checkpoint or a drafter that can't be read.
     """
-    return part_counter(checkpoint, context_tokens, memory_bytes, configuration)(configuration)
+    count = part_counter(checkpoint, context_tokens, memory_bytes, configuration, scored_tokens)
+    return count(configuration)
 
 
 def part_counter(
-    checkpoint: Path, context_tokens: int, memory_bytes: int | None, configuration: Configuration
+    checkpoint: Path,
+    context_tokens: int,
+    memory_bytes: int | None,
+    configuration: Configuration,
+    scored_tokens: int = 0,
 ) -> Callable[[Configuration], tuple[Part, ...]]:
     """Counts the parts of a launch, as `parts_needed`, for `configuration` and for others that may stand in
     its place: of weights that these quantize otherwise nothing is stored yet."""
     profile, stored = read_profile(checkpoint), stored_bytes(checkpoint)
+    scored = scored_tokens if shape_in(checkpoint) is None else 0
 
     def parts(each: Configuration) -> tuple[Part, ...]:
         drafter = BFLOAT16_BYTES * drafter_parameters(drafting_of(each))
         as_stored = stored if _quantization(each) == _quantization(configuration) else None
         asked = Asked(
-            context_tokens, stored_weight_bytes=as_stored, drafter_bytes=drafter, card_bytes=memory_bytes
+            context_tokens,
+            stored_weight_bytes=as_stored,
+            drafter_bytes=drafter,
+            card_bytes=memory_bytes,
+            scored_tokens=scored,
         )
         return launch_parts(profile, {**each, **chosen_knobs(each)}, asked)
 

@@ -74,8 +74,8 @@ class EngineProbe:
 
     @_answers
     def autoinfer_listen(self) -> Any:
-        """Keep the logits of the request that comes next."""
-        _scoring(self).tap.listen()
+        """Keep the logits of the request that comes next, and no longer those of the one before."""
+        _scoring(self).listen()
 
     @_answers
     def autoinfer_heard(self, item: str | None, targets: Sequence[int], first: int) -> Any:
@@ -161,6 +161,12 @@ class _Scoring:
         self.drafts = DRAFT_NOTHING
         self.readings: dict[str, Tensor] = {}
         self._own: tuple[str, Tensor] | None = None
+
+    def listen(self) -> None:
+        """Keep the logits of the request that comes next. A document's own are let go, so that those of two
+        never take memory at once: a later reading of a document follows its scoring."""
+        self._own = None
+        self.tap.listen()
 
     def score(
         self, item: str | None, offset: int, logits: Tensor, targets: Sequence[int], *, keep: bool

@@ -33,13 +33,21 @@ SPACE = "vllm"
 @dataclass(frozen=True)
 class Place:
     """Where it is to fit: a checkpoint on a card of so many bytes (None: not known), with requests of
-    `context_tokens`, `concurrency` at once; `gpu` decides what is served there at all (None: not known)."""
+    `context_tokens`, `concurrency` at once, and documents of `scored_tokens`; `gpu` decides what is served
+    there at all (None: not known)."""
 
     checkpoint: Path
     memory_bytes: int | None
     context_tokens: int = 1
     concurrency: int = 1
     gpu: Gpu | None = None
+    scored_tokens: int = 0
+
+    def counter(self, configuration: Configuration) -> Callable[[Configuration], tuple[Part, ...]]:
+        """Counts the parts of a launch here (`part_counter`)."""
+        return part_counter(
+            self.checkpoint, self.context_tokens, self.memory_bytes, configuration, self.scored_tokens
+        )
 
 
 def would_fit(configuration: Configuration, place: Place, usable_bytes: int, launches: int = 1) -> str | None:
@@ -48,8 +56,8 @@ def would_fit(configuration: Configuration, place: Place, usable_bytes: int, lau
 
     Raises `Infeasible` for a checkpoint or a drafter that can't be read.
     """
-    count = part_counter(place.checkpoint, place.context_tokens, place.memory_bytes, configuration)
-    return _told(configuration, place, _bytes_of(count, launches), usable_bytes, launches)
+    count = _bytes_of(place.counter(configuration), launches)
+    return _told(configuration, place, count, usable_bytes, launches)
 
 
 def with_what_would_fit(
@@ -65,7 +73,7 @@ def with_what_would_fit(
         return failure
     staged = Configuration.of({k: v for k, v in configuration.items() if not k.startswith("pruning.")})
     try:
-        count = _bytes_of(part_counter(place.checkpoint, place.context_tokens, place.memory_bytes, staged), 1)
+        count = _bytes_of(place.counter(staged), 1)
     except (Infeasible, AutoinferError):  # what can't be counted keeps its cause
         return failure
     usable = count(staged) - failure.missing_bytes

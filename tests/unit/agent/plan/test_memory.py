@@ -168,6 +168,18 @@ def test_each_part_says_what_it_rests_on() -> None:
     assert needed_bytes(parts) == sum(part.bytes for part in parts)
 
 
+def test_the_logits_of_a_document_that_is_scored_are_counted_where_they_are_more_than_a_prefill() -> None:
+    """vLLM makes log-probabilities of all its tokens at once: 8 bytes for each word of the vocabulary."""
+    one: dict[str, KnobValue] = {"serving.max_sequences": 1}
+    prefill = bytes_of("9b", one)["activations"]
+    assert bytes_of("9b", one, scored_tokens=8)["activations"] == prefill
+    scored = bytes_of("9b", one, scored_tokens=2048)["activations"]
+    assert scored == pytest.approx(8 * 2048 * 248_320, rel=1e-3)
+    parts = launch_parts(shape("9b"), one, Asked(2048, scored_tokens=2048))
+    told = [part.basis for part in parts if part.name == "activations"]
+    assert told == ["logits of a scored document of 2,048 tokens; a guess"]
+
+
 def test_the_cache_has_room_for_one_sequence_of_the_longest() -> None:
     short, long = bytes_of("4b", {}), bytes_of("4b", {"serving.max_model_len": 32768})
     assert long["KV cache"] == bytes_of("4b", {}, context_tokens=32768)["KV cache"] > short["KV cache"]

@@ -46,6 +46,9 @@ SMALL = "555MB"
 """Room for a launch of the packaged model in bfloat16, and not in float32."""
 
 
+LEAST_SERVED = "quantization.method=awq, serving.max_model_len=2048, serving.max_sequences=1"
+
+
 def plan(size: str, card_gb: float, **more: object) -> Plan:
     spec = load_campaign(
         "default", {"engine": "vllm", "space": "vllm", "target": "cuda:0", "baseline.sweep": [], **more}
@@ -60,14 +63,15 @@ def begun(size: str, card_gb: float, **more: object) -> Start:
 @pytest.mark.parametrize(
     ("size", "card_gb", "words"),
     [
-        ("2b", 8, ""),
+        ("0.8b", 8, ""),
+        ("2b", 8, "serving.max_sequences=1"),
         ("4b", 16, ""),
         ("9b", 24, "serving.max_sequences=1"),
         ("4b", 12, "quantization.bits=8, quantization.method=awq"),
-        ("9b", 16, "quantization.bits=8, quantization.method=awq, serving.max_sequences=1"),
+        ("9b", 16, f"quantization.bits=8, quantization.group_size=64, {LEAST_SERVED}"),
         ("4b", 8, "quantization.method=awq, serving.max_sequences=4"),
-        ("9b", 12, "quantization.method=awq, serving.max_sequences=1"),
-        ("27b", 24, "quantization.group_size=64, quantization.method=awq, serving.max_sequences=1"),
+        ("9b", 12, f"quantization.group_size=128, {LEAST_SERVED}"),
+        ("27b", 24, f"quantization.group_size=128, {LEAST_SERVED}"),
     ],
 )
 def test_what_serves_a_model_is_changed_before_the_model_and_eight_bits_come_before_four(
@@ -76,6 +80,13 @@ def test_what_serves_a_model_is_changed_before_the_model_and_eight_bits_come_bef
     found = begun(size, card_gb)
     assert (found.words, found.fits) == (words, True)
     assert found.is_default == (not words) == (found.told is None)
+
+
+def test_longer_documents_that_are_scored_take_room_and_made_up_weights_score_none() -> None:
+    long = {"plan.workload.evaluation_tokens_per_document": 2048}
+    assert begun("4b", 16).is_default
+    assert begun("4b", 16, **long).words.startswith("quantization.bits=8")
+    assert begun("4b", 16, **long, weights="dummy", model="qwen3.5-4b").is_default
 
 
 def test_a_model_that_is_not_changed_is_said_to_be_the_same() -> None:
@@ -107,12 +118,12 @@ def test_a_head_that_is_tied_is_not_quantized_for_the_copy_that_it_would_be() ->
 def test_where_nothing_fits_it_is_the_default_and_the_plan_says_what_is_missing() -> None:
     found = plan("27b", 8)
     assert (found.start.is_default, found.start.fits) == (True, False)
-    assert "54.4 GB missing" in found.memory.sentences[0]
+    assert "54.8 GB missing" in found.memory.sentences[0]
     assert found.start.told is not None
-    assert re.search(r"begin from is .*groups of 128.* needs 19\.0 GB, and 7\.2 GB", found.start.told)
+    assert re.search(r"begin from is .*groups of 128.* needs 19\.5 GB, and 7\.2 GB", found.start.told)
     refused = begun("9b", 8).told or ""
     assert refused.startswith("No campaign can begin here: the least it may begin from is quantization.")
-    assert refused.endswith("it needs 8.7 GB, and 7.2 GB of a card of 8 GB may be taken, 1.5 GB too few.")
+    assert refused.endswith("it needs 9.2 GB, and 7.2 GB of a card of 8 GB may be taken, 2.0 GB too few.")
 
 
 @given(st.integers(10**9, 10**11), st.integers(10**9, 10**11))

@@ -19,6 +19,7 @@ from experiments.engines.vllm.needed_memory import parts_needed
 from experiments.engines.vllm.would_fit import Place, with_what_would_fit
 from experiments.job.named import engine_for
 from experiments.measurement.plan import Workload
+from experiments.reference_model.load import reference_model_path
 from experiments.shapes.folder import write_shape
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.loading import load_space
@@ -132,3 +133,24 @@ def test_a_job_s_engine_names_what_serves_the_job_s_workload(
         assert told.value.kind == "out_of_memory"
         assert ("serving.max_sequences=16" in told.value.cause) == named
         assert "drafting.method=none" in told.value.cause
+
+
+def test_a_job_s_engine_counts_the_documents_that_it_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With room for all but their logits it is told before the load that this may not do."""
+    configuration, checkpoint = load_space("vllm").configuration({}), reference_model_path()
+    needed = needed_bytes(parts_needed(configuration, checkpoint, 3200, 24 * GB))
+    scored = needed_bytes(parts_needed(configuration, checkpoint, 3200, 24 * GB, 3000))
+    assert scored - needed > GB // 20
+    gpu = DeviceIdentity("a GPU", 24 * GB, needed + 10**6, "8.9")
+    engine = "experiments.engines.vllm.engine"
+    found = VllmEnvironment(Path("python"), "0.26.0", for_cpu=False)
+    monkeypatch.setattr(f"{engine}.needed_environment", lambda device: found)
+    monkeypatch.setattr(f"{engine}.check_device", partial(check_device, identified=lambda device: gpu))
+
+    def doubt(document_tokens: int) -> str:
+        asked = Workload(prompt_tokens=3000, new_tokens=200, evaluation_tokens_per_document=document_tokens)
+        told = engine_for(VllmEngine(), 1, asked).check(configuration, checkpoint, "cuda:0", 3200)
+        return told or ""
+
+    assert "whether they fit is known when vLLM loads" in doubt(3000)
+    assert "when vLLM loads" not in doubt(8)
