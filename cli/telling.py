@@ -41,6 +41,10 @@ QUIET_KINDS = frozenset(
 )
 """Events that the log keeps and the terminal leaves out."""
 
+REUSED = "reused"
+"""The outcome of a stage whose result was there already: it is told by its end and not by its beginning,
+which would say that it is made once more."""
+
 MOST_MOVES_NAMED = 3
 """Moves of a ranking that are told; the others are in `autoinfer queue`."""
 
@@ -122,9 +126,11 @@ class Teller:
 
         with self._database.read() as session:
             found = read(session, self._seen, campaign_id=self._campaign_id)
+            begun_for_nothing = {_stage_of(event, -1) for event in found if _is_reused(event)}
             for event in found:
                 self._seen = event.id
-                if not self._quiet and event.kind not in self._quiet_kinds and not _is_housekeeping(event):
+                hidden = event.kind in self._quiet_kinds or _stage_of(event) in begun_for_nothing
+                if not self._quiet and (not hidden or _is_reused(event)) and not _is_housekeeping(event):
                     self._line(event)
                     if event.kind == self._ranked:
                         self._moves(event)
@@ -210,6 +216,18 @@ def _is_housekeeping(event: Event) -> bool:
     data = event.data or {}
     by_agent = event.kind == "hypothesis.withdrawn" and data.get("by") == "agent"
     return by_agent and not was_asked_for(str(data.get("proposer")))
+
+
+def _is_reused(event: Event) -> bool:
+    return event.kind == "stage.finished" and (event.data or {}).get("outcome") == REUSED
+
+
+def _stage_of(event: Event, turns: int = 0) -> tuple[object, ...] | None:
+    """Which word of a stage it is, or the one that came so many turns after it; None of any other event."""
+    data = event.data or {}
+    if "turn" not in data:
+        return None
+    return event.subject, data.get("stage"), data.get("attempt"), data["turn"] + turns
 
 
 def _begins(event: Event) -> tuple[str, str]:

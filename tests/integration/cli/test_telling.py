@@ -74,6 +74,28 @@ def test_what_begins_is_told_with_its_claim_and_why_it_goes_before_others(
     assert told in capsys.readouterr().out
 
 
+def test_a_stage_whose_result_was_there_is_told_as_that_and_not_as_begun_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    history = a_full_history(tmp_path)
+    teller = Teller(history.database, 1, quiet=False)
+    started, finished = EventKind.STAGE_STARTED, EventKind.STAGE_FINISHED
+    with history.database.write() as session:
+        for turn, kind, text, outcome in (
+            (0, started, "quantize the checkpoint.", None),
+            (1, finished, "quantize the checkpoint, reused after 0.2 s.", "reused"),
+            (2, started, "time both.", None),
+            (3, finished, "time both, done after 20.0 s.", "done"),
+        ):
+            told = {"stage": "any", "attempt": 2, "turn": turn} | ({"outcome": outcome} if outcome else {})
+            events.append(session, kind, f"E-0002: {text}", "E-0002", 1, told)
+    teller.tell_new()
+    history.close()
+    said = [line.split("E-0002")[1].strip() for line in capsys.readouterr().out.splitlines()]
+    assert said == ["quantize the checkpoint, reused after 0.2 s.", "time both."]
+
+
 BASELINE = {"configuration": {"serving.dtype": "float32"}, "sweep_tpot_ms": 6.0}
 BOTH = "took 1.50× the baseline's time in the sweep (9.00 against 6.00 ms a token)"
 
