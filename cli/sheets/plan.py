@@ -31,7 +31,8 @@ WH_PER_KWH = 1000
 NOT_HERE = "not here, and why"
 
 FEWEST_ALIKE = 3
-"""Reasons against values of one knob that are told as one where they differ by figures alone."""
+"""Reasons against values of one knob that are told as one where they differ by figures, or by the value that
+they name, alone."""
 
 _FIGURE = re.compile(r"[\d.,]*\d")
 
@@ -266,12 +267,13 @@ def lever_table(rows: Sequence[LeverRow], *, only_missing: bool = False) -> Rend
 
 
 def _reasons(rows: Sequence[LeverRow]) -> list[str]:
-    """A line for each reason; of many that differ by figures alone, the first one's."""
+    """A line for each reason; of many that differ by figures or their value alone, the first one's."""
     alike: dict[tuple[Standing, str], dict[str, list[str]]] = {}
     for row in rows:
-        why = row.why or ""
-        by_reason = alike.setdefault((row.standing, _FIGURE.sub("", why)), {})
-        by_reason.setdefault(why, []).append(value_words(row.value))
+        why, value = row.why or "", value_words(row.value)
+        words = _FIGURE.sub("", why.replace(f"{row.knob}={value}", row.knob))
+        by_reason = alike.setdefault((row.standing, words), {})
+        by_reason.setdefault(why, []).append(value)
     lines: list[str] = []
     for (standing, _), by_reason in alike.items():
         only = "" if standing is Standing.NO else f" ({standing.value})"

@@ -50,6 +50,20 @@ def test_reasons_that_differ_by_figures_alone_are_told_as_one_where_they_are_man
     assert untold not in found
 
 
+def test_reasons_that_differ_by_the_value_that_they_name_are_told_as_one(
+    plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backend = "serving.linear_backend"
+    rows = [
+        LeverRow(backend, "serving", each, Standing.NO, f"No kernel goes by {backend}={each}; take auto.")
+        for each in ("conch", "marlin", "triton")
+    ]
+    print_start(replace(plan, levers=tuple(rows)))
+    found = " ".join(capsys.readouterr().out.split())
+    assert f"conch, marlin, triton; of conch: No kernel goes by {backend}=conch; take auto." in found
+    assert "=marlin" not in found
+
+
 def test_where_all_are_legal_no_empty_table_follows(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
     legal = tuple(row for row in plan.levers if row.standing is Standing.YES)
     print_start(replace(plan, levers=legal))
