@@ -25,8 +25,8 @@ def how_to_go_on(
     budget_s: float,
 ) -> str | None:
     """How to go on, in a sentence, and where it ended that nothing was judged; None where something was
-    judged, it goes on by itself, or it ended for what more time would not change. What
-    turned out to be infeasible is not among the `judged`: of it nothing was measured.
+    judged, it goes on by itself, or it ended for what more time would not change. What turned out to be
+    infeasible is not among the `judged`: of it nothing was measured.
 
     More budget is asked for where none is left: given beside what is left, it would replace that.
     """
