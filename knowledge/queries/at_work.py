@@ -1,7 +1,9 @@
 """What is at work, and what was interrupted: a machine that went off leaves all of it as if it ran.
 
 A worker keeps the lease of its job while it lives. Once that has run out, nobody measures any more, whatever
-the states of job, experiment and hypothesis say until somebody goes on with the campaign.
+the states of job, experiment and hypothesis say until somebody goes on with the campaign. But what was sent
+to a rented machine goes on there without its worker, and counts as under test; that nobody looks after it is
+told beside what it costs.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from db.campaign_owner import is_driven_at
 from db.clock import now
-from db.models import Campaign, Experiment, Job
-from db.states import CampaignState, ExperimentState, JobState
+from db.models import Campaign, Experiment, Job, RemoteRun
+from db.states import CampaignState, ExperimentState, JobState, RemoteRunState
 from knowledge.queries.view import View
 
 _GOES_ON = (CampaignState.RUNNING, CampaignState.STOPPING)
@@ -85,7 +87,13 @@ def count_interrupted(session: Session, campaign_id: int | None = None) -> int:
 
 def _unheard() -> ColumnElement[bool]:
     """Whether an experiment has a job that nobody works at."""
-    return exists().where(Job.experiment_id == Experiment.id, Job.state.in_(_LEFT), ~at_work())
+    return exists().where(Job.experiment_id == Experiment.id, _left_alone())
+
+
+def _left_alone() -> ColumnElement[bool]:
+    """Whether a job that has begun is measured by nobody any more, here or on a rented machine."""
+    is_away = exists().where(RemoteRun.job_id == Job.id, RemoteRun.state != RemoteRunState.ENDED)
+    return and_(Job.state.in_(_LEFT), ~at_work(), ~is_away)
 
 
 def _interrupted(
@@ -97,8 +105,7 @@ def _interrupted(
         .where(
             by.in_(ids),
             Experiment.state == ExperimentState.RUNNING,
-            Job.state.in_(_LEFT),
-            ~at_work(),
+            _left_alone(),
         )
     )
     return {

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from sqlalchemy import select
 
-from db import campaign_lease, queue
-from db.models import Campaign
+from db import campaign_lease, queue, remote_runs
+from db.models import Campaign, RemoteRun
 from db.session import Database
-from db.states import CampaignState, ExperimentState, HypothesisState
+from db.states import CampaignState, ExperimentState, HypothesisState, RemoteRunState
 from experiments.worker.reaping import reap
 from knowledge.queries.at_work import INTERRUPTED
 from knowledge.queries.campaigns import campaign_detail
@@ -119,6 +120,34 @@ def test_while_a_loop_drives_the_campaign_the_test_alone_is_interrupted_until_it
         assert queue.claim_one(session, taken_back.job_id, WORKER, DEVICE, ALIVE_S) is not None
     with history.database.read() as session:
         assert experiment_detail(session, experiment_id).standing == "running"
+
+
+def test_what_was_sent_to_a_rented_machine_goes_on_there_without_its_worker(history: History) -> None:
+    experiment_id = history.start_testing(history.propose({"serving.threads": 1}))
+    with history.database.write() as session:
+        job_id = queue.enqueue(
+            session, "test", {}, campaign_id=history.campaign_id, experiment_id=experiment_id
+        )
+        claimed = queue.claim_one(session, job_id, WORKER, "modal:H100", GONE_S)
+        assert claimed is not None
+        remote_runs.intend(
+            session,
+            claimed,
+            executor="modal",
+            target="modal:H100",
+            key="key",
+            expected_s=60.0,
+            expected=1,
+            bound=2,
+            basis="a price",
+        )
+    with history.database.read() as session:
+        assert experiment_detail(session, experiment_id).standing == "running"
+        assert not campaign_detail(session, history.campaign_id).interrupted
+    with history.database.write() as session:
+        session.scalars(select(RemoteRun)).one().state = RemoteRunState.ENDED
+    with history.database.read() as session:
+        assert experiment_detail(session, experiment_id).standing == INTERRUPTED
 
 
 def test_one_that_lives_beside_one_that_does_not_keeps_the_campaign_going(history: History) -> None:
