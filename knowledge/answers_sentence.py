@@ -38,12 +38,14 @@ def answer_sentence(contrasts: Sequence[ContrastView], every: Iterable[ContrastV
     parts = [
         *told,
         *(
-            f"{what}: {listed([_open(each, readings[each.id]) for each in these])}"
-            for what, these in (("open", left), ("not to be tested here", unfit))
+            f"{what}{listed([_open(each, readings[each.id]) for each in these])}"
+            for what, these in (("open: " if told else "", left), ("not to be tested here: ", unfit))
             if these
         ),
     ]
-    head = "**Open.**" if not told else "**In part.**" if left or unfit else "**Answer.**"
+    head = "**In part.**" if left or unfit else "**Answer.**"
+    if not told:
+        head = "**Open:**" if left else "**Open.**"
     rests = any(readings.values())
     text = "; ".join(parts)
     sentence = _SAMPLES + text if rests else text[:1].upper() + text[1:]

@@ -144,7 +144,7 @@ class Gathered:
         if hypothesis.state_reason:
             return hypothesis.state_reason
         if hypothesis.state is HypothesisState.TESTING:
-            return "it is being tested"
+            return "its test has no verdict yet"
         return ENDED_BEFORE if self.stopped_because else "it waits in the queue"
 
 

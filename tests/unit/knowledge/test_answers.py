@@ -76,7 +76,7 @@ def test_each_question_opens_with_its_answer(asking: AskingHistory) -> None:
     assert answer.startswith("**Answer.** With these calibration samples: ")
     assert "“g32_bits is better” is supported (`g32_bits`: −3.0 % [−3.9, −2.0], while no other draw" in answer
     assert "“g32_items is better” is refuted (`g32_items`: +1.3 points [−0.4, +2.9], while" in answer
-    assert page.split(f"## 2. {CARRIES}\n\n")[1].startswith("**Open.** Open: “ranked is better” (")
+    assert page.split(f"## 2. {CARRIES}\n\n")[1].startswith("**Open:** “ranked is better” (")
 
 
 def test_a_confounded_contrast_waits_for_what_makes_its_claim_anew_and_is_answered_by_it(

@@ -86,7 +86,7 @@ def test_what_is_open_is_named_with_what_is_known_of_it() -> None:
 
 def test_nothing_settled_is_open_and_what_cannot_be_tested_is_told_apart() -> None:
     assert answer_sentence([contrast("never", state=None)], []) == (
-        "**Open.** Open: “never is better” (`never`, not asked)."
+        "**Open:** “never is better” (`never`, not asked)."
     )
     impossible = contrast("mtp", state=HypothesisState.INFEASIBLE)
     assert answer_sentence([impossible], []) == (
