@@ -58,10 +58,12 @@ from knowledge.summary_part import MOST_NAMED, PartView
 
 
 class SummaryView(View):
-    """A campaign in words, part by part, with the headline first."""
+    """A campaign in words, part by part, with the headline first; `interrupted`: by its state it should go
+    on, and nothing drives it."""
 
     campaign: str
     state: CampaignState
+    interrupted: bool
     headline: str
     question: PartView | None
     validating: PartView
@@ -110,6 +112,7 @@ def summarize(facts: CampaignFacts, most: int = MOST_NAMED, *, short: bool = Fal
     return SummaryView(
         campaign=facts.campaign,
         state=facts.state,
+        interrupted=facts.interrupted,
         headline=_headline(facts),
         question=_question(facts.question),
         validating=validating(facts.testing, facts.next, facts.hypotheses),

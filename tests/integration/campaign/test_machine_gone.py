@@ -45,4 +45,6 @@ def test_nobody_is_told_that_it_still_measures(left: Database) -> None:
     assert said.go_on == "Go on with: autoinfer run --resume C-1 --budget 30m"
     assert devices == {}
     assert hypothesis.word == "Interrupted under test."
+    assert "autoinfer run --resume C-1 --budget 30m" in rows
+    assert said.interrupted
     assert rows.count("Interrupted under test on vm/cuda:") == 2
