@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -102,7 +103,7 @@ def _given(campaign: Campaign) -> tuple[str, ...]:
     found = _served_by(spec, file) if packaged else []
     budget = {"wall_s": campaign.budget.get("wall_s", spec["budget"]["wall_s"])}  # with what was added later
     if budget != file.get("budget"):
-        found.append(f"--budget {budget['wall_s']:g}s")
+        found.append(f"--budget {math.ceil(budget['wall_s'])}s")
     if spec["seed"] != file.get("seed"):
         found.append(f"--seed {spec['seed']}")
     if spec.get("drafter") is not None:

