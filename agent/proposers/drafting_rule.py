@@ -108,10 +108,12 @@ def _why(view: CampaignView, step: StepProfile | None, cost: DraftingCost, metho
         f"{100 * needed:.0f} % of first drafts accepted"
     )
     plural = "token" if tokens == 1 else "tokens"
+    host = cost.host(method, tokens)
+    launched = f", the processor's work for it {100 * host:.0f} % more, hardly known" if host else ""
     return (
         f"{tokens} {plural} drafted by {WITH.get(method, method)}: each token more makes {length} "
         f"{100 * cost.growth:.0f} % longer and drafting takes {100 * cost.draft(method, tokens):.0f} % of "
-        f"one, {whole:.2f} steps in all, {pays}."
+        f"one{launched}, {whole:.2f} steps in all, {pays}."
     )
 
 

@@ -3,11 +3,12 @@
 A drafting step drafts k tokens, verifies them with the last known one in a single pass, and gives between 1
 and k + 1 tokens, on average the acceptance length AL. With the cost c of such a step over a plain one,
 
-    speed-up = AL / c,   c = 1 + k · growth + draft(k)
+    speed-up = AL / c,   c = 1 + k · growth + draft(k) + host(k)
 
 `growth` is the share by which a pass grows with one token more: the recurrence of GatedDeltaNet layers runs
 once more, matrix products read the same weights, at no cost in bytes, but not in arithmetic. It is derived
-from the baseline's profile by part. So AL must exceed c to break even.
+from the baseline's profile by part. `host(k)` is what the processor does more than for a plain step, where a
+profile by kernels tells how much of the step waits for it. So AL must exceed c to break even.
 """
 
 from __future__ import annotations
@@ -65,6 +66,24 @@ DRAFT_MODEL_SHARE = 0.25
 DFLASH_SHARE = 0.3
 """One pass of a block-diffusion drafter over a step: a few layers, for the whole block at once."""
 
+HOST_SHARE = 1.0
+"""What drafting its first token adds to the time outside kernels, as a share of it: what the processor does
+for a plain step once more, as a drafter is launched, its drafts are compared, and what stood is told before
+the next step is planned. Judgement: with the packaged model on an H200, whose step is all but launches, it
+was about 0.4 without graphs (by MTP and by DFlash, docs/results/vllm-serving.md) and 2.4 with them (by MTP,
+profiles of E-0001 and E-0023 of a campaign of `levers` on 27 November 2026); with Qwen3.5-4B's shape 0.9, and
+with 9B's, whose kernels hide what the processor does, nothing (docs/results/h200-4b.md, h200-9b.md)."""
+
+HOST_TOKEN_SHARE = 0.3
+"""The same of each token more, over the first one's, for a method that drafts them one by one: the drafter is
+launched again, and nothing else. Judgement: 0.1 with graphs and 0.5 without, in the same places."""
+
+HOST_SD_SHARE = 1.0
+"""Standard deviation of both, as a share of them: it may be next to nothing, or twice as much and more."""
+
+ONE_BY_ONE = ("mtp", "draft_model")
+"""Methods that launch their drafter once for each token; others draft all tokens at once."""
+
 ACCEPTANCE_DECAY = 0.9
 """Factor by which acceptance falls from one draft position to the next: later ones build on guesses."""
 
@@ -76,10 +95,12 @@ _LAYER = re.compile(r"layers\.(\d+)(?:\.|$)")
 
 @dataclass(frozen=True)
 class DraftingCost:
-    """Costs in units of a plain decode step: one token more in a verification, one token of the MTP head."""
+    """Costs in units of a plain decode step: one token more in a verification, one token of the MTP head, and
+    what of the step lies outside kernels; 0 where no profile tells."""
 
     growth: float
     mtp_token: float
+    outside: float = 0.0
 
     @classmethod
     def of(cls, profile: Sequence[PartTime], model_layers: Sequence[str] = ()) -> DraftingCost:
@@ -97,7 +118,8 @@ class DraftingCost:
             / len(model_layers)
         )
         head = math.fsum(part.time_ms for part in profile if part.kind in ("lm_head", "sampling"))
-        return cls(growth / total, (MTP_LAYERS * layer + head) / total)
+        outside = math.fsum(part.time_ms for part in profile if part.kind == KERNELS_OUTSIDE)
+        return cls(growth / total, (MTP_LAYERS * layer + head) / total, outside / total)
 
     def draft(self, method: str, tokens: int) -> float:
         """What drafting so many tokens costs; 0 for a method that is not known here."""
@@ -108,9 +130,14 @@ class DraftingCost:
             "dflash": DFLASH_SHARE,
         }.get(method, 0.0)
 
+    def host(self, method: str, tokens: int) -> float:
+        """What the processor does for drafting so many tokens while no kernel runs."""
+        later = tokens - 1 if method in ONE_BY_ONE else 0
+        return HOST_SHARE * self.outside * (1.0 + HOST_TOKEN_SHARE * later)
+
     def step(self, method: str, tokens: int) -> float:
         """A whole drafting step; also the acceptance length at which it breaks even."""
-        return 1.0 + tokens * self.growth + self.draft(method, tokens)
+        return 1.0 + tokens * self.growth + self.draft(method, tokens) + self.host(method, tokens)
 
     def break_even_acceptance(self, method: str, tokens: int) -> float | None:
         """Acceptance of the first draft token from which on it pays; None where even all would not."""

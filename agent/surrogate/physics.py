@@ -29,7 +29,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from agent.surrogate.acceptance import AcceptanceBelief
-from agent.surrogate.drafting import COST_SD_SHARE, METHOD, DraftingCost, acceptance_length, drafts
+from agent.surrogate.drafting import (
+    COST_SD_SHARE,
+    HOST_SD_SHARE,
+    METHOD,
+    DraftingCost,
+    acceptance_length,
+    drafts,
+)
 from agent.surrogate.kernel_parts import BESIDE, KernelParts, PartEffect, by_part, of_whole, packed
 from agent.surrogate.levers import Setting, Target
 from agent.surrogate.ordered import Resemblance
@@ -382,12 +389,15 @@ class Physics:
         accepted = self.acceptance.of(method, target)
         cost = self.drafting_cost.step(method, tokens)
         mean = math.log(cost) - math.log(acceptance_length(accepted.mean, tokens))
-        # One unknown each, whatever the number of tokens: a token more in the pass, one of this drafter, and
-        # how many are accepted. They enter by how much the step depends on them at so many tokens.
+        # One unknown each, whatever the number of tokens: a token more in the pass, one of this drafter, what
+        # the processor does for it, and how many are accepted. They enter by how much the step depends on
+        # them at so many tokens.
         growth, draft = tokens * self.drafting_cost.growth, self.drafting_cost.draft(method, tokens)
+        host = self.drafting_cost.host(method, tokens)
         open_ = {
             "growth of a pass": COST_SD_SHARE * growth / cost,
             f"draft of {method}": COST_SD_SHARE * draft / cost,
+            f"host work of drafting by {method}": HOST_SD_SHARE * host / cost,
             f"acceptance of {method}": -_length_sd_log(accepted.mean, accepted.sd, tokens),
         }
         if target:

@@ -14,13 +14,15 @@ from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.carried import Carried
 from agent.surrogate.drafting import (
     GROWTH_UNKNOWN,
+    KERNELS_OUTSIDE,
     DraftingCost,
     acceptance_length,
     first_acceptance,
 )
 from experiments.engines.port import PartTime
 from experiments.measurement.judging import Outcome
-from experiments.measurement.plan import Margins
+from experiments.measurement.plan import Margins, Prediction
+from tests.recorded.vllm_kernels import recorded_parts
 from tests.unit.agent.campaigns import LAYERS, PROFILE
 from tests.unit.agent.four_levers import (
     AWQ,
@@ -36,6 +38,34 @@ from tests.unit.agent.four_levers import (
 )
 
 COST = DraftingCost.of(PROFILE, LAYERS)
+
+BY_KIND_US = {
+    "small": 132,
+    "gemm": 121,
+    "attention": 26,
+    "gdn_state": 22,
+    "in_proj_ba": 20,
+    "conv1d": 14,
+    "sampling": 10,
+    "lm_head": 2,
+    KERNELS_OUTSIDE: 1667,
+}
+"""Microseconds of a step of the packaged model on vLLM 0.26 on an H200, by kind of kernel: E-0001 of a
+campaign of `levers` on 27 November 2026, as `autoinfer show` tells it."""
+
+OF_LAUNCHES = replace(
+    PHYSICS, tpot_ms=2.16, profile=[PartTime(kind, kind, us / 1e3, 0) for kind, us in BY_KIND_US.items()]
+)
+"""A step that is all but launches."""
+
+ONE_BY_MTP = replace(trial(mtp(1), Outcome.REFUTED, 0.693, length=1.58), effect_se_log=0.119)
+"""E-0023 of the same campaign; two, three and four tokens were measured later: +119, +61 and +137 %."""
+
+
+def interval(found: Prediction) -> tuple[float, float]:
+    """The 80 % interval, as ratios of TPOT."""
+    low, high = (found.log_ratio_mean + side * 1.2816 * found.log_ratio_sd for side in (-1, 1))
+    return math.exp(low), math.exp(high)
 
 
 @given(st.floats(0.0, 1.0), st.integers(1, 7))
@@ -140,3 +170,37 @@ def test_drafting_holds_quality_and_is_as_sure_to_run_as_others() -> None:
     known = beliefs()
     assert known.p_quality(mtp(2)) > 0.9
     assert known.p_feasible(mtp(2)) == known.p_feasible(pruned(1))
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 3, 4])
+def test_where_a_step_is_launches_drafting_may_gain_or_lose_until_one_trial_tells(tokens: int) -> None:
+    """What drafting costs the processor is one unknown of its method, whatever the number of tokens."""
+    low, high = interval(beliefs((), OF_LAUNCHES).predict(BASELINE, mtp(tokens)))
+    assert low < 1 / 1.2
+    assert high > 1.2
+    low, _ = interval(beliefs([ONE_BY_MTP], OF_LAUNCHES).predict(BASELINE, mtp(tokens)))
+    assert low > 1
+
+
+def test_what_drafting_costs_the_processor_says_nothing_of_another_method() -> None:
+    """But for what all drafting has in common, which is little."""
+    before, after = (beliefs(t, OF_LAUNCHES).predict(BASELINE, DFLASH) for t in ([], [ONE_BY_MTP]))
+    assert abs(after.log_ratio_mean - before.log_ratio_mean) < 0.1 * before.log_ratio_sd
+
+
+def test_where_kernels_take_the_step_the_processor_hardly_counts() -> None:
+    """The step of the 9B shape, six percent of which lie outside kernels."""
+    cost = DraftingCost.of(recorded_parts("bf16"), LAYERS[:4] * 8)
+    for tokens in (1, 2, 3):
+        assert 0 < cost.host("mtp", tokens) < 0.07 * cost.step("mtp", tokens)
+
+
+@given(st.sampled_from(["mtp", "ngram", "dflash", "draft_model"]), st.integers(1, 7))
+def test_without_a_profile_by_kernels_nothing_is_said_of_the_processor(method: str, tokens: int) -> None:
+    assert COST.host(method, tokens) == DraftingCost.of(()).host(method, tokens) == 0
+
+
+@given(st.integers(2, 7))
+def test_only_a_drafter_of_one_token_at_a_time_is_launched_again_for_each(tokens: int) -> None:
+    cost = DraftingCost.of(OF_LAUNCHES.profile, LAYERS)
+    assert cost.host("mtp", tokens) > cost.host("mtp", 1) == cost.host("dflash", tokens)
