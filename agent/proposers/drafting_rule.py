@@ -109,7 +109,7 @@ def _why(view: CampaignView, step: StepProfile | None, cost: DraftingCost, metho
     )
     plural = "token" if tokens == 1 else "tokens"
     host = cost.host(method, tokens)
-    launched = f", the processor's work for it {100 * host:.0f} % more, hardly known" if host else ""
+    launched = f", and what the processor does for it about {100 * host:.0f} %" if host else ""
     return (
         f"{tokens} {plural} drafted by {WITH.get(method, method)}: each token more makes {length} "
         f"{100 * cost.growth:.0f} % longer and drafting takes {100 * cost.draft(method, tokens):.0f} % of "

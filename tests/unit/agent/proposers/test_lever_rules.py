@@ -23,6 +23,7 @@ from experiments.measurement.judging import Outcome
 from experiments.space.budget import ParameterBudget
 from experiments.space.configuration import Configuration
 from experiments.space.legality import joint_refusal
+from tests.recorded.vllm_kernels import recorded_parts
 from tests.unit.agent.four_levers import (
     AWQ,
     AWQ_32,
@@ -104,6 +105,18 @@ def test_drafting_names_the_acceptance_at_which_it_breaks_even() -> None:
     assert "% of first drafts accepted" in drafts[mtp(2)].rationale
     assert max(c["drafting.draft_tokens"] for c in drafts if c["drafting.method"] == "mtp") == 4  # type: ignore[type-var]
     assert {c["drafting.method"] for c in drafts} == {"mtp", "ngram", "dflash"}
+
+
+def test_drafting_names_what_the_processor_does_for_it_where_a_profile_by_kernels_tells() -> None:
+    told = {
+        by: {draft.candidate: draft.rationale for draft in of_lever(campaign, "drafting")}[mtp(1)]
+        for by, campaign in {
+            "parts": view(),
+            "kernels": replace(view(), profile=recorded_parts("bf16")),
+        }.items()
+    }
+    assert "the processor" not in told["parts"]
+    assert ", and what the processor does for it about 6 %, " in told["kernels"]
 
 
 def test_under_a_budget_a_drafter_comes_with_the_pruning_that_pays_for_it() -> None:
