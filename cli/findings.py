@@ -74,6 +74,7 @@ def findings(
                     ("  ", finding.claim),
                     ("  ", finding.beside and f"Made {finding.beside}."),
                     ("  ", finding.status_reason),
+                    ("  ", f"But {finding.doubt}." if finding.doubt else None),
                     ("  ", written),
                     ("  ", f"{listed(relations)} it" if relations else None),
                     *(("  ", f"{each.id}: {each.reason}") for each in finding.elsewhere),

@@ -27,6 +27,7 @@ from knowledge.asking.why_not import Mark, Objection, why_not_finding, why_not_h
 from knowledge.findings.telling import disputes
 from knowledge.graph import Graph
 from knowledge.queries.lookup import campaign_of
+from knowledge.queries.verification import differing_on
 from knowledge.stored import LEVER_JOINT
 
 if TYPE_CHECKING:
@@ -79,8 +80,14 @@ def _disputed(session: Session, label: str) -> dict[str, str]:
 def _why_not_label(session: Session, graph: Graph, word: str, legal_of: LegalOf) -> Answer:
     label = label_in(graph, word, Noun.HYPOTHESIS, Noun.EXPERIMENT, Noun.FINDING)
     if label.startswith("F-"):
+        number = parse_label_of(Noun.FINDING, label)
+        differing = differing_on(session, [number]).get(number, ())
         return why_not_finding(
-            graph, label, imported_rows(session, label, AGAINST), _disputed(session, label)
+            graph,
+            label,
+            imported_rows(session, label, AGAINST),
+            _disputed(session, label),
+            {each.experiment: each.why for each in differing},
         )
     if label.startswith("E-"):
         tested = hypothesis_of(graph, label)

@@ -31,6 +31,7 @@ def print_finding(finding: FindingDetail) -> None:
                 ("change", about_words(finding) or None),
                 ("written by", finding.written_by),
                 ("status", finding.status_reason),
+                ("but", finding.doubt),
                 ("effect", None if finding.effect is None else effect_words(finding.effect)),
                 ("campaigns", _campaigns(finding)),
                 ("rule", finding.rule),

@@ -29,6 +29,7 @@ class FindingItem(Answer):
         description="single, reproduced (reruns of one campaign agree), replicated (campaigns agree), "
         "weakened, mixed, or told: written down, no evidence."
     )
+    doubt: str | None = Field(description="Findings that disagree with it, and fresh runs that differ.")
     says: str | None = Field(description="What it says of the change; None where its verdicts disagree.")
     told_by: str | Quoted | None = Field(description="Who wrote it down, where it was not measured.")
     effect: Effect | None
@@ -92,6 +93,7 @@ def _finding(found: FindingView) -> dict[str, object]:
         "status": found.status.value,
         "status_reason": maybe(found.status_reason),
         "strength": found.strength,
+        "doubt": found.doubt,
         "says": found.says,
         "told_by": None
         if found.rule != "R0-told"

@@ -114,7 +114,10 @@ def findings(view: ReportView) -> Section:
                 came_up(each.claim if same is None else f"{said[each.id][0].rstrip('.')}."),
                 words.effect(each.effect),
                 each.strength,
-                each.status.value + (f": {each.status_reason}" if each.status_reason else ""),
+                each.status.value
+                + (f": {each.status_reason}" if each.status_reason else "")
+                + (f" But {each.doubt}." if each.status_reason and each.doubt else "")
+                + (f", but {each.doubt}" if each.doubt and not each.status_reason else ""),
                 ", ".join(dict.fromkeys(one.named for one in each.evidence)),
             ),
             anchor=each.id,

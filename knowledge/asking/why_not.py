@@ -23,6 +23,7 @@ from knowledge.asking.answer import (
 )
 from knowledge.asking.walking import WAITING, change_of, changes_of, changes_words, into, tests_of, to
 from knowledge.change_words import LEVERS_OF_WEIGHTS
+from knowledge.doubts import doubt_words
 from knowledge.figures import listed
 from knowledge.findings.verdict_fact import Saying
 from knowledge.graph import Graph, NodeKind, Relation
@@ -137,16 +138,26 @@ def why_not_values(
 
 
 def why_not_finding(
-    graph: Graph, finding: str, imported: Sequence[Row] = (), disputed: Mapping[str, str] | None = None
+    graph: Graph,
+    finding: str,
+    imported: Sequence[Row] = (),
+    disputed: Mapping[str, str] | None = None,
+    differing: Mapping[str, str] | None = None,
 ) -> Answer:
     """Return why a finding is not believed any more, or that it is; `imported` are verdicts of another
-    database against it, `disputed` the findings that disagree with it, each with what is to be asked of both.
-    """
+    database against it, `disputed` the findings that disagree with it, each with what is to be asked of both,
+    `differing` the fresh runs that differ from what it rests on, each with what it says."""
     data = graph.nodes[finding]
     state = data.get("state", "")
     against = [
         down_to_samples(graph, each, "contradicted by")
         for each in into(graph, finding, Relation.CONTRADICTS, kind=NodeKind.EXPERIMENT)
+    ]
+    known = {each.id for each in against}
+    against += [
+        row_of(graph, each, "a fresh run differs", because=why)
+        for each, why in (differing or {}).items()
+        if each not in known
     ]
     others = [
         row_of(graph, each, relation)
@@ -158,13 +169,14 @@ def why_not_finding(
     ]
     labels = list(disputed or ())
     others += [row_of(graph, each, "disputed by", because=(disputed or {})[each]) for each in labels]
-    but = f", but {some(labels, MOST_NAMED)} {'disputes' if len(labels) == 1 else 'dispute'} it"
+    doubt = doubt_words(labels, list(differing or ()))
+    but = f", but {doubt}" if doubt else ""
     because = f": {data['status_reason']}" if data.get("status_reason") else "."
     return Answer(
         question=Question.WHY_NOT,
         asked=f"Why is {named(graph, finding)} not believed?",
         sentence=(
-            f"{finding} is believed: it holds, {data.get('strength')}{but if labels else ''}."
+            f"{finding} is believed: it holds, {data.get('strength')}{but}."
             if state == "holds"
             else f"{finding} is {state}{because}"
         ),

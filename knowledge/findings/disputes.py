@@ -155,6 +155,11 @@ def disputes_of(claim: Claim, others: Sequence[Claim]) -> tuple[Dispute, ...]:
     return (*([Dispute(claim, None, ())] if claim.is_divided else []), *found)
 
 
+def disputing(label: str, found: Sequence[Dispute]) -> tuple[str, ...]:
+    """Return the labels of the other findings of a finding's disputes, the closest scope first."""
+    return tuple(each.label for dispute in found for each in dispute.sides if each.label != label)
+
+
 def same_change(one: Claim, other: Claim) -> bool:
     """Whether two findings are about the same change of the same metric.
 

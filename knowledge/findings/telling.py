@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 
-from sqlalchemy import or_, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from db import events
@@ -30,16 +31,38 @@ def claim(finding: Finding) -> Claim:
 
 def disputes(session: Session, finding: Finding) -> tuple[Dispute, ...]:
     """Return what disputes a finding now; nothing where it does not stand any more itself."""
-    if finding.status not in OPEN:
-        return ()
-    query = select(Finding).where(Finding.status.in_(OPEN), Finding.id != finding.id)
-    if finding.rule != Rule.TOLD:
-        change, mark, _ = finding.key.rpartition(_LINEAGE_MARK)
-        query = query.where(
-            or_(Finding.key.startswith(f"{change}{mark}", autoescape=True), Finding.rule == Rule.TOLD.value)
-        )
-    others = session.scalars(query.order_by(Finding.id))
-    return disputes_of(claim(finding), [claim(each) for each in others])
+    return disputes_of_each(session, [finding]).get(finding.id, ())
+
+
+def disputes_of_each(session: Session, findings: Sequence[Finding]) -> dict[int, tuple[Dispute, ...]]:
+    """Return what disputes each of these findings now, by its id; one statement. Those that nothing disputes
+    are left out, and those that do not stand any more themselves."""
+    standing = [each for each in findings if each.status in OPEN]
+    if not standing:
+        return {}
+    query = select(Finding).where(Finding.status.in_(OPEN)).order_by(Finding.id)
+    begins = [_change(each) for each in standing]
+    of_length: dict[int, set[str]] = defaultdict(set)
+    for begin in filter(None, begins):
+        of_length[len(begin)].add(begin)
+    if None not in begins:
+        # one condition for each length, since one for each change would be too many
+        same = [func.substr(Finding.key, 1, length).in_(begin) for length, begin in sorted(of_length.items())]
+        query = query.where(or_(Finding.rule == Rule.TOLD.value, *same))
+    others = [(_change(each), claim(each)) for each in session.scalars(query)]
+    found = {}
+    for each, change in zip(standing, begins, strict=True):
+        near = [other for begin, other in others if None in (begin, change) or begin == change]
+        if disputed := disputes_of(claim(each), near):
+            found[each.id] = disputed
+    return found
+
+
+def _change(finding: Finding) -> str | None:
+    """How the keys of findings about this change on this metric begin; None where the key does not tell, as
+    of what was told, which may be about any of them."""
+    change, mark, _ = finding.key.rpartition(_LINEAGE_MARK)
+    return change + mark if mark and finding.rule != Rule.TOLD else None
 
 
 def tell_disputes(session: Session, findings: Collection[int]) -> None:

@@ -22,12 +22,16 @@ from db.models import (
 )
 from db.models.base import JsonObject
 from db.states import AGREEING, EvidenceRelation, FindingStatus, VerdictOutcome
+from knowledge.doubts import doubt_words
+from knowledge.findings.disputes import disputing
 from knowledge.findings.exchange import ToldVerdict
 from knowledge.findings.rules import Rule
+from knowledge.findings.telling import OPEN, disputes_of_each
 from knowledge.findings.verdict_fact import SAYING
 from knowledge.notes import concerns
 from knowledge.queries.scopes import besides, scope_words
 from knowledge.queries.ties import FindingTieView, ties_of_findings
+from knowledge.queries.verification import differing_on
 from knowledge.queries.view import ChangeView, EffectView, Page, View, effect_view, verdict_effect
 from knowledge.stored import TOLD_BY, metric_of
 
@@ -55,7 +59,9 @@ class FindingView(View):
     """A finding with its scope, strength and evidence; `elsewhere` are those of other targets that it is tied
     to. `says_so` and `says_not` count the campaigns whose verdicts agree and disagree with its first: each
     but that of the first is an independent replication, which a rerun in one campaign is not. `place` is the
-    scope in a line, `beside` what its control has that tells it from findings which would read alike."""
+    scope in a line, `beside` what its control has that tells it from findings which would read alike;
+    `disputed_by` are findings that disagree, `differing` the newest fresh runs that differ from the supported
+    tests on which it rests."""
 
     id: str
     campaign: str | None
@@ -73,8 +79,15 @@ class FindingView(View):
     says_so: int
     says_not: int
     elsewhere: tuple[FindingTieView, ...]
+    disputed_by: tuple[str, ...]
+    differing: tuple[str, ...]
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def doubt(self) -> str | None:
+        """What speaks against it beside its own verdicts, as a clause; None where nothing does."""
+        return doubt_words(self.disputed_by, self.differing)
 
     @property
     def says(self) -> str | None:
@@ -152,6 +165,8 @@ def finding_fields(session: Session, findings: Sequence[Finding]) -> list[dict[s
     evidence = evidence_of(session, ids)
     ties = ties_of_findings(session, ids)
     beside = besides(session, findings)
+    disputed = disputes_of_each(session, findings)
+    differing = differing_on(session, [each.id for each in findings if each.status in OPEN])
     return [
         {
             "id": format_label(Noun.FINDING, each.id),
@@ -172,6 +187,8 @@ def finding_fields(session: Session, findings: Sequence[Finding]) -> list[dict[s
             "says_so": _campaigns(evidence[each.id], AGREEING),
             "says_not": _campaigns(evidence[each.id], {EvidenceRelation.CONTRADICTS}),
             "elsewhere": ties.get(each.id, ()),
+            "disputed_by": disputing(format_label(Noun.FINDING, each.id), disputed.get(each.id, ())),
+            "differing": tuple(fresh.experiment for fresh in differing.get(each.id, ())),
             "created_at": each.created_at,
             "updated_at": each.updated_at,
         }

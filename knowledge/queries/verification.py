@@ -7,18 +7,18 @@ command writes another, with what could not be run and why; it is *whole* when e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from db.event_kinds import EventKind
 from db.events import of_kind
 from db.labels import Noun, format_label
-from db.models import Campaign, Event, Experiment, Hypothesis, Job, StageRun, Verdict
+from db.models import Campaign, Event, Experiment, FindingEvidence, Hypothesis, Job, StageRun, Verdict
 from db.states import FINAL_JOB_STATES, ExperimentKind, ExperimentState, StageOutcome, VerdictOutcome
 from experiments.measurement.evidence import Stage
 from knowledge.figures import listed
@@ -201,13 +201,35 @@ def fresh_runs(session: Session, experiment_id: int) -> tuple[FreshView, ...]:
 
 def differing(session: Session, campaign_id: int) -> dict[str, FreshView]:
     """The supported tests of a campaign whose newest fresh run differs, by label, with what that says."""
-    again = select(Experiment.reproduces_experiment_id).where(
-        Experiment.campaign_id == campaign_id, Experiment.kind == ExperimentKind.REPRODUCE
+    found = _differing(session, Experiment.campaign_id == campaign_id)
+    return {format_label(Noun.EXPERIMENT, number): fresh for number, fresh in found.items()}
+
+
+def differing_on(session: Session, findings: Collection[int]) -> dict[int, tuple[FreshView, ...]]:
+    """The newest fresh runs that differ from supported tests on which these findings rest, by finding."""
+    query = (
+        select(FindingEvidence.finding_id, Verdict.experiment_id)
+        .join(Verdict, Verdict.id == FindingEvidence.verdict_id)
+        .where(FindingEvidence.finding_id.in_(findings))
+        .order_by(Verdict.id)
     )
+    rests_on = session.execute(query).all()
+    again = _differing(session, Experiment.id.in_({test for _, test in rests_on}))
+    found: dict[int, tuple[FreshView, ...]] = {}
+    for finding, test in rests_on:
+        if test in again:
+            found[finding] = (*found.get(finding, ()), again[test])
+    return found
+
+
+def _differing(session: Session, which: ColumnElement[bool]) -> dict[int, FreshView]:
+    """Of some tests the supported ones whose newest fresh run differs, by id, with what that says."""
+    again = select(Experiment.reproduces_experiment_id).where(Experiment.kind == ExperimentKind.REPRODUCE)
     query = (
         select(Verdict.experiment_id)
         .join(Experiment, Experiment.id == Verdict.experiment_id)
         .where(
+            which,
             Verdict.outcome == VerdictOutcome.SUPPORTED,
             Experiment.kind == ExperimentKind.TEST,
             Experiment.id.in_(again),
@@ -217,7 +239,7 @@ def differing(session: Session, campaign_id: int) -> dict[str, FreshView]:
     if not tests:
         return {}
     return {
-        format_label(Noun.EXPERIMENT, number): fresh
+        number: fresh
         for number, (fresh, _) in sorted(_fresh(session, tests, 0).items())
         if fresh is not None and fresh.agreement is Agreement.DIFFERS
     }

@@ -12,9 +12,11 @@ import pytest
 from sqlalchemy import func, select
 from starlette.testclient import TestClient
 
+from agent.asking.why_not import what_rules_out
 from agent.campaign.life import end
 from agent.campaign.outcome import campaign_outcome
 from agent.campaign.reproduce import enqueue_reproduction
+from agent.campaign.stored_ground import read_legal
 from agent.campaign.verify import Limits, Runner, verify
 from agent.recipe.promising import denied
 from configs.errors import UsageError
@@ -26,7 +28,9 @@ from db.models import Artifact, Campaign, Experiment, Finding, Launch, Verdict
 from db.noise import SERIES_NAME
 from db.states import ExperimentKind, FindingStatus, VerdictOutcome
 from experiments.job.result import Failure
+from knowledge.graph_building import build_graph
 from knowledge.queries.facts import campaign_facts
+from knowledge.queries.findings import list_findings
 from knowledge.queries.verification import (
     Standing,
     VerifiedRow,
@@ -107,7 +111,7 @@ def test_a_planted_verdict_is_found_to_differ_and_its_finding_is_contradicted(
 
     with campaign.database.write() as session:
         end(session, 1, "nothing left is worth its price")
-    assert "confirms it in fresh processes first." in now_page(campaign, tmp_path)
+    assert "confirms it in fresh processes first." in page_of(campaign, tmp_path)
     found = campaign.verify(wait)
     assert [row.standing for row in found.verdicts] == [Standing.DIFFERS, Standing.AGREES]
     assert not found.all_agree
@@ -126,23 +130,36 @@ def test_a_planted_verdict_is_found_to_differ_and_its_finding_is_contradicted(
     assert summary.supported.lines[0].endswith("(E-0003; E-0004, a fresh run, differs)")
     assert summary.supported.lines[1].endswith("(E-0002)")
     assert f"A fresh run, E-0004, does not agree: {fresh.why.rstrip('.')}." in summary.best.lines
-    page = now_page(campaign, tmp_path)
+    page = page_of(campaign, tmp_path)
     assert "E-0004</a>, does not agree: refuted now, supported then" in page
     assert "confirms it" not in page
     assert FindingStatus.CONTRADICTED in status.values()
     assert fresh.agreement.value == "differs"
 
 
-def now_page(campaign: Campaigned, folder: Path) -> str:
+def page_of(campaign: Campaigned, folder: Path, path: str = "/") -> str:
     app = create_app(Settings(data_dir=folder), campaign.database)
-    return unescape(TestClient(app, base_url="http://127.0.0.1").get("/").text)
+    return unescape(TestClient(app, base_url="http://127.0.0.1").get(path).text)
 
 
-def test_an_effect_that_is_supported_again_by_another_amount_differs(campaign: Campaigned) -> None:
+def test_an_effect_that_is_supported_again_by_another_amount_differs_and_its_finding_says_so(
+    campaign: Campaigned, tmp_path: Path
+) -> None:
     found = campaign.verify(campaign.run(8.0))
     assert [row.standing for row in found.verdicts] == [Standing.DIFFERS, Standing.DIFFERS]
     assert {row.fresh.outcome for row in found.verdicts if row.fresh} == {VerdictOutcome.SUPPORTED}
     assert all("both supported, but by another amount" in row.why for row in found.verdicts)
+    with campaign.database.read() as session:
+        views = list_findings(session, limit=9).items
+        graph = build_graph(session)
+        answers = [what_rules_out(session, graph, [each.id], None, read_legal) for each in views]
+    assert {each.doubt for each in views} == {"E-0004, a fresh run, differs", "E-0005, a fresh run, differs"}
+    for view, answer in zip(views, answers, strict=True):
+        assert answer.sentence == f"{view.id} is believed: it holds, {view.strength}, but {view.doubt}."
+        (row,) = answer.sections[0].rows
+        assert (row.id, row.relation) == (view.differing[0], "a fresh run differs")
+    page = page_of(campaign, tmp_path, "/knowledge")
+    assert all(f"But {each.doubt}." in page for each in views)
 
 
 def test_an_interrupted_verification_is_gone_on_with_and_then_begins_anew(campaign: Campaigned) -> None:

@@ -27,6 +27,22 @@ def test_what_is_written_down_is_listed_as_ones_own_found_by_its_knob_and_taken_
     assert (shown["status"], shown["status_reason"]) == ("withdrawn", "Withdrawn by the user: it was three.")
 
 
+def test_findings_that_disagree_are_marked_wherever_one_is_told(with_history: Autoinfer) -> None:
+    def told(line: str) -> str:
+        return " ".join(with_history(line).out.split())
+
+    (change,) = with_history("show F-1 --json").json()["scope"]["change"]
+    against = f"--set {change['knob']}={change['after']} --says does-not-help"
+    assert with_history(f"finding add 'It does nothing' {against}").code == 0
+    doubt = "F-004 disputes it"
+    assert f"it holds, single, but {doubt}." in told("graph why-not F-1")
+    assert told("findings").count(f"But {doubt}.") == 1
+    assert f"but {doubt}" in told("show F-1")
+    items = {each["id"]: each["disputed_by"] for each in with_history("findings --json").json()["items"]}
+    assert items == {"F-001": ["F-004"], "F-002": [], "F-003": [], "F-004": ["F-001"]}
+    assert f"holds, but {doubt}" in told("report --format md")
+
+
 def test_the_sheet_of_what_was_written_down_says_what_it_says_of_which_change_and_who_wrote_it(
     with_history: Autoinfer,
 ) -> None:
