@@ -168,7 +168,7 @@ def _print(found: VerificationView) -> None:
             say("* what the best of the campaign rests on")
     say(f"{found.sentence}.")
     for row in found.verdicts:
-        if row.standing is Standing.NOT_HERE:
+        if row.standing in (Standing.NOT_HERE, Standing.ALTERED):
             say(f"{row.experiment} was not checked: {row.why}.")
     if found.verdicts:
         say(f"A verdict {found.rule}.")

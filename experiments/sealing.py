@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 from configs.errors import AutoinferError
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Configuration, Event, Experiment, Hypothesis, Verdict
+from db.models import Configuration, Event, Experiment, Hypothesis, Job, Verdict
 from db.states import ExperimentKind
 from experiments.job.seal import broken_seal
 from experiments.job.spec import TestJob
@@ -43,6 +43,14 @@ def tampered(session: Session, experiment: Experiment) -> str | None:
         return None
     label = format_label(Noun.EXPERIMENT, experiment.id)
     return f"{label} was changed after it was preregistered: {found}."
+
+
+def altered(session: Session, experiment: Experiment) -> str | None:
+    """As `tampered`, of a test that was sealed; None too where no job is left to hold it against."""
+    if experiment.candidate_configuration_id is None or experiment.preregistration_digest is None:
+        return None
+    job = session.scalar(select(Job.id).where(Job.experiment_id == experiment.id).limit(1))
+    return None if job is None else tampered(session, experiment)
 
 
 def _changed(session: Session, experiment: Experiment, spec: TestJob) -> Iterator[str]:

@@ -28,6 +28,7 @@ from db.session import Database
 from db.states import ExperimentKind, ExperimentState, JobState, VerdictOutcome
 from experiments.measurement.plan import StoppingPlan
 from experiments.recording import load_test_spec
+from experiments.sealing import altered
 from knowledge.figures import effect
 from knowledge.findings.keeping import update_findings
 from knowledge.queries.verification import is_said_again, judgement
@@ -108,8 +109,8 @@ def allow_reproduction(session: Session, experiment_id: int, device: str, more_u
     """Give the campaign's budget `more_usd` for a fresh run on a rented `device`, and see that there is room,
     unless one is under way that is gone on with.
 
-    Raises `UsageError` where there is none, for an experiment without a verdict of its own, and for dollars
-    where nothing is rented.
+    Raises `UsageError` where there is none, for an experiment without a verdict of its own or with a broken
+    seal, and for dollars where nothing is rented.
     """
     original = _reproducible(session, experiment_id)
     if more_usd:
@@ -121,7 +122,8 @@ def allow_reproduction(session: Session, experiment_id: int, device: str, more_u
 
 
 def _reproducible(session: Session, experiment_id: int) -> Experiment:
-    """The experiment, where it has a verdict of its own that a fresh run may be held against."""
+    """The experiment, where it has a verdict of its own that a fresh run may be held against, and is still
+    what was sealed."""
     label = format_label(Noun.EXPERIMENT, experiment_id)
     original = session.get(Experiment, experiment_id)
     if original is None:
@@ -131,14 +133,28 @@ def _reproducible(session: Session, experiment_id: int) -> Experiment:
         raise UsageError(
             f"{label} has no verdict that could be confirmed.", "Name a judged test: autoinfer experiments"
         )
+    broken = no_longer_sealed(session, original)
+    if broken is not None:
+        raise UsageError(*broken)
     return original
+
+
+def no_longer_sealed(session: Session, experiment: Experiment) -> tuple[str, str] | None:
+    """Why no fresh run can confirm a test of which something was altered since it was sealed, and what can be
+    done about it, a sentence each; None where nothing was."""
+    broken = altered(session, experiment)
+    return None if broken is None else (f"{broken} Running it again can't mend that.", PUT_BACK)
+
+
+PUT_BACK = "Put back what was changed, as a copy of the database from before has it."
 
 
 def enqueue_reproduction(session: Session, experiment_id: int, device: str | None = None) -> int:
     """Write the fresh experiment and its job, on `device` or that of the original; returns its id.
 
     What was measured on another target than the campaign's is sealed for that one again. Raises `UsageError`
-    for an experiment without a verdict of its own, and for a target that is not to be had.
+    for an experiment without a verdict of its own or with a broken seal, and for a target that is not to be
+    had.
     """
     original = _reproducible(session, experiment_id)
     device = device or device_of(session, experiment_id)

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from agent.campaign.allowance import more_dollars
 from agent.campaign.devices import device_of
 from agent.campaign.fresh_price import NoRoom, check_affordable, price_watch
-from agent.campaign.reproduce import reproduce, unfinished_reproduction
+from agent.campaign.reproduce import no_longer_sealed, reproduce, unfinished_reproduction
 from agent.ground.stored_checkpoint import absent_for_jobs
 from agent.ground.target import find_target
 from configs.errors import AutoinferError, UsageError
@@ -97,7 +97,7 @@ def verify(
         check_affordable(
             session,
             campaign_id,
-            [(each.id, each.device) for each in runs if not each.elsewhere],
+            [(each.id, each.device) for each in runs if not each.elsewhere and each.broken is None],
             f"autoinfer verify {format_label(Noun.CAMPAIGN, campaign_id)}",
         )
         if begins:
@@ -132,7 +132,8 @@ def verify(
 class _Asked:
     """A verdict to reproduce: its experiment, the hardware it was measured on, the device to run on, and
     whether it is `elsewhere`, on another target than the campaign's; `unpaid` says why no fresh run may be
-    rented there, `no_model` that the campaign's model is not on this machine."""
+    rented there, `no_model` that the campaign's model is not on this machine, `broken` what of it was altered
+    since it was sealed and what can be done about that."""
 
     id: int
     row: VerifiedRow
@@ -141,6 +142,7 @@ class _Asked:
     elsewhere: bool
     unpaid: str | None = None
     no_model: str | None = None
+    broken: str | None = None
 
 
 def _asked(session: Session, row: VerifiedRow, limits: Limits) -> _Asked:
@@ -149,21 +151,25 @@ def _asked(session: Session, row: VerifiedRow, limits: Limits) -> _Asked:
     campaign = session.get_one(Campaign, experiment.campaign_id)
     own = device_of(session, number) or devices_of(str(campaign.spec.get("target", CPU)))[0]
     no_model = absent_for_jobs(campaign)
-    if experiment.kind is not ExperimentKind.PROMOTE:
-        device = limits.target or own
-        return _Asked(number, row, experiment.target, device, elsewhere=False, no_model=no_model)
+    found = no_longer_sealed(session, experiment)
+    broken = None if found is None else " ".join(found)
+    elsewhere = experiment.kind is ExperimentKind.PROMOTE
     unpaid = None
-    if unfinished_reproduction(session, number) is None:  # else it may be what the budget was spent on
+    # one that is under way may be what the budget was spent on
+    if elsewhere and broken is None and unfinished_reproduction(session, number) is None:
         command = f"autoinfer verify {format_label(Noun.CAMPAIGN, campaign.id)}"
         try:
             check_affordable(session, campaign.id, [(number, own)], command)
         except UsageError as error:
             unpaid = f"{error.message} {error.hint}"
-    return _Asked(number, row, experiment.target, own, elsewhere=True, unpaid=unpaid, no_model=no_model)
+    device = own if elsewhere else limits.target or own
+    return _Asked(number, row, experiment.target, device, elsewhere, unpaid, no_model, broken)
 
 
 def _kept_from(asked: _Asked, runner: Runner, limits: Limits, spent_s: float) -> tuple[Standing, str] | None:
     """What keeps it from being run now, and as what it stands then; None where nothing does."""
+    if asked.broken is not None:
+        return Standing.ALTERED, asked.broken.rstrip(".")
     absent = asked.unpaid or _absent(asked, runner)
     if absent is not None:
         return Standing.NOT_HERE, absent.rstrip(".")

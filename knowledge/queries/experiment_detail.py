@@ -14,7 +14,6 @@ from db.models import (
     Environment,
     Experiment,
     Hypothesis,
-    Job,
     Launch,
     Verdict,
 )
@@ -23,7 +22,7 @@ from db.samples import IN_ORDER_OF_LAUNCHES
 from db.states import Arm, ExperimentKind
 from experiments.measurement.evidence import Stage
 from experiments.rejudging import by_another_version, judged_again
-from experiments.sealing import tampered
+from experiments.sealing import altered
 from knowledge.latency_only import plan_is_latency_only
 from knowledge.queries.at_work import interrupted_experiments
 from knowledge.queries.devices import devices_of_experiments
@@ -169,7 +168,7 @@ def experiment_detail(
         plan=experiment.plan,
         metric=metric_of(experiment.plan),
         preregistration_digest=experiment.preregistration_digest,
-        changed_since_sealed=_changed(session, experiment),
+        changed_since_sealed=altered(session, experiment),
         level=level_of(session, experiment, _details(verdict)),
         verdict=None if verdict is None else verdict_view(verdict),
         judged_again=judged_again(session, experiment, verdict)
@@ -205,14 +204,6 @@ def experiment_detail(
 
 def _gpu_blocks(launch: Launch, environment: JsonObject) -> GpuBlocksView | None:
     return gpu_blocks(launch.arm, launch.index, launch.stage, launch.attempt, environment)
-
-
-def _changed(session: Session, experiment: Experiment) -> str | None:
-    """What of a test was altered since it was sealed; None too where no job is left to hold it against."""
-    if experiment.candidate_configuration_id is None or experiment.preregistration_digest is None:
-        return None
-    job = session.scalar(select(Job.id).where(Job.experiment_id == experiment.id).limit(1))
-    return None if job is None else tampered(session, experiment)
 
 
 def _in_short(verdict: Verdict) -> tuple[object, ...]:

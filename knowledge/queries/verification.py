@@ -35,6 +35,7 @@ class Standing(StrEnum):
     DIFFERS = "differs"
     OPEN = "open"
     NOT_HERE = "not reproducible here"
+    ALTERED = "altered"
     BROKE = "broke"
     RUNS = "runs"
     WAITS = "waits"
@@ -42,6 +43,9 @@ class Standing(StrEnum):
 
 ANSWERED = frozenset({Standing.AGREES, Standing.DIFFERS, Standing.OPEN})
 """Standings that a fresh run gave."""
+
+SETTLED = ANSWERED | {Standing.ALTERED}
+"""Standings that running again does not change."""
 
 
 class FreshView(View):
@@ -92,8 +96,8 @@ class VerificationView(View):
 
     @property
     def whole(self) -> bool:
-        """Whether a fresh run answered for every verdict."""
-        return all(row.standing in ANSWERED for row in self.verdicts)
+        """Whether a fresh run answered for every verdict that one can answer for."""
+        return all(row.standing in SETTLED for row in self.verdicts)
 
     @property
     def all_agree(self) -> bool:
@@ -130,6 +134,7 @@ _WORDS = {
     Standing.DIFFERS: "differed",
     Standing.OPEN: "stayed open",
     Standing.NOT_HERE: "could not be reproduced here",
+    Standing.ALTERED: "had a seal that is broken, which no fresh run can mend",
     Standing.BROKE: "had a fresh run that broke, which says nothing of the claim",
     Standing.RUNS: "running now",
     Standing.WAITS: "not run yet",

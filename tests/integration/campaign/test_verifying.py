@@ -24,7 +24,7 @@ from configs.settings import Settings
 from dashboard.app import create_app
 from db import events
 from db.event_kinds import EventKind
-from db.models import Artifact, Campaign, Experiment, Finding, Launch, Verdict
+from db.models import Artifact, Campaign, Configuration, Experiment, Finding, Launch, Verdict
 from db.noise import SERIES_NAME
 from db.states import ExperimentKind, FindingStatus, VerdictOutcome
 from experiments.job.result import Failure
@@ -232,6 +232,33 @@ def test_a_fresh_run_that_broke_says_nothing_and_is_tried_again_by_the_next_call
     assert not found.whole
     assert not found.all_here_agree
     assert campaign.standings() == [Standing.BROKE, Standing.BROKE], "a page says the same"
+    assert campaign.verify().all_agree
+
+
+def test_a_broken_seal_is_said_with_what_mends_it_and_no_fresh_run_is_begun(
+    campaign: Campaigned, tmp_path: Path
+) -> None:
+    with campaign.database.write() as session:
+        candidate = session.get_one(Configuration, session.get_one(Experiment, 3).candidate_configuration_id)
+        kept, candidate.knobs = candidate.knobs, {**candidate.knobs, "simulated.tpot_ms": 6.9}
+    found = campaign.verify()
+    assert [row.standing for row in found.verdicts] == [Standing.ALTERED, Standing.AGREES]
+    assert campaign.runs == [4]
+    assert found.verdicts[0].why.startswith("E-0003 was changed after it was preregistered: the stored knobs")
+    assert not found.all_here_agree
+    assert "1 had a seal that is broken, which no fresh run can mend" in found.sentence
+    with campaign.database.write() as session:
+        session.get_one(Experiment, 2).kind = ExperimentKind.NOISE  # so that one verdict is left
+    told = Autoinfer(tmp_path)("verify C-1")
+    assert told.code == 1
+    said = " ".join(told.out.split())
+    assert "E-0003 was not checked: E-0003 was changed after it was preregistered: " in said
+    assert "Running it again can't mend that. Put back what was changed" in said
+    assert "gone on with" not in said
+    refused = Autoinfer(tmp_path)("reproduce E-0003")
+    assert (refused.code, "Put back what was changed" in refused.err) == (2, True)
+    with campaign.database.write() as session:
+        session.get_one(Configuration, candidate.id).knobs = kept
     assert campaign.verify().all_agree
 
 
