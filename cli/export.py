@@ -49,7 +49,7 @@ def export(
         found = recipe_of(session, campaign_id, settings.cache_dir)
         against = denied(session, campaign_id, found.rests_on)
     folder = to or Path(f"recipe-{found.campaign}")
-    files = files_of(found)
+    files = files_of(found, against)
     try:
         if folder.exists() and any(folder.iterdir()):
             raise UsageError(f"{folder} is not empty.", "Name another folder with --to.")

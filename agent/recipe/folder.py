@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import exp
 
 from agent.recipe.planning import CHECK_S
@@ -82,11 +82,12 @@ END
 """
 
 
-def files_of(recipe: Recipe) -> Mapping[str, str]:
-    """The files of a recipe's folder, by name."""
+def files_of(recipe: Recipe, denied: Sequence[str] = ()) -> Mapping[str, str]:
+    """The files of a recipe's folder, by name; `denied` is what fresh runs say against what it rests on, a
+    sentence each."""
     files = {
         RECIPE: recipe.model_dump_json(indent=2) + "\n",
-        README: readme(recipe),
+        README: readme(recipe, denied),
         SERVE: _HEAD.format(what=f"Serves {_one_line(recipe.model)} as {recipe.experiment} measured it.")
         + _needed(recipe)
         + (_BUILT if recipe.builds else "")
@@ -197,8 +198,8 @@ def pins(recipe: Recipe) -> tuple[str, ...]:
     )
 
 
-def readme(recipe: Recipe) -> str:
-    """What it is, what it promises, how it is used and checked."""
+def readme(recipe: Recipe, denied: Sequence[str] = ()) -> str:
+    """What it is, what it promises and what speaks against that, how it is used and checked."""
     promise = recipe.promise
     times, metric = 1 / exp(promise.effect_log), metric_word(promise.metric)
     fastest, least = (1 / exp(each) for each in (promise.low_log, promise.high_log))
@@ -230,11 +231,17 @@ def readme(recipe: Recipe) -> str:
         else ""
     )
     chained = " along a chain of tests" if promise.chained else ""
+    against = (
+        f"\n**Check it before it is deployed**, with `./{CHECK}`. {' '.join(map(_one_line, denied))}\n"
+        if denied
+        else ""
+    )
     return f"""# {recipe.model}, {times:.3g} times as fast
 
 What {recipe.campaign} found best for {recipe.model} on {recipe.target}, engine {recipe.engine}:
 {metric} falls to {100 * exp(promise.effect_log):.3g} % of the baseline's, {times:.3g} times as fast
 [{least:.3g}, {fastest:.3g}] (95 %, {promise.pairs} pairs of launches, {recipe.experiment}{chained}).
+{against}
 It changes:
 
 {changed}

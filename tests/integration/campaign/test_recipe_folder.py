@@ -31,6 +31,15 @@ def test_the_readme_names_the_limit_of_a_check_and_every_exit_code_of_it(first: 
         assert f"- `{code}` where {means}" in told
 
 
+def test_the_readme_says_before_all_else_that_a_fresh_run_does_not_agree(first: tuple[Path, Recipe]) -> None:
+    against = ("A fresh run of E-0002, E-0009, does not agree: refuted now,\n# supported then.",)
+    told = files_of(first[1], against)[README]
+    assert told.index("E-0009") < told.index("It changes:")
+    assert "\n\n**Check it before it is deployed**, with `./check.sh`. A fresh run of E-0002, E-" in told
+    assert "\n#" not in told[: told.index("It changes:")], "a reason begins no heading"
+    assert "before it is deployed" not in files_of(first[1])[README]
+
+
 def test_a_name_with_the_end_of_a_line_in_it_runs_nothing(first: tuple[Path, Recipe], tmp_path: Path) -> None:
     recipe = first[1]
     words = ("true", "--model", "a 'b'\ntouch it; $(touch it)")
