@@ -52,6 +52,10 @@ CAUSES = (
 )
 """Events after which the queue is ranked again; where several came, the first of this list is the cause."""
 
+TOLD = (*CAUSES, EventKind.HYPOTHESIS_PREREGISTERED)
+"""Events that a ranking may name as its cause. What goes to its test leaves the queue, which is not ranked
+again for that alone."""
+
 
 def newest_cause(session: Session, campaign_id: int) -> int:
     """Id of the newest event that may change the order, 0 when there is none."""
@@ -171,7 +175,7 @@ def rank_queue(session: Session, desk: Desk) -> int:
     }
     previous = _previous(last_ranked, rows)
     since = events.read(
-        session, 0 if last_ranked is None else last_ranked.id, kinds=CAUSES, campaign_id=desk.facts.id
+        session, 0 if last_ranked is None else last_ranked.id, kinds=TOLD, campaign_id=desk.facts.id
     )
     cause = _cause(since) or _latest(session, desk.facts.id)
     ranking = desk.ranking
@@ -248,15 +252,22 @@ def _became(row: Hypothesis) -> str:
         return f"withdrawn ({(row.state_reason or 'no reason is told').rstrip('.')})"
     if row.state is HypothesisState.CONFOUNDED and row.preregistration_digest is None:
         return "set aside, for its test would be confounded"
-    return "tested"
+    return "under test" if row.state is HypothesisState.TESTING else "tested"
 
 
 def _cause(since: Sequence[Event]) -> Cause | None:
-    """What to name as the cause: the weightiest kind of event since the last ranking, its newest one."""
+    """What to name as the cause: the weightiest kind of event since the last ranking, its newest one.
+
+    That a campaign was resumed moves nothing by itself: what came before, and was not ranked any more, does.
+    """
     if not since:
         return None
-    weight = {kind.value: at for at, kind in enumerate(CAUSES)}
+    weight = {kind.value: at for at, kind in enumerate(TOLD)}
     chosen = min(since, key=lambda event: (weight[event.kind], -event.id))
+    if chosen.kind == EventKind.CAMPAIGN_RESUMED.value:
+        before = _cause([event for event in since if event.id < chosen.id])
+        if before is not None:
+            return before
     return Cause(chosen.id, _words(chosen))
 
 
@@ -293,7 +304,9 @@ def _words(event: Event) -> str:
         case EventKind.HYPOTHESIS_WITHDRAWN.value:
             return f"{event.subject} was withdrawn"
         case EventKind.CAMPAIGN_RESUMED.value:
-            return "the campaign was resumed"
+            return "the campaign was resumed and all was counted anew"
+        case EventKind.HYPOTHESIS_PREREGISTERED.value:
+            return f"{event.subject} went to its test"
         case EventKind.DIRECTIVE_GIVEN.value | EventKind.DIRECTIVE_LIFTED.value:
             whose = "directive" if events.BY in data else "your directive"
             return f"{whose}: {event.text.rstrip('.')}"

@@ -20,9 +20,9 @@ from agent.campaign.reading_facts import read_facts
 from agent.proposers.confirmation import PROPOSER as CONFIRMATION
 from agent.proposers.port import Draft
 from configs.errors import DatabaseLocked
-from db import queue
+from db import events, queue
 from db.event_kinds import EventKind
-from db.models import Campaign, Hypothesis
+from db.models import Campaign, Hypothesis, Move
 from db.states import CampaignState, HypothesisState
 from experiments.measurement.plan import Prediction
 from tests.simulated.by_hand import LEASE_S, measure_baseline
@@ -81,6 +81,24 @@ def test_who_starts_a_loop_for_a_campaign_wants_it_to_run(
         session.get_one(Campaign, bench.campaign_id).state = before
     bench.drive(bench.one_runs)
     assert bench.told(EventKind.CAMPAIGN_RESUMED) == [said]
+
+
+def test_after_an_interruption_moves_name_what_left_the_queue_before_it(bench: Bench) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bench.drive(bench.one_runs, interrupt)
+    bench.drive(bench.one_runs)
+    with bench.database.read() as session:
+        (sealed,) = events.read(session, kinds=[EventKind.HYPOTHESIS_PREREGISTERED])
+        moved = session.scalars(select(Move).where(Move.to_rank != Move.from_rank)).all()
+        (left,) = session.scalars(select(Move.reason).where(Move.to_rank.is_(None)))
+    went = f"after {sealed.subject} went to its test (event {sealed.id})"
+    assert left == f"left the queue: under test, {went}"
+    assert moved
+    assert {each.reason for each in moved} == {f"{sealed.subject} left the queue ahead of it, {went}"}
+    assert f"after {sealed.subject} went to its test; " in bench.told(EventKind.QUEUE_RANKED)[-1]
 
 
 def test_nothing_is_read_or_ranked_while_a_test_runs_or_the_user_wants_peace(
