@@ -50,7 +50,7 @@ def _tested(each: TrialView) -> SearchPoint:
     outcome = each.outcome.value if each.outcome else "testing" if under_test else each.state.value
     said = words.effect(over) if timed else "not timed against the baseline"
     return SearchPoint(
-        title=f"{each.experiment}, {outcome}: {said}",
+        title=f"{each.experiment}, {words.outcome(each.outcome, each.state)}: {said}",
         outcome=outcome,
         over=1 + over.relative if over is not None and timed else None,
         low=None if over is None or not timed or over.low is None else 1 + over.low,

@@ -80,7 +80,7 @@ def path(view: ReportView) -> Section:
 
 
 def _trial(each: TrialView) -> Row:
-    outcome = each.outcome.value if each.outcome else each.state.value
+    outcome = words.outcome(each.outcome, each.state)
     best = words.NONE if each.best_speedup is None else words.speedup(each.best_speedup, None, None)
     return Row(
         (
@@ -94,7 +94,7 @@ def _trial(each: TrialView) -> Row:
             f"**{best}**" if each.is_new_best else best,
         ),
         anchor=each.experiment,
-        mark=outcome,
+        mark=each.outcome.value if each.outcome else each.state.value,
     )
 
 
@@ -169,10 +169,10 @@ def ruled_out(view: ReportView) -> Section:
 
 
 def _why(each: TrialView) -> Row:
-    outcome = each.outcome.value if each.outcome else each.state.value
+    outcome = words.outcome(each.outcome, each.state)
     return Row(
         (each.hypothesis, each.experiment, each.claim, outcome, each.reason or words.NONE),
-        mark=outcome,
+        mark=each.outcome.value if each.outcome else each.state.value,
     )
 
 

@@ -67,7 +67,7 @@ def _again(each: AgainView) -> Row:
             "check" if each.is_check else each.kind.value,
             each.of,
             each.target,
-            each.outcome.value if each.outcome else each.state.value,
+            words.outcome(each.outcome, each.state),
             words.effect(each.effect),
         ),
         anchor=each.experiment,

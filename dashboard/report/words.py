@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from agent.ground.stored_spec import REFERENCE
 from dashboard.rendering.figures import NARROW, interval, number, percent, signed
+from db.states import ExperimentState, VerdictOutcome
 from knowledge.figures import SHARES, metric_word
 from knowledge.queries.now_best import MarginView
 from knowledge.queries.view import ChangeView, EffectView
@@ -22,6 +23,14 @@ def effect(found: EffectView | None) -> str:
         ends = "" if found.low is None or found.high is None else interval(-found.high, -found.low)
         return f"{signed(-100 * found.relative)}{NARROW}points {ends}".rstrip()
     return f"{percent(found.relative)} {interval(found.low, found.high)}".rstrip()
+
+
+def outcome(found: VerdictOutcome | None, state: ExperimentState) -> str:
+    """What became of a run. Of one that has no verdict yet it says that: whether it is at work now is the
+    clock's, and two reports of one database say the same."""
+    if found is not None:
+        return found.value
+    return state.value if state in (ExperimentState.FAILED, ExperimentState.CANCELLED) else "no verdict yet"
 
 
 def model(name: str) -> str:

@@ -248,6 +248,8 @@ def test_tests_stand_in_their_order_with_what_became_of_each(full_history: Histo
     assert f"It is 20{NARROW}% slower instead." in text
     assert "no C++ compiler" in text
     assert "Left open: inconclusive" in text
+    (running,) = [line for line in as_markdown(found).splitlines() if line.startswith("| E-0005 |")][:1]
+    assert running.split(" | ")[6] == "no verdict yet", "who measures it now is not of the database"
     assert f"3fa9{'0' * 4}" in text.replace("<wbr>", ""), "the artifact's digest"
 
 
