@@ -111,7 +111,7 @@ def verify(
     else:
         _print(found)
         if not found.whole:
-            say(f"The rest is gone on with by: autoinfer verify {found.campaign}")
+            say(_goes_on(found))
     if not found.all_here_agree:
         raise typer.Exit(EXIT_FAILURE)
     if not found.all_agree:
@@ -172,6 +172,17 @@ def _print(found: VerificationView) -> None:
             say(f"{row.experiment} was not checked: {row.why}.")
     if found.verdicts:
         say(f"A verdict {found.rule}.")
+
+
+def _goes_on(found: VerificationView) -> str:
+    """How what is left is gone on with: elsewhere, where nothing of it can be reproduced here."""
+    from knowledge.queries.verification import SETTLED, Standing
+
+    left = {row.standing for row in found.verdicts} - SETTLED
+    command = f"autoinfer verify {found.campaign}"
+    if left == {Standing.NOT_HERE}:
+        return f"Go on with the rest where that is to be had, with the same database: {command}"
+    return f"The rest is gone on with by: {command}"
 
 
 def _built(row: VerifiedRow) -> str:

@@ -286,7 +286,7 @@ def test_a_model_that_is_not_on_this_machine_ends_a_reproduction_before_anything
         assert session.scalars(select(func.max(Experiment.id))).one() == 3
 
 
-def test_other_hardware_is_said_and_nothing_is_queued(campaign: Campaigned) -> None:
+def test_other_hardware_is_said_and_nothing_is_queued(campaign: Campaigned, tmp_path: Path) -> None:
     with campaign.database.write() as session:
         for each in (2, 3):
             session.get_one(Experiment, each).target = "cpu:Another:64 cores"
@@ -294,6 +294,10 @@ def test_other_hardware_is_said_and_nothing_is_queued(campaign: Campaigned) -> N
     assert {row.standing for row in found.verdicts} == {Standing.NOT_HERE}
     assert found.verdicts[0].why.startswith("it was measured on cpu:Another:64 cores, and cpu here is cpu:")
     assert campaign.runs == []
+    told = Autoinfer(tmp_path)("verify")
+    assert told.code == 3
+    assert "to be had, with the same database: autoinfer verify C-1" in " ".join(told.out.split())
+    assert "gone on with by" not in told.out
     with campaign.database.read() as session:
         kinds = session.scalars(select(Experiment.kind)).all()
     assert ExperimentKind.REPRODUCE not in kinds
