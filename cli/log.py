@@ -107,6 +107,8 @@ def _print(event: Event, as_json: bool) -> None:
     subject = f"{about}  " if about else ""
     text = written_out(" ".join(event.text.split()))
     print(f"{event.id:>6}  {when(event.at)[11:19]}  {event.kind:<24}  {subject}{text}", flush=True)
+    for each in shown.moves:
+        print(f"{'':44}{written_out(each)}", flush=True)
 
 
 def _event_id(text: str) -> int:

@@ -45,15 +45,11 @@ REUSED = "reused"
 """The outcome of a stage whose result was there already: it is told by its end and not by its beginning,
 which would say that it is made once more."""
 
-MOST_MOVES_NAMED = 3
-"""Moves of a ranking that are told; the others are in `autoinfer queue`."""
-
 
 class Teller:
     """Prints what is new in the event log of a campaign, once."""
 
     def __init__(self, database: Database, campaign_id: int, *, quiet: bool) -> None:
-        from db.event_kinds import EventKind
         from db.events import last_id
 
         self._database = database
@@ -61,7 +57,6 @@ class Teller:
         self._quiet = quiet
         self._out = console()
         self._quiet_kinds = QUIET_KINDS
-        self._ranked = EventKind.QUEUE_RANKED.value
         with database.read() as session:
             self._seen = last_id(session)
 
@@ -132,8 +127,7 @@ class Teller:
                 hidden = event.kind in self._quiet_kinds or _stage_of(event) in begun_for_nothing
                 if not self._quiet and (not hidden or _is_reused(event)) and not _is_housekeeping(event):
                     self._line(event)
-                    if event.kind == self._ranked:
-                        self._moves(event)
+                    self._moves(event)
 
     def _line(self, event: Event) -> None:
         from rich.text import Text
@@ -150,7 +144,9 @@ class Teller:
     def _moves(self, event: Event) -> None:
         from rich.text import Text
 
-        for told in (event.data or {}).get("told", [])[:MOST_MOVES_NAMED]:
+        from knowledge.queries.log import event_view
+
+        for told in event_view(event).moves:
             self._row(Text(), Text(), Text(told, "dim"))
 
     def _row(self, at: Text, subject: Text, text: Text) -> None:

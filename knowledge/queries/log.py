@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Event
 from db.models.base import JsonObject
 from knowledge.queries.view import View
+
+MOST_MOVES = 3
+"""Moves of a ranking that are told with it; all of them stand in the queue."""
 
 
 class EventView(View):
@@ -26,6 +30,12 @@ class EventView(View):
         """The language model's answer that it tells of, by number; None where it tells of none."""
         found = (self.data or {}).get("answer")
         return found if isinstance(found, int) else None
+
+    @property
+    def moves(self) -> tuple[str, ...]:
+        """The first moves of a ranking, each with its reason; none of any other event."""
+        told = (self.data or {}).get("told") if self.kind == EventKind.QUEUE_RANKED.value else None
+        return tuple(map(str, told[:MOST_MOVES])) if isinstance(told, list) else ()
 
 
 def event_view(event: Event) -> EventView:

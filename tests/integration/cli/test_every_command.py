@@ -292,6 +292,18 @@ def test_following_the_log_shows_each_event_once_as_it_comes(with_history: Autoi
     assert err == ""
 
 
+def test_the_log_tells_the_first_moves_of_an_order_below_it(with_history: Autoinfer) -> None:
+    moves = [f"H-00{n} {n + 1} → {n}: H-009 left the queue ahead of it" for n in (1, 2, 3, 4)]
+    database = open_database(database_url(with_history.data_dir))
+    with database.write() as session:
+        data = {"order": [1], "told": moves}
+        events.append(session, EventKind.QUEUE_RANKED, "Ranked 4; 5 moved", campaign_id=1, data=data)
+    database.close()
+    order, *below = with_history("log --limit 1").out.splitlines()
+    assert order.endswith("Ranked 4; 5 moved")
+    assert [each.strip() for each in below] == moves[:3]
+
+
 def test_a_reader_that_goes_away_ends_the_command_quietly(with_history: Autoinfer) -> None:
     process = with_history.start("show E-0001 --samples --json")
     assert process.stdout is not None
