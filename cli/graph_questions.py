@@ -127,7 +127,7 @@ def _print(row: Row, depth: int) -> None:
 
     out = console()
     out.print(Padding(_line(row), (0, 0, 0, len(_INDENT) * depth)))
-    for text in filter(None, (row.scope, row.because, row.command)):
+    for text in filter(None, (row.scope, row.doubt and f"But {row.doubt}.", row.because, row.command)):
         out.print(Padding(text, (0, 0, 0, len(_INDENT) * depth + 2)), style="dim")
     for each in row.rows:
         _print(each, depth + 1)

@@ -1,6 +1,9 @@
-"""The scopes of the findings that an answer tells of: none says more than its own."""
+"""The scopes of the findings that an answer tells of, for none says more than its own, and what speaks
+against them."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -8,13 +11,20 @@ from sqlalchemy.orm import Session
 from db.labels import Noun, format_label, parse_label_of
 from db.models import Finding
 from knowledge.asking.answer import Answer, findings_in, with_scopes
+from knowledge.queries.doubts import doubts_of
 from knowledge.queries.scopes import scope_lines
 
 
 def scoped(session: Session, answer: Answer) -> Answer:
-    """Return the answer with where each of its findings holds; two statements, none where it has none."""
+    """Return the answer with where each of its findings holds and what speaks against it; a fixed number of
+    statements, none where it has none."""
     ids = [parse_label_of(Noun.FINDING, each) for each in findings_in(answer)]
     if not ids:
         return answer
-    lines = scope_lines(session, session.scalars(select(Finding).where(Finding.id.in_(ids))).all())
-    return with_scopes(answer, {format_label(Noun.FINDING, each): line for each, line in lines.items()})
+    findings = session.scalars(select(Finding).where(Finding.id.in_(ids))).all()
+    doubts = {number: each.words for number, each in doubts_of(session, findings).items()}
+    return with_scopes(answer, _by_label(scope_lines(session, findings)), _by_label(doubts))
+
+
+def _by_label(told: Mapping[int, str | None]) -> dict[str, str]:
+    return {format_label(Noun.FINDING, number): each for number, each in told.items() if each}

@@ -178,6 +178,7 @@ def _lines(rows: Sequence[Row], believed: bool, depth: int = 0) -> Iterator[Grap
             state=row.state,
             text=quoted(row.text),
             scope=maybe(row.scope),
+            doubt=row.doubt,
             because=maybe(row.because),
             effect=predicted(row.effect) if believed else measured(row.effect),
             command=told(row.command, MOST_NAME),

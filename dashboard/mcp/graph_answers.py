@@ -20,6 +20,7 @@ class GraphLine(Answer):
     )
     text: Quoted
     scope: Quoted | None = Field(description="Where alone a finding holds.")
+    doubt: str | None = Field(description="Findings that disagree with it, and fresh runs that differ.")
     because: Quoted | None
     effect: Effect | None = Field(description="Measured, or, of what is untested, predicted.")
     command: str | None = Field(description="The user's command that shows it.")

@@ -36,13 +36,15 @@ class Row(View):
     """A line of an answer: `id` is a label or a node's name, `relation` how it hangs on the row above it,
     `state` an outcome, a state or what an objection comes to, `because` the reason in words, `command` one
     that shows it; `effect` what was measured, or with `expected` what is believed before a test; `scope`
-    where alone a finding holds; `rows` what it rests on or led to."""
+    where alone a finding holds, and `doubt` what speaks against it beside its own verdicts, as a clause;
+    `rows` what it rests on or led to."""
 
     text: str
     id: str | None = None
     relation: str | None = None
     state: str | None = None
     scope: str | None = None
+    doubt: str | None = None
     because: str | None = None
     command: str | None = None
     effect: EffectView | None = None
@@ -112,12 +114,18 @@ def findings_in(answer: Answer) -> set[str]:
     return found
 
 
-def with_scopes(answer: Answer, scopes: Mapping[str, str]) -> Answer:
-    """Return the answer with the scope of each finding by its label."""
+def with_scopes(answer: Answer, scopes: Mapping[str, str], doubts: Mapping[str, str]) -> Answer:
+    """Return the answer with the scope of each finding by its label, and what speaks against it."""
 
     def told(rows: Sequence[Row]) -> tuple[Row, ...]:
         return tuple(
-            each.model_copy(update={"scope": scopes.get(each.id or ""), "rows": told(each.rows)})
+            each.model_copy(
+                update={
+                    "scope": scopes.get(each.id or ""),
+                    "doubt": doubts.get(each.id or ""),
+                    "rows": told(each.rows),
+                }
+            )
             for each in rows
         )
 

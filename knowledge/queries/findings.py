@@ -23,15 +23,13 @@ from db.models import (
 from db.models.base import JsonObject
 from db.states import AGREEING, EvidenceRelation, FindingStatus, VerdictOutcome
 from knowledge.doubts import doubt_words
-from knowledge.findings.disputes import disputing
 from knowledge.findings.exchange import ToldVerdict
 from knowledge.findings.rules import Rule
-from knowledge.findings.telling import OPEN, disputes_of_each
 from knowledge.findings.verdict_fact import SAYING
 from knowledge.notes import concerns
+from knowledge.queries.doubts import NO_DOUBT, doubts_of
 from knowledge.queries.scopes import besides, scope_words
 from knowledge.queries.ties import FindingTieView, ties_of_findings
-from knowledge.queries.verification import differing_on
 from knowledge.queries.view import ChangeView, EffectView, Page, View, effect_view, verdict_effect
 from knowledge.stored import TOLD_BY, metric_of
 
@@ -165,8 +163,7 @@ def finding_fields(session: Session, findings: Sequence[Finding]) -> list[dict[s
     evidence = evidence_of(session, ids)
     ties = ties_of_findings(session, ids)
     beside = besides(session, findings)
-    disputed = disputes_of_each(session, findings)
-    differing = differing_on(session, [each.id for each in findings if each.status in OPEN])
+    doubts = doubts_of(session, findings)
     return [
         {
             "id": format_label(Noun.FINDING, each.id),
@@ -187,8 +184,8 @@ def finding_fields(session: Session, findings: Sequence[Finding]) -> list[dict[s
             "says_so": _campaigns(evidence[each.id], AGREEING),
             "says_not": _campaigns(evidence[each.id], {EvidenceRelation.CONTRADICTS}),
             "elsewhere": ties.get(each.id, ()),
-            "disputed_by": disputing(format_label(Noun.FINDING, each.id), disputed.get(each.id, ())),
-            "differing": tuple(fresh.experiment for fresh in differing.get(each.id, ())),
+            "disputed_by": doubts.get(each.id, NO_DOUBT).disputed_by,
+            "differing": doubts.get(each.id, NO_DOUBT).differing,
             "created_at": each.created_at,
             "updated_at": each.updated_at,
         }

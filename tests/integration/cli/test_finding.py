@@ -38,6 +38,8 @@ def test_findings_that_disagree_are_marked_wherever_one_is_told(with_history: Au
     assert f"it holds, single, but {doubt}." in told("graph why-not F-1")
     assert told("findings").count(f"But {doubt}.") == 1
     assert f"but {doubt}" in told("show F-1")
+    assert f"But {doubt}." in told(f"graph known {change['knob']}")
+    assert f"But {doubt}." in told("graph if-fell F-1")
     items = {each["id"]: each["disputed_by"] for each in with_history("findings --json").json()["items"]}
     assert items == {"F-001": ["F-004"], "F-002": [], "F-003": [], "F-004": ["F-001"]}
     assert f"holds, but {doubt}" in told("report --format md")
