@@ -12,6 +12,7 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Finding, FindingEvidence, Hypothesis, HypothesisParent, Verdict
 from db.states import ExperimentKind
 from knowledge.graph import NodeKind, Relation
+from knowledge.queries.doubts import NO_DOUBT, doubts_of
 from knowledge.queries.ties import experiment_relations
 from knowledge.queries.view import Page, View
 from knowledge.stored import LEVER_JOINT
@@ -25,13 +26,15 @@ _NOUNS = {
 
 
 class ThingRow(View):
-    """A node of the graph that is a row of its own; knobs, models and hardware are found at these."""
+    """A node of the graph that is a row of its own; knobs, models and hardware are found at these. `doubt` is
+    what speaks against a finding beside its own verdicts, as a clause."""
 
     id: str
     kind: NodeKind
     title: str
     state: str
     lever: str | None
+    doubt: str | None = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,9 @@ def list_things(session: Session, asked: Things, limit: int, offset: int = 0) ->
     total = session.scalar(select(func.count()).select_from(found)) or 0
     query = select(found).order_by(found.c.place, found.c.id.desc()).limit(limit).offset(offset)
     kinds = list(_NOUNS)
+    page = session.execute(query).all()
+    numbers = [row.id for row in page if kinds[row.place] is NodeKind.FINDING]
+    doubts = doubts_of(session, session.scalars(select(Finding).where(Finding.id.in_(numbers))).all())
     rows = tuple(
         ThingRow(
             id=format_label(_NOUNS[kinds[row.place]], row.id),
@@ -60,8 +66,9 @@ def list_things(session: Session, asked: Things, limit: int, offset: int = 0) ->
             title=row.title,
             state=row.state,
             lever=row.lever,
+            doubt=doubts.get(row.id, NO_DOUBT).words if kinds[row.place] is NodeKind.FINDING else None,
         )
-        for row in session.execute(query)
+        for row in page
     )
     return Page[ThingRow](items=rows, total=total, limit=limit, offset=offset)
 

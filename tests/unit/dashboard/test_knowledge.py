@@ -361,7 +361,7 @@ def test_a_rerun_and_another_campaign_make_a_finding_stronger_each_in_its_own_wo
     history.close()
 
 
-def test_a_dispute_that_no_campaign_takes_apart_says_what_answers_it_on_the_page_and_to_a_coding_agent(
+def test_a_dispute_is_marked_in_lists_and_says_what_answers_it_on_the_page_and_to_a_coding_agent(
     tmp_path: Path,
 ) -> None:
     history = History(tmp_path)
@@ -370,7 +370,11 @@ def test_a_dispute_that_no_campaign_takes_apart_says_what_answers_it_on_the_page
     no_gain = (0.0, -0.01, 0.01)
     history.judge(elsewhere, VerdictOutcome.REFUTED, effect=no_gain, target="cpu:Other CPU:64 cores")
     app = create_app(Settings(data_dir=Path("unused")), history.database)
-    page = TestClient(app, base_url="http://127.0.0.1").get("/knowledge/F-001").text
+    client = TestClient(app, base_url="http://127.0.0.1")
+    assert client.get("/knowledge").text.count("disputes it.") == 2
+    both_lists = client.get("/knowledge?whole=1&kind=finding").text
+    assert both_lists.count("disputes it.") == 4
+    page = client.get("/knowledge/F-001").text
     assert "Answered by <code>autoinfer promote E-0001 --target DEVICE</code>" in page
     assert "DEVICE is one with Other CPU" in page
     with history.database.read() as session:
