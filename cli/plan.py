@@ -154,6 +154,7 @@ def _plans(
     *,
     dummy: bool,
 ) -> list[Plan]:
+    from agent.campaign.named import check_names, engine_of
     from agent.campaign.survey import ENGINE_IS_THERE
     from agent.ground.shape import check_serves_shapes
     from agent.ground.target import find_target
@@ -162,23 +163,22 @@ def _plans(
     from agent.plan.model import ModelFound, find_model
     from agent.plan.plan import make_plan
     from cli.opening import settings_of
-    from configs.registry import Port, names
     from configs.targets import devices_of
-    from experiments.job.named import asked_in_the_way, load_engine, version_told
+    from experiments.job.named import asked_in_the_way, version_told
     from experiments.shapes.folder import LATENCY_ONLY
-    from experiments.space.loading import parse_assignments_in
+    from experiments.space.loading import load_space, parse_assignments_in
 
     settings_of(ctx)  # names the engines' Pythons, by which their versions are found
     target = find_target(asked.spec.target) if hardware is None else None
     spec, notes = space_that_is_here(asked.spec)
+    check_names(spec, load_space(spec.space), asked.where)
+    engine = engine_of(spec, asked.where)
+    asked_in_the_way(engine, spec.plan.workload.asked_over)
+    if dummy:
+        check_serves_shapes(engine)
     found = find_model(spec.model)
     rented = target is not None and target.place is not None  # which version is there is not known
     served_by = spec.engine if rented else version_told(spec.engine, devices_of(spec.target)[0])
-    if spec.engine in names(Port.ENGINE):
-        engine = load_engine(spec.engine)
-        asked_in_the_way(engine, spec.plan.workload.asked_over)
-        if dummy:
-            check_serves_shapes(engine)
     if dummy:
         found = ModelFound(found.asked, found.profile)
         notes = (

@@ -145,11 +145,31 @@ def test_a_way_of_asking_that_the_engine_lacks_is_refused_as_its_run_is(
 
 
 @pytest.mark.parametrize(
+    "wrong",
+    [
+        "engine: vlm",
+        "proposers: [nobody]",
+        "baseline: {sweep: {quantization.bits: [4, 8]}}",
+        "plan: {workload: {concurrency: 100000}}",
+    ],
+)
+def test_what_a_campaign_names_and_is_not_there_is_refused_as_its_run_is(
+    autoinfer: Autoinfer, tmp_path: Path, wrong: str
+) -> None:
+    file = tmp_path / "wrong.yaml"
+    file.write_text(f"name: wrong\nlike: default\n{wrong}\n", encoding="utf-8")
+    planned, run = (autoinfer(f"{command} {file}") for command in ("plan", "run"))
+    assert planned.code == 2
+    assert (planned.code, planned.out, planned.err) == (run.code, run.out, run.err)
+
+
+@pytest.mark.parametrize(
     ("line", "code", "words"),
     [
         ("plan --hardware l5", 2, ["no hardware profile 'l5'", "--hardware 16GB"]),
         ("plan --hardware 0GB", 2, ["holds no model"]),
         ("plan --hardware l4 --target cpu", 2, ["name two places"]),
+        ("plan --hardware l4 --engine vlm", 2, ["no engine 'vlm'", "Registered are: reference, vllm"]),
         ("plan --target cuda", 2, ["no target 'cuda'", "Write cuda:0, or cuda:all."]),
         ("plan --target cuda:0", 1, ["no cuda:0 to measure on", "autoinfer devices"]),
         ("plan --model nowhere", 2, ["There is no checkpoint folder nowhere", "OWNER/NAME"]),
