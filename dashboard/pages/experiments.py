@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from db.event_kinds import EventKind
 from db.models import Hypothesis
+from db.models.base import NAME_LENGTH
 from db.states import ExperimentKind, ExperimentState, HypothesisState, VerdictOutcome
 from knowledge.queries.experiments import (
     ExperimentCounts,
@@ -54,7 +55,9 @@ class ExperimentsFilters(Filters):
     state: tuple[ExperimentState, ...] = Field(default=(), description="Only these states.")
     kind: tuple[ExperimentKind, ...] = Field(default=(), description="Only these kinds.")
     outcome: tuple[VerdictOutcome, ...] = Field(default=(), description="Only these outcomes.")
-    lever: str | None = Field(default=None, max_length=64, description="A lever that the change touches.")
+    lever: str | None = Field(
+        default=None, max_length=NAME_LENGTH, description="A lever that the change touches."
+    )
     campaign: str | None = Field(default=None, max_length=32, description="A campaign's label.")
     sort: ExperimentSort = ExperimentSort.ID
     order: Order = Order.DESCENDING

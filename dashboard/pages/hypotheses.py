@@ -14,6 +14,7 @@ from dashboard.charts.glyph import Glyph, Scale, glyph, scale_of
 from dashboard.charts.predicted_measured import PredictedMeasured, predicted_measured
 from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from db.event_kinds import EventKind
+from db.models.base import NAME_LENGTH
 from db.states import HypothesisState
 from knowledge.queries.hypotheses import (
     Asked,
@@ -74,7 +75,9 @@ class HypothesesFilters(Filters):
         default=None, max_length=200, description="Text in claim, rationale or lever; or a label."
     )
     state: tuple[StateWord, ...] = Field(default=(), description="States, or groups such as `active`.")
-    lever: str | None = Field(default=None, max_length=64, description="A lever that the change touches.")
+    lever: str | None = Field(
+        default=None, max_length=NAME_LENGTH, description="A lever that the change touches."
+    )
     proposer: str | None = Field(default=None, max_length=64, description="Who proposed it.")
     campaign: str | None = Field(default=None, max_length=32, description="A campaign's label.")
     sort: HypothesisSort = HypothesisSort.STANDING

@@ -14,6 +14,7 @@ from dashboard.charts.neighbourhood import Picture, effect_of, picture, shape_of
 from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Finding, Hypothesis
+from db.models.base import NAME_LENGTH
 from knowledge.graph import Graph, NodeKind, Relation, new_graph
 from knowledge.queries.around import around, newest_finding, node_name
 from knowledge.queries.findings import FindingView, list_findings
@@ -36,7 +37,7 @@ class KnowledgeFilters(Filters):
     depth: int = Field(default=2, ge=1, le=3, description="How many edges around it.")
     whole: bool = Field(default=False, description="All there is, instead of a neighbourhood.")
     kind: NodeKind | None = Field(default=None, description="Only nodes of this kind.")
-    lever: str | None = Field(default=None, max_length=100, description="Only nodes of this lever.")
+    lever: str | None = Field(default=None, max_length=NAME_LENGTH, description="Only nodes of this lever.")
     relation: Relation | None = Field(default=None, description="Only edges of this relation.")
     q: str | None = Field(default=None, max_length=100, description="Words of a title, or a label.")
     view: Literal["tree", "table"] = Field(default="tree", description="The twin beside the picture.")

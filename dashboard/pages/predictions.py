@@ -10,6 +10,7 @@ from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from dashboard.pages.hypotheses import HypothesesFilters, StateWord
 from dashboard.pages.hypotheses import command as list_command
 from db.event_kinds import EventKind
+from db.models.base import NAME_LENGTH
 from knowledge.queries.hypotheses import Asked
 from knowledge.queries.lookup import campaign_filter
 from knowledge.queries.predictions import MOST_POINTS, PredictionsView, predictions
@@ -22,7 +23,9 @@ class PredictionsFilters(Filters):
         default=None, max_length=200, description="Text in claim, rationale or lever; or a label."
     )
     state: tuple[StateWord, ...] = Field(default=(), description="States, or groups such as `active`.")
-    lever: str | None = Field(default=None, max_length=64, description="A lever that the change touches.")
+    lever: str | None = Field(
+        default=None, max_length=NAME_LENGTH, description="A lever that the change touches."
+    )
     proposer: str | None = Field(default=None, max_length=64, description="Who proposed it.")
     campaign: str | None = Field(default=None, max_length=32, description="A campaign's label.")
     limit: int = Field(default=200, ge=1, le=MOST_POINTS)

@@ -16,6 +16,7 @@ from dashboard.page import Filters, Ground, Page, Request, Table
 from dashboard.pages.queue_words import Line, lead, lines_of, place_change, without_event
 from dashboard.rendering.linking import Piece, pieces
 from db.models import Campaign
+from db.models.base import NAME_LENGTH
 from knowledge.levers import levers_of
 from knowledge.queries.calibration import CalibrationView, calibration
 from knowledge.queries.carried import CarriedView, carried_view
@@ -35,7 +36,9 @@ class QueueFilters(Filters):
     campaign: str | None = Field(
         default=None, max_length=32, description="A campaign's label; the newest if not given."
     )
-    lever: str | None = Field(default=None, max_length=64, description="Only what changes this lever.")
+    lever: str | None = Field(
+        default=None, max_length=NAME_LENGTH, description="Only what changes this lever."
+    )
     q: str | None = Field(default=None, max_length=100, description="Only claims and knobs that say this.")
     awaiting: bool = Field(default=False, description="Only what waits for approval.")
     moves: int = Field(default=FEW_MOVES, ge=0, le=MOST_MOVES, description="How many past moves to show.")

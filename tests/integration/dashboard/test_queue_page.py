@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from dashboard.app import create_app
 from db import events
 from db.event_kinds import EventKind
 from db.models import Campaign, Hypothesis
+from experiments.space.loading import load_space
 from tests.history.campaign_history import History
 from tests.new_database import new_database
 
@@ -106,6 +108,19 @@ def test_the_twins_say_the_same_and_filters_are_done_by_the_database(client: Tes
     ]
     assert client.get("/queue.csv").text.splitlines()[1].startswith("1,H-001,")
     assert client.get("/queue.json?campaign=C-9").status_code == 404
+
+
+def test_the_link_of_many_levers_together_leads_to_what_changes_them(
+    client: TestClient, history: History
+) -> None:
+    levers = "+".join(sorted({knob.lever for knob in load_space("vllm").knobs}))
+    with history.database.write() as session:
+        session.get_one(Hypothesis, 2).lever = levers
+    link = re.findall(rf'href="([^"]*)" title="{re.escape(levers)}"', client.get("/queue").text)[-1]
+    found = client.get(html.unescape(link))
+    assert (found.status_code, re.findall(r'id="(H-\d+)"', found.text)) == (200, ["H-002"])
+    for page in ("hypotheses", "predictions", "experiments", "knowledge"):
+        assert client.get(f"/{page}", params={"lever": levers}).status_code == 200, page
 
 
 def test_the_number_of_statements_does_not_grow_with_the_queue(client: TestClient, history: History) -> None:
