@@ -224,7 +224,9 @@ def _with_what_is_unfit(plan: Plan) -> Plan:
     from agent.plan.begin import unfit_checkpoint
     from agent.plan.plan import CANT_SERVE
 
-    why = unfit_checkpoint(plan.model.folder)
+    found = plan.model.checkpoint
+    whole = plan.model.whole or (found is not None and found.source is None)  # else it is yet to be fetched
+    why = unfit_checkpoint(None if found is None or not whole else found.folder)
     if why is None or any(note.startswith(CANT_SERVE.format(engine=plan.spec.engine)) for note in plan.notes):
         return plan
     return replace(plan, notes=(*plan.notes, f"No campaign begins with this checkpoint: {why}"))

@@ -111,7 +111,7 @@ def missing_files(folder: Path, *, weights: bool = True) -> list[str]:
             told = None
         files = told.get("weight_map") if isinstance(told, dict) else None
         wanted += sorted({str(each) for each in files.values()}) if isinstance(files, dict) else []
-        if not isinstance(files, dict) and not any(folder.glob(WEIGHT_FILES[0])):
+        if not isinstance(files, dict) and not any(each.is_file() for each in folder.glob(WEIGHT_FILES[0])):
             wanted.append(SINGLE_WEIGHT_FILE)
     return [each for each in wanted if not (folder / each).is_file()]
 

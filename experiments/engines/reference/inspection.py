@@ -37,6 +37,9 @@ _HEADER_LENGTH_BYTES = 8
 """A safetensors file begins with the length of its JSON header, 8 bytes little-endian (format
 description)."""
 
+_LFS_POINTER = b"version https://git-lfs"
+"""How the text begins that a clone without Git LFS has in place of a file (specification of its pointers)."""
+
 _HEADER_MAX_BYTES = 100_000_000
 """Longer headers are refused by the format's own reader."""
 
@@ -161,6 +164,13 @@ def tensor_headers(path: Path) -> dict[str, dict[str, Any]]:
     try:
         size_bytes = path.stat().st_size
         with path.open("rb") as file:
+            if file.read(len(_LFS_POINTER)) == _LFS_POINTER:
+                raise Infeasible(
+                    "checkpoint",
+                    f"{path} is a pointer of Git LFS, not the file itself; fetch that: git lfs pull in its "
+                    "folder.",
+                )
+            file.seek(0)
             (length,) = struct.unpack("<Q", file.read(_HEADER_LENGTH_BYTES))
             if length > min(size_bytes, _HEADER_MAX_BYTES):
                 raise ValueError("its header is longer than the file")
@@ -168,6 +178,9 @@ def tensor_headers(path: Path) -> dict[str, dict[str, Any]]:
         tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
         data_bytes = max((entry["data_offsets"][1] for entry in tensors.values()), default=0)
     except FileNotFoundError:
+        if path.is_symlink():
+            told = f"{path} is a link to {path.readlink()}, where there is no file; copy that too."
+            raise Infeasible("checkpoint", told) from None
         raise Infeasible("checkpoint", f"The checkpoint at {path.parent} has no {path.name}.") from None
     except (OSError, ValueError, struct.error, AttributeError, KeyError, TypeError) as cause:
         raise Infeasible("checkpoint", f"{path} is no readable safetensors file: {cause}.") from None

@@ -234,6 +234,10 @@ def test_a_broken_config_is_told(autoinfer: Autoinfer, tmp_path: Path) -> None:
         ("no tokenizer", "has no tokenizer.json"),
         ("cut short", "is cut short or damaged"),
         ("a tensor less", "lacks 1 of the"),
+        ("a shard less", "has no model-00002-of-00002.safetensors"),
+        ("no weights", "has no model.safetensors"),
+        ("a pointer", "is a pointer of Git LFS"),
+        ("a broken link", "is a link to nowhere, where there is no file"),
     ],
 )
 def test_what_is_wrong_with_a_checkpoint_is_told_though_no_engine_was_asked(
@@ -246,6 +250,17 @@ def test_what_is_wrong_with_a_checkpoint_is_told_though_no_engine_was_asked(
         (folder / "tokenizer.json").unlink()
     elif spoil == "cut short":
         weights.write_bytes(weights.read_bytes()[:-1000])
+    elif spoil == "a shard less":
+        files = dict.fromkeys(load_file(weights), "model-00002-of-00002.safetensors")
+        files["model.norm.weight"] = weights.rename(folder / "model-00001-of-00002.safetensors").name
+        (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
+    elif spoil == "no weights":
+        weights.rename(folder / "pytorch_model.bin")
+    elif spoil == "a pointer":
+        weights.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 9717976\n")
+    elif spoil == "a broken link":
+        weights.unlink()
+        weights.symlink_to("nowhere")
     else:
         tensors = load_file(weights)
         del tensors["model.norm.weight"]
