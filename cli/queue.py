@@ -78,6 +78,7 @@ def _where(row: QueueRow) -> str:
 def _print_row(out: Console, row: QueueRow) -> None:
     from cli.output import fields
     from cli.words import change_words, effect_words, rank_words
+    from knowledge.latency_only import LATENCY_ONLY
     from knowledge.queries.at_work import INTERRUPTED
 
     place = (
@@ -87,7 +88,8 @@ def _print_row(out: Console, row: QueueRow) -> None:
     )
     pinned = "  pinned" if row.pinned else ""
     approval = None if row.approval is None or not row.approval.waits else row.approval.words
-    out.print(f"{place}  {row.id}  {row.claim}{pinned}")
+    only = f", {LATENCY_ONLY}" if row.latency_only else ""
+    out.print(f"{place}{only}  {row.id}  {row.claim}{pinned}")
     predicted = f"{effect_words(row.predicted)} predicted, 80 % interval" if row.predicted else None
     out.print(
         fields(

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def print_hypothesis(detail: HypothesisDetail) -> None:
     """Print everything about a hypothesis."""
     out = console()
-    out.print(detail.id, state(detail.state.value), f"in {detail.campaign}", sep="  ")
+    standing = state(detail.state.value, latency_only=detail.latency_only)
+    out.print(detail.id, standing, f"in {detail.campaign}", sep="  ")
     out.print(detail.claim)
     out.print()
     metric = metric_word(detail.metric)

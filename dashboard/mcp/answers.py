@@ -7,7 +7,7 @@ The answers themselves, each the output schema of its tool, stand by their subje
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Generic, Literal, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,6 +25,11 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
+
+LatencyOnly = Annotated[
+    bool, Field(description="Whether its weights are made up, so that times alone mean anything.")
+]
+"""What of everything is told that rests on made-up weights."""
 
 Item = TypeVar("Item", bound=Answer)
 

@@ -12,6 +12,7 @@ from dashboard.mcp.answers import (
     Answer,
     Change,
     Effect,
+    LatencyOnly,
     Listed,
     changes,
     listed,
@@ -42,6 +43,7 @@ class ExperimentItem(Answer):
     claim: Quoted | None
     change: tuple[Change, ...]
     measured: Effect | None
+    latency_only: LatencyOnly
     reason: Quoted | None
     target: str
     took_s: float | None
@@ -87,7 +89,6 @@ class ExperimentAnswer(ExperimentItem):
         description="Samples of the judged metric in these; the tool samples reads those of every metric."
     )
     quality: tuple[Quality, ...]
-    latency_only: bool = Field(description="Whether its weights are made up, so that quality is not known.")
     preregistered: str | None = Field(description="SHA-256 of prediction, margin and stopping plan.")
     changed_since_sealed: str | None
     spreads: tuple[ArmSpread, ...]
@@ -135,6 +136,7 @@ def _experiment(found: ExperimentRow, most: int = SHORT) -> dict[str, object]:
         "claim": maybe(found.claim, most),
         "change": changes(found.change),
         "measured": measured(found.effect),
+        "latency_only": found.latency_only,
         "reason": maybe(found.reason, most),
         "target": found.target,
         "took_s": found.wall_s,
@@ -182,7 +184,6 @@ def experiment(session: Session, label: str) -> ExperimentAnswer:
             )
             for each in quality_tests(None if verdict is None else verdict.quality)
         ),
-        latency_only=found.latency_only,
         preregistered=found.preregistration_digest,
         changed_since_sealed=found.changed_since_sealed,
         spreads=tuple(spreads[:MOST_SPREADS]),

@@ -10,6 +10,7 @@ from dashboard.mcp.answers import (
     Answer,
     Change,
     Effect,
+    LatencyOnly,
     Listed,
     changes,
     listed,
@@ -44,6 +45,7 @@ class QueueItem(Answer):
     proposer: str
     pinned: bool
     awaits_approval: bool
+    latency_only: LatencyOnly
 
 
 class HypothesisItem(Answer):
@@ -59,6 +61,7 @@ class HypothesisItem(Answer):
     measured: Effect | None
     experiment: str | None
     proposer: str
+    latency_only: LatencyOnly
 
 
 class Moved(Answer):
@@ -89,6 +92,7 @@ class WhyAnswer(Answer):
     change: tuple[Change, ...]
     predicted: Effect | None
     measured: Effect | None
+    latency_only: LatencyOnly
     rank: int | None
     rank_reason: Quoted | None
     score: dict[str, object] = Field(description="The parts of its score; costs in seconds.")
@@ -119,6 +123,7 @@ def queue(
             proposer=each.proposer,
             pinned=each.pinned,
             awaits_approval=each.approval is not None and each.approval.waits,
+            latency_only=each.latency_only,
         )
         for each in page.items
     ]
@@ -158,6 +163,7 @@ def hypotheses(
             measured=measured(each.measured),
             experiment=each.experiment,
             proposer=each.proposer,
+            latency_only=each.latency_only,
         )
         for each in page.items
     ]
@@ -183,6 +189,7 @@ def why(session: Session, label: str) -> WhyAnswer:
         change=changes(found.change),
         predicted=predicted(found.predicted),
         measured=measured(found.measured),
+        latency_only=found.latency_only,
         rank=found.rank,
         rank_reason=maybe(found.rank_reason, LONG),
         score={name: value for name, value in (found.score or {}).items() if _is_small(value)},

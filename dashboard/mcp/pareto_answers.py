@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from dashboard.mcp.answers import Answer, Change, changes
+from dashboard.mcp.answers import Answer, Change, LatencyOnly, changes
 from knowledge.queries.lookup import campaign_of
 from knowledge.queries.pareto import pareto as pareto_view
 
@@ -35,6 +35,7 @@ class ParetoAnswer(Answer):
     """Latency against quality: the front by rising latency, with the baseline and the best so far."""
 
     campaign: str | None
+    latency_only: LatencyOnly
     metric: str
     concurrency: int | None
     quality_limit_percent: float | None
@@ -55,6 +56,7 @@ def pareto(session: Session, label: str | None, metric: str | None) -> ParetoAns
         front = tuple(sorted((*wanted, *rest[: MOST_FRONT - len(wanted)]), key=lambda each: each.latency_ms))
     return ParetoAnswer(
         campaign=found.campaign,
+        latency_only=found.latency_only,
         metric=found.metric,
         concurrency=found.concurrency,
         quality_limit_percent=None if found.quality_limit is None else 100 * found.quality_limit,

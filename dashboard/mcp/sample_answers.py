@@ -5,10 +5,12 @@ from __future__ import annotations
 from sqlalchemy.orm import Session
 
 from configs.errors import UsageError
-from dashboard.mcp.answers import Answer, Listed, listed
+from dashboard.mcp.answers import Answer, LatencyOnly, Listed, listed
 from dashboard.mcp.quoting import told
 from db.labels import Noun, format_label
+from db.models import Experiment
 from db.states import Arm
+from knowledge.latency_only import plan_is_latency_only
 from knowledge.queries.lookup import labelled
 from knowledge.queries.samples import SamplesAsked, samples_page
 
@@ -30,6 +32,7 @@ class SamplesAnswer(Listed[Sample]):
     """Raw samples of an experiment, launch by launch; `metrics` are those that there are."""
 
     metrics: tuple[str, ...]
+    latency_only: LatencyOnly
 
 
 def samples(
@@ -62,4 +65,5 @@ def samples(
         for each in found
     ]
     page = listed(items, total, offset)
-    return SamplesAnswer(items=page.items, total=page.total, next_offset=page.next_offset, metrics=metrics)
+    made_up = plan_is_latency_only(session.get_one(Experiment, number).plan)
+    return SamplesAnswer(**dict(page), metrics=metrics, latency_only=made_up)

@@ -209,6 +209,7 @@ def table(view: QueueShown) -> Table:
         "wait_s",
         "build_s",
         "weighed_s",
+        "latency_only",
     )
     return Table(columns, (_cells(row) for row in view._rows))
 
@@ -239,6 +240,7 @@ def _cells(row: QueueRow) -> tuple[object, ...]:
         row.approval and row.approval.event_id,
         row.elsewhere and row.elsewhere.target,
         *(score.get(part) for part in ("usd", "wait_s", "build_s", "weighed_s")),
+        row.latency_only,
     )
 
 

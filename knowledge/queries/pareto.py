@@ -31,6 +31,7 @@ from db.states import ExperimentKind, VerdictOutcome
 from experiments.measurement.evidence import Metric
 from knowledge.figures import DEFAULT_METRIC
 from knowledge.front import bins, front
+from knowledge.latency_only import latency_only
 from knowledge.queries.baseline_time import baseline_time_ms
 from knowledge.queries.now_floor import FloorView, floor_of, profile_of
 from knowledge.queries.pareto_ratios import Placed, Ratio, chained, launch_ratios
@@ -73,9 +74,11 @@ class PointView(View):
 class ParetoView(View):
     """The front, by rising latency, and what lies behind it; `quality_limit` is the largest relative change
     of bits per byte that is allowed. `unplaced` counts the tests that were judged but not timed or not
-    scored. `campaign` is None where there is none."""
+    scored. `campaign` is None where there is none; `latency_only`: its weights are made up, so that
+    no quality is known and nothing has a place."""
 
     campaign: str | None
+    latency_only: bool
     metric: str
     concurrency: int | None
     quality_limit: float | None
@@ -89,6 +92,7 @@ class ParetoView(View):
 
 NOTHING = ParetoView(
     campaign=None,
+    latency_only=False,
     metric=DEFAULT_METRIC,
     concurrency=None,
     quality_limit=None,
@@ -158,6 +162,7 @@ def _made(session: Session, campaign: Campaign, metric: str | None) -> ParetoVie
     empty = NOTHING.model_copy(
         update={
             "campaign": format_label(Noun.CAMPAIGN, campaign_id),
+            "latency_only": latency_only(campaign.spec),
             "metric": shown,
             "concurrency": None if concurrency is None else int(concurrency),
             "quality_limit": limit,
@@ -165,7 +170,7 @@ def _made(session: Session, campaign: Campaign, metric: str | None) -> ParetoVie
             "unplaced": judged,
         }
     )
-    if baseline is None or baseline_ms is None:
+    if baseline is None or baseline_ms is None or empty.latency_only:
         return empty
     best_id = campaign.best_experiment_id
     found = chained(ratios, baseline, best_id).values()

@@ -14,6 +14,7 @@ from db.models.base import JsonObject
 from db.states import CampaignState, HypothesisState
 from knowledge.approvals import ApprovalView, approval_of, waits_in_queue
 from knowledge.elsewhere import ElsewhereView, elsewhere_of
+from knowledge.latency_only import latency_only
 from knowledge.queries.at_work import Interrupted, interrupted_tests
 from knowledge.queries.devices import devices_of_tests, held_tests
 from knowledge.queries.view import ChangeView, EffectView, Page, View, changes_between, prediction_view
@@ -23,7 +24,7 @@ class QueueRow(View):
     """A place in the queue; `moved_from` is the rank before the last move, with the event that caused it,
     `device` where it is under test, `elsewhere` the other target that it is for, if it is for one. `held`
     says of a test that was sent to rented machines why it is not submitted, `interrupted` of one that began
-    that nobody measures it any more."""
+    that nobody measures it any more. `latency_only`: the weights of its campaign are made up."""
 
     rank: int | None
     id: str
@@ -37,6 +38,7 @@ class QueueRow(View):
     pinned: bool
     proposer: str
     state: HypothesisState
+    latency_only: bool
     moved_from: int | None
     move_reason: str | None
     cause_event_id: int | None
@@ -100,13 +102,15 @@ def queue_page(
 
 
 @cache
-def _rows() -> Select[Hypothesis, JsonObject, JsonObject, Move, str, str | None]:
+def _rows() -> Select[Hypothesis, JsonObject, JsonObject, str | None, Move, str, str | None]:
     """Places of hypotheses, to be narrowed; built once, for that takes as long as running it."""
     control, candidate = aliased(Configuration), aliased(Configuration)
+    weights = Campaign.spec["weights"].as_string()
     last_move = select(func.max(Move.id)).where(Move.hypothesis_id == Hypothesis.id)
     return (
-        select(Hypothesis, control.knobs, candidate.knobs, Move, Event.text, Event.subject)
+        select(Hypothesis, control.knobs, candidate.knobs, weights, Move, Event.text, Event.subject)
         .options(load_only(*_SHOWN))
+        .join(Campaign, Campaign.id == Hypothesis.campaign_id)
         .join(control, control.id == Hypothesis.control_configuration_id)
         .join(candidate, candidate.id == Hypothesis.candidate_configuration_id)
         .outerjoin(Move, Move.id == last_move.correlate(Hypothesis).scalar_subquery())
@@ -135,6 +139,7 @@ def _row(
     hypothesis: Hypothesis,
     control: JsonObject,
     candidate: JsonObject,
+    weights: str | None,
     move: Move | None,
     cause: Any,
     cause_subject: Any,
@@ -152,6 +157,7 @@ def _row(
         pinned=hypothesis.pinned,
         proposer=hypothesis.proposer,
         state=hypothesis.state,
+        latency_only=latency_only({"weights": weights}),
         moved_from=None if move is None else move.from_rank,
         move_reason=None if move is None else move.reason,
         cause_event_id=None if move is None else move.event_id,

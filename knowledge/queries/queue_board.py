@@ -17,6 +17,7 @@ from db.models import Campaign, Directive, Event, Hypothesis, Move
 from db.states import CampaignState, DirectiveKind, HypothesisState
 from knowledge.allowances import ALLOTTING
 from knowledge.approvals import AWAITS, approve_above_s
+from knowledge.latency_only import latency_only
 from knowledge.queries.campaigns import DirectiveView, directive_view
 from knowledge.queries.lever_use import lever_use
 from knowledge.queries.night import QuestionView, question_now
@@ -32,7 +33,8 @@ WAITING = (HypothesisState.PROPOSED, HypothesisState.QUEUED)
 
 
 class QueueCampaign(View):
-    """The campaign of a queue; times in seconds. `driven` tells whether a process takes the next one."""
+    """The campaign of a queue; times in seconds. `driven` tells whether a process takes the next one,
+    `latency_only` that its weights are made up."""
 
     id: str
     name: str
@@ -43,6 +45,7 @@ class QueueCampaign(View):
     budget_s: float
     spent_s: float
     approve_above_s: float | None
+    latency_only: bool
 
     @property
     def left_s(self) -> float:
@@ -134,6 +137,7 @@ def queue_board(
         budget_s=float(campaign.budget["wall_s"]),
         spent_s=float(campaign.budget.get("spent_s", 0.0)),
         approve_above_s=approve_above_s(campaign.budget),
+        latency_only=latency_only(campaign.spec),
     )
     ranked = _ranked(session, campaign_id)
     within = _within(session, campaign_id, shown.left_s)

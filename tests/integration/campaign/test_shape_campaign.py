@@ -1,5 +1,6 @@
 """A whole campaign on a shape, with real processes and the simulated engine: latency only, everywhere."""
 
+import asyncio
 import csv
 import io
 import re
@@ -7,8 +8,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mcp.client import Client
 from sqlalchemy import select
 from starlette.testclient import TestClient
 
@@ -19,8 +22,11 @@ from cli.main import call
 from cli.sheets.finding import print_finding
 from configs.settings import Settings
 from dashboard.app import create_app
+from dashboard.mcp.server import make_server
+from dashboard.mcp.source import Source
+from dashboard.page import Ground
 from db.models import Artifact, Campaign, Event, Experiment, Finding, Hypothesis, Launch, Measurement, Verdict
-from db.session import Database
+from db.session import Database, open_database
 from db.states import HypothesisState
 from experiments.measurement.evidence import QUALITY_METRICS
 from experiments.shapes.folder import shape_in
@@ -31,7 +37,9 @@ from knowledge.queries.facts import campaign_facts
 from knowledge.queries.finding_detail import finding_detail
 from knowledge.queries.now import now_view
 from knowledge.summary import summarize
-from tests.new_database import new_database
+from tests.history.campaign_history import History
+from tests.integration.mcp.calling import INFO, caller
+from tests.new_database import database_url, new_database
 from tests.simulated.campaign import drive, registered_here, simulated_spec
 
 pytestmark = pytest.mark.timeout(600)
@@ -101,6 +109,18 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     drive(database, folder, campaign_id)
     yield database
     database.close()
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> str:
+    """The address of a database whose campaign has made-up weights and one hypothesis that waits."""
+    history = History(tmp_path)
+    history.propose({"serving.threads": 1}, claim="One thread is faster.", rank=1, rank_reason="first")
+    with history.database.write() as session:
+        campaign = session.get_one(Campaign, 1)
+        campaign.spec = {**campaign.spec, "weights": "dummy"}
+    history.close()
+    return database_url(tmp_path)
 
 
 def test_the_best_is_the_fastest_by_time_alone_and_says_so(finished: Database) -> None:
@@ -223,6 +243,61 @@ def test_lists_on_the_terminal_say_it_in_every_row(
         assert told.count("latency only") == len(rows), told
 
 
+def test_one_hypothesis_and_the_queue_on_the_terminal_say_it(
+    waiting: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command, shown in (("show H-001", "H-001  queued, latency only"), ("queue", "latency only  H-001")):
+        assert call([*command.split(), "--db", waiting]) == 0
+        assert shown in capsys.readouterr().out
+
+
+def test_the_queue_says_it_on_its_page_and_of_each_row(waiting: str, tmp_path: Path) -> None:
+    database = open_database(waiting)
+    client = TestClient(create_app(Settings(data_dir=tmp_path), database), base_url="http://127.0.0.1")
+    page = client.get("/queue").text
+    assert "Latency only: the weights are made up" in page[page.index("<main") :]
+    assert [each["latency_only"] for each in client.get("/queue.json").json()["board"]["rows"]["items"]] == [
+        True
+    ]
+    rows = list(csv.DictReader(io.StringIO(client.get("/queue.csv").text)))
+    assert [row["latency_only"] for row in rows] == ["True"]
+    database.close()
+
+
+def test_each_tool_of_a_coding_agent_that_tells_a_time_says_it(
+    finished: Database, waiting: str, tmp_path: Path
+) -> None:
+    def asked(address: str, **tools: dict[str, str]) -> dict[str, Any]:
+        async def answers() -> dict[str, Any]:
+            source = Source(address, 15.0)
+            server = make_server(source, Ground(Settings(data_dir=tmp_path)), ())
+            async with Client(server, client_info=INFO) as client:
+                call_tool = caller(client)
+                found = {name: await call_tool(name, **arguments) for name, arguments in tools.items()}
+            source.close()
+            return {name: each.structured for name, each in found.items()}
+
+        return asyncio.run(answers())
+
+    with finished.read() as session:
+        address = session.get_bind().engine.url.render_as_string(hide_password=False)
+    told = asked(
+        address,
+        hypotheses={},
+        experiments={},
+        why={"hypothesis": "H-004"},
+        experiment={"experiment": "E-0006"},
+        samples={"experiment": "E-0006"},
+        pareto={},
+    )
+    told |= asked(waiting, queue={})
+    for name, answer in told.items():
+        rows = answer["items"] if name in ("hypotheses", "experiments", "queue") else [answer]
+        assert rows, name
+        assert {row["latency_only"] for row in rows} == {True}, name
+    assert told["pareto"]["front"] == []
+
+
 def test_pages_their_json_and_csv_say_latency_only(finished: Database, tmp_path: Path) -> None:
     client = TestClient(create_app(Settings(data_dir=tmp_path), finished), base_url="http://127.0.0.1")
     now = client.get("/?campaign=C-1").text
@@ -241,5 +316,9 @@ def test_pages_their_json_and_csv_say_latency_only(finished: Database, tmp_path:
     assert {each["latency_only"] for each in client.get("/hypotheses.json").json()["items"]} == {True}
     rows = list(csv.DictReader(io.StringIO(client.get("/experiments.csv").text)))
     assert {row["latency_only"] for row in rows} == {"True"}
+    pareto = client.get("/pareto.json?campaign=C-1").json()
+    assert (pareto["latency_only"], pareto["front"], pareto["points"]) == (True, [], [])
+    pareto_page = client.get("/pareto?campaign=C-1").text
+    assert "so there is no front" in pareto_page[pareto_page.index("<main") :]
     samples = client.get("/experiments/E-0006/samples.csv").headers["content-disposition"]
     assert "latency-only" in samples

@@ -23,6 +23,7 @@ ROW = QueueRow(
     pinned=False,
     proposer="rules",
     state=HypothesisState.QUEUED,
+    latency_only=False,
     moved_from=5,
     move_reason="overtook H-022, after E-0005 was supported (event 128)",
     cause_event_id=128,
