@@ -27,6 +27,14 @@ _CONFIG_FIELDS = {
 }
 
 
+def most_positions(text_config: Mapping[str, object]) -> int | None:
+    """The most tokens of a sequence by the config of a text model; None where it does not say, or scales its
+    rotary embedding, so that there are more."""
+    rope, told = text_config.get("rope_parameters"), text_config.get("max_position_embeddings")
+    scaled = isinstance(rope, Mapping) and rope.get("rope_type", "default") != "default"
+    return told if isinstance(told, int) and told >= 1 and not scaled else None
+
+
 def profile_of_checkpoint(
     config: object, name: str, where: str, mtp_layers: int | None = None
 ) -> ModelProfile:
@@ -52,6 +60,7 @@ def profile_of_checkpoint(
             f"Give a checkpoint of type {' or '.join(QWEN3_5_TYPES)}.",
         )
     data = {ours: text[theirs] for theirs, ours in _CONFIG_FIELDS.items() if theirs in text}
+    data |= {"max_positions": most_positions(text)}
     if text.get("layer_types") is None:
         data |= {"layers": text.get("num_hidden_layers")}
         data |= {"full_attention_interval": text.get("full_attention_interval", 4)}

@@ -86,6 +86,8 @@ class ModelProfile(BaseModel):
     gdn_conv_kernel: int = Field(ge=1)
     tied_embeddings: bool
     mtp_layers: int = Field(ge=0)
+    max_positions: int | None = Field(default=None, ge=1)
+    """The most tokens of a sequence, None where that is not known."""
 
     @model_validator(mode="before")
     @classmethod

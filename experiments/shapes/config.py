@@ -17,7 +17,7 @@ PARTIAL_ROTARY = 0.25
 ROPE_THETA = 10_000_000
 MAX_POSITIONS = 262_144
 RMS_NORM_EPSILON = 1e-6
-"""As in Qwen3.5's config.json."""
+"""As in Qwen3.5's config.json, where a profile does not say otherwise."""
 
 MROPE_AXES = 3
 """Time, height and width: the rotated pairs of a head are shared out among them as evenly as they go."""
@@ -48,7 +48,7 @@ def shape_config(profile: ModelProfile, quantization: dict[str, Any] | None) -> 
         "mamba_ssm_dtype": "float32",
         "hidden_act": "silu",
         "rms_norm_eps": RMS_NORM_EPSILON,
-        "max_position_embeddings": MAX_POSITIONS,
+        "max_position_embeddings": profile.max_positions or MAX_POSITIONS,
         "partial_rotary_factor": PARTIAL_ROTARY,
         "rope_parameters": {
             "rope_type": "default",

@@ -16,6 +16,7 @@ from experiments.space.configuration import KnobValue
 from experiments.space.gpu_rules import kernel_and_format_refused
 from experiments.space.knob import is_among, written
 from experiments.space.space import Space
+from experiments.space.workload_rules import MAX_MODEL_LEN
 
 THREADS = "serving.threads"
 QUANTIZATION, GROUP_SIZE = "quantization.method", "quantization.group_size"
@@ -70,7 +71,7 @@ class ModelFacts:
     space has as a value and takes where none is named. `not_served` holds, by knob and value, why the
     engine can't serve it, `same` why a value does what another one does; `cores` how many the target has for
     us (None: not known). `stored_quantized` tells that the checkpoint's weights are quantized as they are
-    stored.
+    stored; `max_positions` the most tokens of a sequence (None: not known).
     """
 
     layer_types: tuple[str, ...]
@@ -83,6 +84,7 @@ class ModelFacts:
     cores: int | None = None
     drafter: OwnDrafter | None = None
     stored_quantized: bool = False
+    max_positions: int | None = None
 
     @classmethod
     def of(
@@ -114,6 +116,7 @@ class ModelFacts:
             cores=cores,
             drafter=drafter,
             stored_quantized=stored_quantized,
+            max_positions=profile.max_positions,
         )
 
     def removable(self, restrict: str) -> int:
@@ -230,6 +233,8 @@ def _never_fits(knob: str, value: KnobValue, facts: ModelFacts, spared: frozense
         return None
     if knob == THREADS and facts.cores is not None and value > facts.cores:
         return f"The target has {facts.cores} cores for us."
+    if knob == MAX_MODEL_LEN and facts.max_positions is not None and value > facts.max_positions:
+        return f"The model's sequences have {facts.max_positions} tokens at most."
     if knob == LAYERS and value > facts.removable("any"):
         return _too_many(value, "any", facts)
     if knob == GROUP_SIZE and not facts.stored_quantized:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from configs.asked_over import HTTP, IN_ENGINE, AskedOver
+from configs.checkpoints import most_positions
 from configs.limits import LOAD_LIMIT_S
 from configs.models import ModelProfile
 from experiments.checkpoints.tokenizer_file import SAVE_TOKENIZER, TOKENIZER_FILE, no_tokenizer
@@ -148,6 +149,12 @@ class VllmEngine:
                 "illegal",
                 f"The workload's sequences take {needed} tokens and serving.max_model_len is {longest}; "
                 "make it larger.",
+            )
+        most = most_positions(files.text_config)
+        if isinstance(longest, int) and most is not None and longest > most:
+            raise Infeasible(
+                "illegal",
+                f"serving.max_model_len is {longest}, and the model's sequences have {most} tokens at most.",
             )
         found = needed_environment(device)
         known = known_values(found)

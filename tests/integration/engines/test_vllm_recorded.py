@@ -88,6 +88,9 @@ def test_the_environment_is_found_and_a_configuration_checked_against_it(folder:
     unknown = Configuration.of({**vllm_requests.KNOBS, "serving.kv_cache_dtype": "fp9"})
     with pytest.raises(Infeasible, match=r"does not know serving\.kv_cache_dtype=fp9; it has auto, "):
         engine.check(unknown, reference_model_path(), "cpu")
+    longer = Configuration.of({**configuration, "serving.max_model_len": 8192})
+    with pytest.raises(Infeasible, match="is 8192, and the model's sequences have 4096 tokens at most"):
+        engine.check(longer, reference_model_path(), "cpu")
     versions = RECORDED.header["versions"]
     assert engine.tool_versions("cpu") == {f"vllm: {name}": version for name, version in versions.items()}
     with pytest.raises(Infeasible, match="is a build for CPUs and can't serve on cuda:0") as told:

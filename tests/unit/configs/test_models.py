@@ -166,6 +166,7 @@ def config_of(profile: ModelProfile) -> dict[str, object]:
         "linear_conv_kernel_dim": profile.gdn_conv_kernel,
         "tie_word_embeddings": profile.tied_embeddings,
         "mtp_num_hidden_layers": profile.mtp_layers,
+        "max_position_embeddings": profile.max_positions,
     }
 
 
@@ -181,6 +182,23 @@ def test_a_checkpoints_config_gives_its_profile(name: str) -> None:
         assert found.model_dump(exclude={"source", "confirmed"}) == profile.model_dump(
             exclude={"source", "confirmed"}
         )
+
+
+@pytest.mark.parametrize(
+    ("change", "most"),
+    [
+        ({"max_position_embeddings": None}, None),
+        ({"max_position_embeddings": 8192}, 8192),
+        ({"max_position_embeddings": 8192, "rope_parameters": {"rope_type": "default"}}, 8192),
+        ({"max_position_embeddings": 8192, "rope_parameters": {"rope_type": "yarn", "factor": 4}}, None),
+        ({"max_position_embeddings": "many"}, None),
+    ],
+)
+def test_how_long_sequences_may_be_is_known_where_the_rotary_embedding_is_not_scaled(
+    change: dict[str, object], most: int | None
+) -> None:
+    config = config_of(load_model_profile("qwen3.5-4b")) | change
+    assert profile_of_checkpoint(config, "x", "config.json").max_positions == most
 
 
 @pytest.mark.parametrize(

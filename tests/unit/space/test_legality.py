@@ -29,6 +29,7 @@ from experiments.space.legality import (
 )
 from experiments.space.loading import load_space
 from experiments.space.space import Space
+from experiments.space.workload_rules import MAX_MODEL_LEN
 
 SPACE = load_space("levers")
 PROFILE = load_model_profile("reference")
@@ -51,6 +52,19 @@ def test_the_reference_model_allows_all_levers_but_a_draft_model_and_more_thread
     }  # fmt: skip
     assert gone["serving.threads", 4].why == "The target has 2 cores for us."
     assert space.levers == SPACE.levers
+
+
+def test_no_sequence_is_longer_than_the_model_has_positions() -> None:
+    facts = ModelFacts.of(PROFILE)
+    space, withheld = legal_levers(load_space("vllm"), facts)
+    assert space.knob(MAX_MODEL_LEN).values == (2048, 4096)
+    assert {each.why for each in withheld if each.knob == MAX_MODEL_LEN} == {
+        "The model's sequences have 4096 tokens at most."
+    }
+    longer, _ = legal_levers(load_space("vllm"), replace(facts, max_positions=262_144))
+    assert longer.knob(MAX_MODEL_LEN).values == (2048, 4096, 8192, 32768)
+    with pytest.raises(UsageError, match=r"max_model_len: The model's sequences have 64 tokens at most"):
+        legal_levers(load_space("vllm"), replace(facts, max_positions=64))
 
 
 def test_without_mtp_nothing_drafts_with_it() -> None:
