@@ -24,6 +24,12 @@ LEANER = (
 ENGINE_DIED = "vLLM's engine process ended"
 """How the driver begins the sentence that the engine's own process is no more."""
 
+MAYBE_KILLED = (
+    "It may have been ended from outside, as by the system where memory runs out; its kernel's log (dmesg) "
+    "would say it."
+)
+"""Of a process that left no word, by a code that nobody told."""
+
 _GIB = r"([\d.]+)\s*GiB"
 
 _CACHE_TOO_SMALL = re.compile(
@@ -66,6 +72,7 @@ _UNTELLING = (
     "EngineCore encountered",
     "RuntimeError: cancelled",
 )
+_FAILED_PROCESS = re.compile(r"Failed core proc\(s\): \{[^}]*?: (-?\d+)")
 _DIED = re.compile(r"died unexpectedly \(exit code: (-?\d+)\)")
 _ENDED = re.compile(rf"^{re.escape(ENGINE_DIED)}(?: \(exit code: (-?\d+)\))?: ")
 _NATIVE = re.compile(
@@ -110,6 +117,8 @@ def failure_of(log: str, told: str) -> Infeasible:
     if unsupported is not None:
         return _no_kernel(unsupported, text)
     untelling = any(word in told for word in _UNTELLING)
+    if untelling and not named:
+        return Infeasible("crashed", f"vLLM did not load it: {_ended_silently(log, told)}")
     cause = _sentence(named[-1] if named and untelling else _VALIDATION_NOISE.sub("", told))
     kind = "illegal" if "alidationError" in cause or "ValueError" in cause else "crashed"
     return Infeasible(kind, f"vLLM did not load it: {cause}", blames=blamed_by(cause, log))
@@ -145,6 +154,17 @@ def death_of(log: str, told: str) -> Infeasible:
     return Infeasible(
         "crashed", f"vLLM's engine process ended while it served{how}{why}", blames=blamed_by(cause, log)
     )
+
+
+def _ended_silently(log: str, told: str) -> str:
+    """How the engine's process ended while it loaded, where no error is named."""
+    coded, native = _FAILED_PROCESS.search(told) or _DIED.search(log), _NATIVE.search(log)
+    code = None if coded is None else int(coded[1])
+    ended = f"its engine process ended{'' if code is None else f' ({_exit(code)})'}"
+    if native is not None:
+        return f"{ended}: {_sentence(native[1])}"
+    why = {None: MAYBE_KILLED, -signal.SIGKILL: KILLED}.get(code)
+    return f"{ended}, and its log names no error.{'' if why is None else f' {why}'}"
 
 
 def missing_bytes(text: str) -> int | None:

@@ -96,7 +96,8 @@ ERROR = "(EngineCore pid=7) ERROR 11-22 22:27:14 [core.py:1512] "
             "device_busy",
             ("busy or unavailable", "Free it"),
         ),
-        ("nothing that tells", "crashed", ("Engine core initialization failed",)),
+        ("nothing that tells", "crashed", ("its engine process ended, and its log names no error. It may",)),
+        ("free(): invalid size", "crashed", ("its engine process ended: free(): invalid size.",)),
     ],
 )
 def test_a_cause_is_one_sentence_with_its_kind(log: str, kind: str, words: tuple[str, ...]) -> None:
@@ -105,6 +106,14 @@ def test_a_cause_is_one_sentence_with_its_kind(log: str, kind: str, words: tuple
     assert all(word in failure.cause for word in words), failure.cause
     assert "\n" not in failure.cause
     assert failure.cause.endswith(".")
+
+
+def test_the_code_by_which_the_engine_ended_while_it_loaded_is_told_where_vllm_says_it() -> None:
+    def told(code: int) -> str:
+        return failure_of("INFO: loading", CLIENT.replace("{}", f"{{'EngineCore_DP0': {code}}}")).cause
+
+    assert "ended (signal 9), and its log names no error. The system ends processes so" in told(-9)
+    assert told(1).endswith("ended (exit code 1), and its log names no error.")
 
 
 def test_what_was_missing_is_known_where_the_allocation_that_failed_is_told() -> None:
