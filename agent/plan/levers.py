@@ -66,20 +66,23 @@ def _row(knob: Knob, value: KnobValue, legal: Legal, check: Check | None, start:
         if each.knob == knob.name and same_value(each.value, value):
             standing = Standing.WHEN_GIVEN if each.when_given else Standing.NO
             return LeverRow(knob.name, knob.lever, value, standing, each.why)
+    doubt = legal.unsure.get((knob.name, value))
     refused: list[tuple[Standing, str]] = []
     checked: list[tuple[Standing, str]] = []
     for configuration in islice(witnesses(legal.space, knob.name, value, start), MOST_WITNESSES):
         joint = legal.refused(configuration)
         reason = joint or refusal_of(check, configuration)
         if reason is None:
-            doubt = legal.unsure.get((knob.name, value))
             standing = Standing.YES if doubt is None else Standing.NOT_KNOWN
             return LeverRow(knob.name, knob.lever, value, standing, doubt)
         paid = joint and any(legal.refused(each) is None for each in _pruned(legal.space, configuration))
         if joint and not paid:
             beside = _beside(legal, configuration, knob.name, check)
             if beside is not None:
-                refused.append((Standing.WITH_ANOTHER, f"{reason.rstrip('.')}; it can be had with {beside}."))
+                had = f"{reason.rstrip('.')}; it can be had with {beside}."
+                refused.append(
+                    (Standing.WITH_ANOTHER, had) if doubt is None else (Standing.NOT_KNOWN, f"{had} {doubt}")
+                )
                 continue
         (refused if joint else checked).append((Standing.WITH_PRUNING if paid else Standing.NO, reason))
     refused = [*checked, *refused]

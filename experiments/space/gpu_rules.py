@@ -7,6 +7,8 @@ lacks, its engine says (`check`). Of other engines nothing is said.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import product
 
 from configs.models import ModelProfile
 from experiments.space.configuration import KnobValue
@@ -54,6 +56,9 @@ does without (vLLM's `ExllamaLinearKernel` and `MarlinLinearKernel`)."""
 KERNEL_BITS: Mapping[str, tuple[int, ...]] = {"triton": (4,)}
 """Bits that a kernel multiplies, where they are not 4 and 8 (vLLM's `TritonW4A16LinearKernel`)."""
 
+CAPABILITIES = ("12.0", "10.0", "9.0", "8.9", "8.6", "8.0", "7.5")
+"""Compute capabilities of GPUs between which the rules tell, the newest first."""
+
 GROUP_SIZE, SYMMETRIC = "quantization.group_size", "quantization.symmetric"
 BITS = ("quantization.bits", "quantization.out_proj_bits")
 
@@ -97,8 +102,15 @@ def not_served_by(space: Space, profile: ModelProfile, gpu: Gpu) -> dict[tuple[s
 
 
 def not_known_on(space: Space, profile: ModelProfile, gpu: Gpu) -> dict[tuple[str, KnobValue], str]:
-    """Of which values of this space it is not known whether they are served on a GPU, and why."""
-    return _told(_DOUBTED_BY, space, profile, gpu)
+    """Of which values of this space it is not known whether they are served on a GPU, and why; of one whose
+    compute capability is not known these are all that some GPU does not serve."""
+    if gpu.capability is not None:
+        return _told(_DOUBTED_BY, space, profile, gpu)
+    found: dict[tuple[str, KnobValue], str] = {}
+    for rules, capability in product((_REFUSED_BY, _DOUBTED_BY), CAPABILITIES):
+        for of, why in _told(rules, space, profile, replace(gpu, capability=capability)).items():
+            found.setdefault(of, f"The card's compute capability is not known; if it is {capability}: {why}")
+    return {of: why for of, why in found.items() if of not in not_served_by(space, profile, gpu)}
 
 
 def same_on(space: Space, profile: ModelProfile, gpu: Gpu) -> dict[tuple[str, KnobValue], str]:

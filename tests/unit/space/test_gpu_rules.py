@@ -75,6 +75,23 @@ def test_states_in_bfloat16_are_not_known_where_activations_in_it_are_refused() 
     assert not values(not_known_on(SPACE, MODEL, Gpu("8.0")), STATE_DTYPE)
 
 
+def test_of_a_card_whose_capability_is_not_known_nothing_is_known_that_some_card_lacks() -> None:
+    found = not_known_on(SPACE, MODEL, Gpu(None))
+    assert set(found) == {
+        (DTYPE, "bfloat16"),
+        *((CACHE_DTYPE, value) for value in FP8),
+        (STATE_DTYPE, "bfloat16"),
+        *(("serving.linear_backend", value) for value in ("machete", "conch")),
+        (GDN_PREFILL, "flashinfer"),
+    }
+    assert found[DTYPE, "bfloat16"] == (
+        "The card's compute capability is not known; if it is 7.5: vLLM computes in bfloat16 from compute "
+        "capability 8.0 on, and this GPU has 7.5: take serving.dtype=float16."
+    )
+    fit_for_all = ("serving.weight_dtype", "fp8"), ("serving.linear_backend", "marlin")
+    assert not set(found) & set(fit_for_all)
+
+
 def test_nothing_is_said_of_an_engine_whose_sources_were_not_read() -> None:
     other = Gpu("7.5", engine="reference")
     for of in (not_served_by, not_known_on, same_on):
@@ -108,7 +125,7 @@ ALL_VERSIONS = (None, (0, 26), (0, 29), (0, 30), (0, 33))
         ("12.0", 128, ((0, 30), (0, 33)), None, "CUDA 13", None),
         ("12.0", 128, (None,), None, "vLLM 0.30 or later", None),
         ("12.0", 64, ALL_VERSIONS, "would run Triton's instead", None, "triton"),
-        (None, 128, ALL_VERSIONS, None, None, None),
+        (None, 128, ALL_VERSIONS, None, "The card's compute capability is not known; if it is ", None),
     ],
 )
 def test_kernels_for_prompts_are_told_by_gpu_shape_and_version(

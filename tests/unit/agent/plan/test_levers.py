@@ -227,10 +227,13 @@ def test_a_processor_has_no_kernel_that_only_a_gpu_has_and_it_is_said_what_is_no
         find_model("qwen3.5-4b"),
         Card("a card", 141 * 10**9, is_gpu=True),
     )
-    assert {row.standing for row in on_gpu.levers if row.knob == "serving.gdn_prefill_backend"} == {
-        Standing.YES
-    }
-    assert all(row.standing is not Standing.NOT_KNOWN for row in on_gpu.levers)
+    of_prompts = {row.value: row for row in on_gpu.levers if row.knob == "serving.gdn_prefill_backend"}
+    assert of_prompts["auto"].standing is of_prompts["triton"].standing is Standing.YES
+    unknown = [row for row in on_gpu.levers if row.standing is Standing.NOT_KNOWN]
+    assert of_prompts["flashinfer"] in unknown
+    assert all("The card's compute capability is not known" in str(row.why) for row in unknown)
+    machete = next(row for row in unknown if row.value == "machete")
+    assert "quantization.group_size=64. The card's" in str(machete.why)
 
 
 def on_a_card(capability: str, **changes: object) -> Plan:
