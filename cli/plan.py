@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent.plan.duration import Stored
+    from agent.plan.model import ModelFound
     from agent.plan.plan import Plan
     from cli.asked import Asked
 
@@ -160,7 +161,7 @@ def _plans(
     from agent.ground.target import find_target
     from agent.plan.begin import devices_told, engine_check, space_that_is_here
     from agent.plan.card import card_asked, card_of, listed_cards
-    from agent.plan.model import ModelFound, find_model
+    from agent.plan.model import ModelFound
     from agent.plan.plan import make_plan
     from cli.opening import settings_of
     from configs.targets import devices_of
@@ -176,7 +177,7 @@ def _plans(
     asked_in_the_way(engine, spec.plan.workload.asked_over)
     if dummy:
         check_serves_shapes(engine)
-    found = find_model(spec.model)
+    found = _found(spec.model)
     rented = target is not None and target.place is not None  # which version is there is not known
     served_by = spec.engine if rented else version_told(spec.engine, devices_of(spec.target)[0])
     if dummy:
@@ -217,6 +218,28 @@ def _plans(
             served_by=served_by,
         )
     ]
+
+
+def _found(asked: str) -> ModelFound:
+    """The model; where it is not to be had, the error names the packaged shape that a plan can be made of."""
+    from agent.ground.stored_spec import REFERENCE
+    from agent.plan.model import find_model
+    from configs.catalog import Kind, packaged_names
+    from configs.errors import AutoinferError
+
+    try:
+        return find_model(asked)
+    except AutoinferError as missing:
+        shapes = [each for each in packaged_names(Kind.MODELS) if each != REFERENCE]
+        of_the_hub, name = "/" in asked, asked.partition("@")[0].rpartition("/")[2].lower()
+        if name in shapes:
+            more = f"Its shape is packaged, so that a plan needs no more: --model {name}"
+        elif not of_the_hub:
+            more = f"A plan takes a packaged shape too: {', '.join(shapes)}"
+        else:
+            raise
+        hint = f"{missing.hint}\n  {more}"
+        raise AutoinferError(missing.message, hint, missing.exit_code, quotes=missing.quotes) from None
 
 
 def _with_what_is_unfit(plan: Plan) -> Plan:

@@ -131,6 +131,19 @@ def test_a_model_of_the_hub_is_planned_without_its_weights(autoinfer: Autoinfer,
     assert model["file_bytes"] > 9_000_000
 
 
+def test_where_a_model_of_the_hub_is_not_to_be_had_its_packaged_shape_is_named(
+    autoinfer: Autoinfer, tmp_path: Path
+) -> None:
+    line = "plan --model Qwen/Qwen3.5-4B@main --hardware 12GB"
+    settings = {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(tmp_path / "cache")}
+    done = autoinfer.fresh(line, **settings)
+    assert (done.code, done.out) == (1, "")
+    assert "HF_HUB_OFFLINE is set" in done.err
+    assert "Its shape is packaged, so that a plan needs no more: --model qwen3.5-4b\n" in done.err
+    other = autoinfer.fresh("plan --model Qwen/Qwen3.5-5B --hardware 12GB", **settings)
+    assert (other.code, "packaged" in other.err) == (1, False)
+
+
 def test_a_way_of_asking_that_the_engine_lacks_is_refused_as_its_run_is(
     autoinfer: Autoinfer, tmp_path: Path
 ) -> None:
@@ -173,6 +186,11 @@ def test_what_a_campaign_names_and_is_not_there_is_refused_as_its_run_is(
         ("plan --target cuda", 2, ["no target 'cuda'", "Write cuda:0, or cuda:all."]),
         ("plan --target cuda:0", 1, ["no cuda:0 to measure on", "autoinfer devices"]),
         ("plan --model nowhere", 2, ["There is no checkpoint folder nowhere", "OWNER/NAME"]),
+        (
+            "plan --model qwen3.5-5b",
+            2,
+            ["no checkpoint folder qwen3.5-5b", "a packaged shape too: qwen3.5-0.8b"],
+        ),
         ("plan --model us/tiny@", 2, ["names no revision of us/tiny"]),
         ("plan --set serving.thread=1", 2, ["no knob 'serving.thread'"]),
         ("plan --set serving.threads=three", 2, ["serving.threads"]),
