@@ -56,9 +56,11 @@ class SamplesFilters(Filters):
 
 
 class SamplesView(View):
-    """Some of the raw samples of an experiment, launch by launch; `metrics` are those there are."""
+    """Some of the raw samples of an experiment, launch by launch; `metrics` are those there are;
+    `latency_only`: its weights are made up."""
 
     id: str
+    latency_only: bool
     samples: tuple[SampleView, ...]
     total: int
     metrics: tuple[str, ...]
@@ -72,7 +74,11 @@ def read(session: Session, request: Request[SamplesFilters], ground: Ground) -> 
         session, experiment_id, asked.asked(), limit=asked.limit, offset=asked.offset
     )
     return SamplesView(
-        id=format_label(Noun.EXPERIMENT, experiment_id), samples=samples, total=total, metrics=metrics
+        id=format_label(Noun.EXPERIMENT, experiment_id),
+        latency_only=plan_is_latency_only(session.get_one(Experiment, experiment_id).plan),
+        samples=samples,
+        total=total,
+        metrics=metrics,
     )
 
 

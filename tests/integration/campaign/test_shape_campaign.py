@@ -307,7 +307,8 @@ def test_pages_their_json_and_csv_say_latency_only(finished: Database, tmp_path:
     assert client.get("/campaigns/C-1.json").json()["campaign"]["latency_only"] is True
     for address in ("/campaigns/C-1", "/campaigns", "/experiments/E-0006", "/knowledge/F-001"):
         assert LATENCY_ONLY in client.get(address).text.lower(), address
-    for address in ("/experiments", "/hypotheses", "/predictions", "/compare?id=E-0002&id=E-0006"):
+    listed = ("/experiments", "/hypotheses", "/predictions", "/compare?id=E-0002&id=E-0006")
+    for address in (*listed, "/experiments/E-0006/samples"):
         text = client.get(address).text
         assert "latency only" in text[text.index("<main") :], f"{address}, beside what it shows"
     assert "speed-up by time alone, latency only" in now
