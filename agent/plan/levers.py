@@ -68,15 +68,18 @@ def _row(knob: Knob, value: KnobValue, legal: Legal, check: Check | None, start:
             return LeverRow(knob.name, knob.lever, value, standing, each.why)
     doubt = legal.unsure.get((knob.name, value))
     refused: list[tuple[Standing, str]] = []
-    checked: list[tuple[Standing, str]] = []
+    checked: list[Infeasible] = []
     for configuration in islice(witnesses(legal.space, knob.name, value, start), MOST_WITNESSES):
-        joint = legal.refused(configuration)
-        reason = joint or refusal_of(check, configuration)
+        reason = legal.refused(configuration)
+        found = None if reason is not None else _refusal(check, configuration)
+        if found is not None:
+            checked.append(found)
+            continue
         if reason is None:
             standing = Standing.YES if doubt is None else Standing.NOT_KNOWN
             return LeverRow(knob.name, knob.lever, value, standing, doubt)
-        paid = joint and any(legal.refused(each) is None for each in _pruned(legal.space, configuration))
-        if joint and not paid:
+        paid = any(legal.refused(each) is None for each in _pruned(legal.space, configuration))
+        if not paid:
             beside = _beside(legal, configuration, knob.name, check)
             if beside is not None:
                 had = f"{reason.rstrip('.')}; it can be had with {beside}."
@@ -84,8 +87,9 @@ def _row(knob: Knob, value: KnobValue, legal: Legal, check: Check | None, start:
                     (Standing.WITH_ANOTHER, had) if doubt is None else (Standing.NOT_KNOWN, f"{had} {doubt}")
                 )
                 continue
-        (refused if joint else checked).append((Standing.WITH_PRUNING if paid else Standing.NO, reason))
-    refused = [*checked, *refused]
+        refused.append((Standing.WITH_PRUNING if paid else Standing.NO, reason))
+    checked.sort(key=lambda each: each.missing_bytes or 0)  # of several ways, what is nearest to fitting
+    refused = [*((Standing.NO, each.cause) for each in checked), *refused]
     if not refused:
         needs = " and ".join(f"{other} {listed(values)}" for other, values in knob.when)
         return LeverRow(
@@ -120,12 +124,17 @@ def _beside(legal: Legal, configuration: Configuration, name: str, check: Check 
 
 def refusal_of(check: Check | None, configuration: Configuration) -> str | None:
     """Why an engine's check refuses a configuration; None where it does not, or there is none."""
+    refused = _refusal(check, configuration)
+    return None if refused is None else refused.cause
+
+
+def _refusal(check: Check | None, configuration: Configuration) -> Infeasible | None:
     if check is None:
         return None
     try:
         check(configuration)
     except Infeasible as refused:
-        return refused.cause
+        return refused
     return None
 
 

@@ -186,7 +186,8 @@ def _with_memory(
         if check is not None:
             check(each)
         if (bytes_needed := needed(each)) > usable:
-            raise Infeasible("out_of_memory", f"By count it does not fit: {figures(bytes_needed, usable)}.")
+            told = f"By count it does not fit: {figures(bytes_needed, usable)}."
+            raise Infeasible("out_of_memory", told, bytes_needed - usable)
 
     return checked
 
