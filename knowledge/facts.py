@@ -11,6 +11,7 @@ from datetime import datetime
 
 from db.models.base import JsonObject
 from db.states import CampaignState, VerdictOutcome
+from knowledge.queries.baseline_in_tests import BaselineInTestsView
 from knowledge.queries.carried import CarriedView
 from knowledge.queries.devices import AtRest
 from knowledge.queries.discovery import DiscoveryView
@@ -98,6 +99,9 @@ class CampaignFacts:
     """Devices that others use, so that it gives them no test, or did when it was interrupted."""
     throttling: GpuThrottlingView | None = None
     """That a GPU was held down while tests were timed; None where none was."""
+    baseline_in_tests: BaselineInTestsView | None = None
+    """That the baseline takes another time in tests than when it was measured; None where that is not
+    told."""
     made_anew: tuple[str, ...] = ()
     """The hypotheses that make the claims anew of those that were not tested, for what confounded a test
     would have confounded them too."""

@@ -206,6 +206,9 @@ class _Teller:
         if facts.latency_only:
             lines.append(self._line(f"Its weights are made up, so that it speaks of {LATENCY_ONLY}"))
         lines.append(self._baseline())
+        if campaign.baseline_in_tests is not None:
+            about = () if facts.baseline_experiment is None else (facts.baseline_experiment,)
+            lines.append(self._line(campaign.baseline_in_tests.plain, *about))
         question = campaign.question
         if question is not None:
             asked = f"The question of the night was {question.hypothesis}, {_clause(question.claim)}"

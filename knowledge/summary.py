@@ -16,7 +16,7 @@
   first; confounded ones are effects of more than what was predicted, and left out;
 - *carried over*: what other campaigns found that it began with, and how far that is believed now;
 - *proposers*: how often what each proposed was supported, with the exact 95 % interval;
-- *spent*, *best* and *stopped*;
+- *spent*, *best*, with what the baseline takes in tests where that is another time, and *stopped*;
 - *go on*: how, of one that ended before it judged anything.
 """
 
@@ -45,6 +45,7 @@ from knowledge.figures import (
 )
 from knowledge.going_on import how_to_go_on
 from knowledge.latency_only import FASTEST
+from knowledge.queries.baseline_in_tests import BaselineInTestsView
 from knowledge.queries.carried import CarriedView
 from knowledge.queries.gpu_throttling import GpuThrottlingView
 from knowledge.queries.model_answers import AskedView
@@ -79,6 +80,7 @@ class SummaryView(View):
     proposers: PartView
     spent: PartView
     best: PartView
+    baseline_in_tests: BaselineInTestsView | None
     stopped_because: str | None
     go_on: str | None
 
@@ -132,6 +134,7 @@ def summarize(facts: CampaignFacts, most: int = MOST_NAMED, *, short: bool = Fal
         proposers=_with_asked(_proposers(facts.proposers), facts.asked),
         spent=_spent(facts),
         best=_best(facts),
+        baseline_in_tests=facts.baseline_in_tests,
         stopped_because=facts.stopped_because,
         go_on=how_to_go_on(
             facts.campaign,
@@ -327,6 +330,8 @@ def _best(facts: CampaignFacts) -> PartView:
     if naive_ms and not is_naive:
         longer = f"; the engine's own default took {naive_ms / baseline_ms:.2f}× as long"
     lines = [f"The baseline{which} takes {taken(baseline_ms, metric)}{longer}."]
+    if facts.baseline_in_tests is not None:
+        lines.append(facts.baseline_in_tests.plain)
     speedup, tpot_ms = number(best.get("speedup")), number(best.get("tpot_ms"))
     if speedup is None or best.get("experiment") is None:
         return PartView(title=title, sentence="Nothing beats the baseline yet.", lines=tuple(lines))

@@ -67,6 +67,8 @@ def opening(view: ReportView) -> Document:
 def _abstract(view: ReportView) -> list[str]:
     campaign, best = view.campaign, view.best
     said = [_result(view)]
+    if view.baseline_in_tests is not None:
+        said.append(view.baseline_in_tests.sentence)
     judged = view.judged()
     if judged:
         counts = [

@@ -13,6 +13,7 @@ from db.models import Experiment, Hypothesis, Verdict
 from db.states import ExperimentState, HypothesisState
 from knowledge.facts import CampaignFacts, JudgedFact, WaitingFact
 from knowledge.queries.at_work import interrupted_tests
+from knowledge.queries.baseline_in_tests import baseline_in_tests
 from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.carried import carried_view
 from knowledge.queries.devices import devices_of_tests
@@ -58,6 +59,7 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         awaiting=len(campaign.awaiting),
         at_rest=campaign.devices_at_rest,
         throttling=gpu_throttling(session, campaign_id),
+        baseline_in_tests=baseline_in_tests(session, campaign_id),
         question=question_now(session, campaign_id),
         carried=carried_view(session, campaign_id),
         proposers=proposers(session, campaign_id),

@@ -16,6 +16,7 @@ from db.noise import SERIES_NAME
 from db.states import FindingStatus
 from knowledge.answers_sentence import answer_sentence
 from knowledge.queries.answers import campaign_answers
+from knowledge.queries.baseline_in_tests import baseline_in_tests
 from knowledge.queries.calibration import calibration
 from knowledge.queries.campaigns import CampaignView, campaign_detail
 from knowledge.queries.carried import carried_view
@@ -65,6 +66,7 @@ def report(session: Session, campaign_id: int, made_at: datetime) -> ReportView:
         questions=_questions(session, campaign),
         baseline=_baseline(session, campaign),
         best=best_of(session, campaign),
+        baseline_in_tests=baseline_in_tests(session, campaign_id),
         throttling=gpu_throttling(session, campaign_id),
         pareto=pareto(session, campaign_id),
         trials=tested,

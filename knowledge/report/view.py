@@ -12,6 +12,7 @@ from typing import Literal
 
 from db.models.base import JsonObject
 from db.states import ExperimentKind, ExperimentState, VerdictOutcome
+from knowledge.queries.baseline_in_tests import BaselineInTestsView
 from knowledge.queries.calibration import CalibrationView
 from knowledge.queries.campaigns import CampaignView
 from knowledge.queries.carried import CarriedView
@@ -183,8 +184,8 @@ class CommandView(View):
 class ReportView(View):
     """A campaign as a report. Nothing but `made_at` depends on when it is made; `written_at` is the last
     event that it knows of. `asked` is what a language model was asked, `carried` what other campaigns'
-    outcomes count, `throttling` in how many timed blocks a GPU was held down, each None where there is
-    none."""
+    outcomes count, `throttling` in how many timed blocks a GPU was held down, `baseline_in_tests` what the
+    baseline takes in tests where that is another time, each None where there is none."""
 
     format: Literal["autoinfer-report-1"] = FORMAT
     made_at: datetime
@@ -200,6 +201,7 @@ class ReportView(View):
     questions: tuple[AnsweredView, ...]
     baseline: JsonObject | None
     best: BestView | None
+    baseline_in_tests: BaselineInTestsView | None
     throttling: GpuThrottlingView | None
     pareto: ParetoView
     trials: tuple[TrialView, ...]
