@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from db.models import Experiment, Hypothesis, Verdict
 from db.states import VerdictOutcome
-from knowledge.figures import SHARES, counted
+from knowledge.figures import counted
 from knowledge.queries.predictions import MOST_POINTS
 from knowledge.queries.view import PREDICTION_Z, View
 
@@ -65,8 +65,8 @@ class CalibrationView(View):
 
 def calibration(session: Session, campaign_id: int) -> CalibrationView:
     """Count the newest `MOST_POINTS` outcomes of a campaign by whether they lie in the interval that was
-    predicted, as the page of predictions does: effects that are ratios, of tests that are no reproductions
-    and not confounded; one statement."""
+    predicted, as a summary does: effects of tests that are no reproductions and not confounded, ratios and
+    differences of shares, which the page of predictions does not draw together; one statement."""
     prediction = Hypothesis.prediction
     mean, sd = (prediction[name].as_float() for name in ("log_ratio_mean", "log_ratio_sd"))
     held = func.abs(Verdict.effect_log - mean) <= PREDICTION_Z * sd.cast(Float)
@@ -79,7 +79,6 @@ def calibration(session: Session, campaign_id: int) -> CalibrationView:
             # Sums keep a database from beginning with all hypotheses or all experiments: it goes through the
             # verdicts from the newest on, and stops when it has enough.
             Hypothesis.campaign_id + 0 == campaign_id,
-            Hypothesis.metric.not_in(SHARES),
             (Experiment.reproduces_experiment_id + 0).is_(None),
             Verdict.effect_log.is_not(None),
             Verdict.outcome != VerdictOutcome.CONFOUNDED,

@@ -1,11 +1,15 @@
 """How often predictions held, and what is made of that."""
 
+from pathlib import Path
 from typing import Literal
 
 import pytest
 from scipy.stats import binomtest
 
-from knowledge.queries.calibration import CalibrationView, chance, score_interval
+from knowledge.queries.calibration import CalibrationView, calibration, chance, score_interval
+from tests.recorded.levers_on_four import levers_on_four
+
+PAGE = Path(__file__).parents[3] / "docs" / "results" / "h200-levers-four.md"
 
 
 def view(inside: int, total: int) -> CalibrationView:
@@ -63,3 +67,11 @@ def test_the_interval_holds_the_share_and_stays_one(count: int, of: int) -> None
 def test_the_interval_is_the_one_of_wilsons_paper() -> None:
     assert score_interval(81, 263) == pytest.approx((0.2553, 0.3662), abs=1e-4)
     """Of Newcombe's table (Statistics in Medicine 17, 1998, p. 857), method 3."""
+
+
+def test_pages_count_the_outcomes_that_a_summary_counts_those_in_points_too(tmp_path: Path) -> None:
+    database = levers_on_four(tmp_path)
+    with database.read() as session:
+        found = calibration(session, 1)
+    database.close()
+    assert f"Surprises: {found.sentence}" in PAGE.read_text(encoding="utf-8")
