@@ -15,6 +15,7 @@ from sqlalchemy import update
 from agent.campaign.learn import learn_test
 from agent.campaign.outcome import campaign_outcome, note_best
 from cli.telling import _best_words
+from configs.campaign import CHECKPOINT
 from dashboard.page import Request
 from dashboard.pages.now import PAGE, NowFilters
 from dashboard.report.markdown import as_markdown
@@ -89,6 +90,10 @@ def chained(after_one: Database) -> Database:
 
 
 def best_row(database: Database, metric: str | None = None) -> FrontRow:
+    """The best's place on the front, which made-up weights have none on: their quality was given by hand."""
+    with database.write() as session:
+        campaign = session.get_one(Campaign, 1)
+        campaign.spec = {**campaign.spec, "weights": CHECKPOINT}
     with database.read() as session:
         found = pareto(session, 1, metric)
     assert found.metric == (metric or "ttft_ms")
