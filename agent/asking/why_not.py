@@ -11,6 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.asking.imported import imported_of, imported_rows
+from agent.asking.put_down import failures_put_down
 from agent.asking.scopes import scoped
 from configs.errors import AutoinferError, UsageError
 from db.labels import Noun, format_label, parse_label_of
@@ -66,7 +67,9 @@ def _why_not(
     levers = {space.knob(name).lever for name in assigned}
     texts = {name: None if value is None else written(value) for name, value in assigned.items()}
     bans = _bans(session, campaign_id, levers)
-    return why_not_values(graph, texts, legality, bans, imported_of(session))
+    given = {name: value for name, value in assigned.items() if value is not None}
+    failures = failures_put_down(session, campaign_id, given)
+    return why_not_values(graph, texts, legality, bans, imported_of(session), failures)
 
 
 def _disputed(session: Session, label: str) -> dict[str, str]:
@@ -108,7 +111,8 @@ def _why_not_label(session: Session, graph: Graph, word: str, legal_of: LegalOf)
 
     legality = _legality(session, row.campaign_id, legal_of, against)
     steering = _bans(session, row.campaign_id, set(row.lever.split(LEVER_JOINT)))
-    return why_not_hypothesis(graph, label, legality, steering, imported_of(session))
+    failures = failures_put_down(session, row.campaign_id, knobs, but=row.id)
+    return why_not_hypothesis(graph, label, legality, steering, imported_of(session), failures)
 
 
 def space_of_campaign(session: Session, campaign_id: int) -> Space:

@@ -66,21 +66,32 @@ class Objection:
     mark: Mark = Mark.INFEASIBLE
 
 
+@dataclass(frozen=True)
+class Failure:
+    """A test of something else whose candidate did not run, by its label, and the values that this was put
+    down to, as `KNOB=VALUE`."""
+
+    experiment: str
+    values: str
+
+
 def why_not_hypothesis(
     graph: Graph,
     hypothesis: str,
     legality: Sequence[Objection],
     steering: Sequence[Objection],
     imported: ImportedOf = none_imported,
+    failures: Sequence[Failure] = (),
 ) -> Answer:
     """Return why a hypothesis of the graph is ruled out, or that it is not; `imported` are verdicts of
-    another database on findings."""
+    another database on findings, `failures` those of other tests that are put down to what it sets."""
     data = graph.nodes[hypothesis]
     tests = tests_of(graph, hypothesis)
     own = [down_to_samples(graph, each, "tested by") for each in tests]
     sections = [
         section("Its verdicts", own, "It was not tested."),
         _findings(graph, _said(graph, tests), imported),
+        *_failures(graph, failures),
         _confounded(graph, tests),
         _legal(legality),
         _steered(steering),
@@ -88,7 +99,7 @@ def why_not_hypothesis(
     return Answer(
         question=Question.WHY_NOT,
         asked=f"Why is {named(graph, hypothesis)} ruled out?",
-        sentence=_of_state(hypothesis, data, tests, legality, steering, graph),
+        sentence=_of_state(hypothesis, data, tests, legality, steering, graph) + _but(graph, failures),
         sections=tuple(sections),
     )
 
@@ -99,9 +110,11 @@ def why_not_values(
     legality: Sequence[Objection],
     steering: Sequence[Objection],
     imported: ImportedOf = none_imported,
+    failures: Sequence[Failure] = (),
 ) -> Answer:
     """Return why a configuration with these values is ruled out, or that it is not; None is any value of the
-    knob. `imported` are verdicts of another database on findings."""
+    knob. `imported` are verdicts of another database on findings, `failures` those of tests of more than
+    these values that are put down to them."""
     words = ", ".join(name if value is None else f"{name}={value}" for name, value in assigned.items())
     hypotheses = [each for each in _changing(graph, assigned) if _sets(graph, each, assigned)]
     exact = [each for each in hypotheses if _alone(graph, each, assigned)]
@@ -125,6 +138,7 @@ def why_not_values(
         ),
         *([section("Its values by themselves", parts, "None of them failed by itself.")] if parts else []),
         _findings(graph, _about(graph, assigned), imported),
+        *_failures(graph, failures),
         _confounded(graph, [t for each in against for t in tests_of(graph, each)]),
         _legal(legality),
         _steered(steering),
@@ -132,7 +146,8 @@ def why_not_values(
     return Answer(
         question=Question.WHY_NOT,
         asked=f"Why is {words} ruled out?",
-        sentence=_of_values(graph, words, exact, hypotheses[::-1], legality, steering),
+        sentence=_of_values(graph, words, exact, hypotheses[::-1], legality, steering)
+        + _but(graph, failures),
         sections=tuple(sections),
     )
 
@@ -278,6 +293,26 @@ def _confounded(graph: Graph, tests: Sequence[str]) -> Section:
         "No test of it was confounded.",
         "control and candidate differed by more than the change",
     )
+
+
+def _failures(graph: Graph, failures: Sequence[Failure]) -> tuple[Section, ...]:
+    """What failed elsewhere for what this sets; no section where nothing did."""
+    found = dict.fromkeys(each.experiment for each in failures if each.experiment in graph)
+    if not found:
+        return ()
+    rows = [down_to_samples(graph, each, "did not run") for each in found]
+    title = "Failures put down to what it sets"
+    return (section(title, rows, "", "in tests of something else, by the engine's own words"),)
+
+
+def _but(graph: Graph, failures: Sequence[Failure]) -> str:
+    """What a reader of one sentence has to know of them."""
+    known = [each for each in failures if each.experiment in graph]
+    if not known:
+        return ""
+    values = listed(list(dict.fromkeys(each.values for each in known)))
+    labels = some(list(dict.fromkeys(each.experiment for each in known)), MOST_NAMED)
+    return f" The candidate of {labels} did not run, which was put down to {values}."
 
 
 def _legal(objections: Sequence[Objection]) -> Section:
