@@ -1,6 +1,7 @@
 """How much of a core a thousand calls on Modal take to follow, through Modal's client library."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 pytest.importorskip("modal")
 
 from experiments.executors.modal import deployment
+from experiments.executors.modal.executor import ModalExecutor
 from experiments.executors.modal.following import HEADS_A_SPAN, HEADS_S, Patience
 from experiments.executors.modal.protocol import Head
 from experiments.executors.port import RunState
@@ -19,6 +21,19 @@ from tests.simulated.specs import a_test_job
 CALLS = 1000
 LOOK_S = HEADS_S * CALLS / HEADS_A_SPAN
 """How often what a thousand calls told is read; as often each of them is looked at."""
+
+
+LOOKS = 3
+"""Looks that are timed; the least of them counts, for other work on the machine makes each take longer."""
+
+
+def looked_s(executor: ModalExecutor, refs: Sequence[str], fake: FakeModal) -> float:
+    """Seconds of a processor that a look at each call takes, without the server's."""
+    server_s, begun_s = fake.loopback.busy_s(), time.process_time()
+    executor._follower._told_at_s = float("-inf")  # LOOK_S have passed
+    for ref in refs:
+        executor.poll(ref)
+    return time.process_time() - begun_s - (fake.loopback.busy_s() - server_s)
 
 
 def test_a_thousand_calls_are_followed_with_little_of_a_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -45,12 +60,7 @@ def test_a_thousand_calls_are_followed_with_little_of_a_core(tmp_path: Path, mon
         begun = time.perf_counter()
         assert all(again.poll(ref).state is RunState.RUNNING for ref in refs)
         attach_s = time.perf_counter() - begun
-        server_s = fake.loopback.busy_s()
-        begun_s = time.process_time()
-        again._follower._told_at_s = float("-inf")  # LOOK_S have passed
-        for ref in refs:
-            again.poll(ref)
-        used_s = time.process_time() - begun_s - (fake.loopback.busy_s() - server_s)
+        used_s = min(looked_s(again, refs, fake) for _ in range(LOOKS))
         print(
             f"\n{CALLS} calls: submit {submit_ms:.1f} ms each (fake included), a new executor has looked at "
             f"all after {attach_s:.2f} s, a look at each every {LOOK_S:.0f} s takes {used_s / LOOK_S:.1%} of "
