@@ -71,8 +71,9 @@ HOST_SHARE = 1.0
 for a plain step once more, as a drafter is launched, its drafts are compared, and what stood is told before
 the next step is planned. Judgement: with the packaged model on an H200, whose step is all but launches, it
 was about 0.4 without graphs (by MTP and by DFlash, docs/results/vllm-serving.md) and 2.4 with them (by MTP,
-profiles of E-0001 and E-0023 of a campaign of `levers` on 27 November 2026); with Qwen3.5-4B's shape 0.9, and
-with 9B's, whose kernels hide what the processor does, nothing (docs/results/h200-4b.md, h200-9b.md)."""
+1.67 and 5.67 ms outside kernels in the profiles of E-0001 and E-0023 of docs/results/h200-levers-whole.md,
+beside other jobs); with Qwen3.5-4B's shape 0.9, and with 9B's, whose kernels hide what the processor does,
+nothing (docs/results/h200-4b.md, h200-9b.md)."""
 
 HOST_TOKEN_SHARE = 0.3
 """The same of each token more, over the first one's, for a method that drafts them one by one: the drafter is
