@@ -17,6 +17,7 @@ from types import TracebackType
 import psutil
 
 from configs.errors import AutoinferError
+from experiments.own_processes import runs
 
 MARK_VARIABLE = "_AUTOINFER_BESIDE"
 """Environment variable by which the processes of the command are known."""
@@ -136,7 +137,7 @@ class Beside:
         for process in psutil.process_iter():
             if _environment_of(process).get(MARK_VARIABLE) == self._mark:
                 found[process.pid] = process
-        return [process for process in found.values() if _runs(process)]
+        return [process for process in found.values() if runs(process)]
 
 
 def _environment_of(process: psutil.Process) -> dict[str, str]:
@@ -144,10 +145,3 @@ def _environment_of(process: psutil.Process) -> dict[str, str]:
         return process.environ()
     except (psutil.NoSuchProcess, psutil.AccessDenied):  # a zombie is no such process either
         return {}
-
-
-def _runs(process: psutil.Process) -> bool:
-    try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False

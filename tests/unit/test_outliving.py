@@ -7,6 +7,7 @@ import sys
 import psutil
 import pytest
 
+from experiments.own_processes import runs
 from tests.outliving import not_outliving
 from tests.waiting import wait_for
 
@@ -28,7 +29,7 @@ def test_a_process_ends_with_who_started_it_even_where_that_is_killed() -> None:
         try:
             wait_for(lambda: child.cmdline() == sleeper)  # setpriv has had its turn
             parent.kill()
-            wait_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+            wait_for(lambda: not runs(child))
         finally:
             parent.kill()
             if child.is_running():

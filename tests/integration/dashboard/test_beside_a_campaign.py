@@ -24,6 +24,7 @@ import psutil
 
 from configs.priority import NICENESS
 from dashboard.listening import DEFAULT_HOST, DEFAULT_PORT, listen
+from experiments.own_processes import runs
 from tests.new_database import new_database
 from tests.waiting import wait_for
 
@@ -91,7 +92,7 @@ def lines_of(out: TextIO) -> Iterator[str]:
 
 
 def is_gone(process: psutil.Process) -> Callable[[], bool]:
-    return lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    return lambda: not runs(process)
 
 
 def test_it_stands_back_and_stays_on_a_terminal_until_ctrl_c(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from experiments.engines.port import (
     ScoringDocument,
     ScoringTask,
 )
-from experiments.own_processes import begun_beside, children
+from experiments.own_processes import begun_beside, children, runs
 from experiments.scratch import HELD
 from experiments.space.configuration import Configuration, KnobValue
 from tests.waiting import PATIENCE_S
@@ -98,7 +98,7 @@ def wait_until_gone(pids: set[int]) -> list[psutil.Process]:
         except psutil.NoSuchProcess:
             continue
     _, alive = psutil.wait_procs(processes, timeout=PATIENCE_S)
-    return [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+    return [process for process in alive if runs(process)]
 
 
 def left_files(setting: EngineSetting, temporary: Path) -> set[Path]:

@@ -37,7 +37,7 @@ from experiments.measurement.evidence import (
     Stage,
 )
 from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair
-from experiments.own_processes import begun_beside, children
+from experiments.own_processes import begun_beside, children, runs
 from experiments.space.configuration import Configuration
 from experiments.telemetry.watching import GpuReading, GpuWatch
 from tests.integration.job.further import LONG, WIDE, SameLaunches, a_test_with
@@ -432,7 +432,7 @@ def test_what_interrupts_the_job_leaves_nobody_measuring(run: Run, monkeypatch: 
     def tell(records: Records, stage: StageRecord) -> None:
         told(records, stage)
         if stage.stage is Stage.FURTHER:  # the first thing that comes of an interrupt
-            wait_for(lambda: {each.status() for each in begun_beside(before)} <= {psutil.STATUS_ZOMBIE}, 10)
+            wait_for(lambda: not any(runs(each) for each in begun_beside(before)), 10)
             asked, measured = list(engine.asked), records.fold.result().further
             assert engine.let_go() == 1
             gone_on.extend([engine.asked == asked, records.fold.result().further == measured])

@@ -23,6 +23,7 @@ from db.states import JobState
 from db.workers import register
 from experiments.executors.process_group import led_by
 from experiments.kill_points import FREEZE_VARIABLE, KILL_VARIABLE, ONCE_VARIABLE, KillPoint
+from experiments.own_processes import runs
 from experiments.worker.claiming import take
 from experiments.worker.settings import WorkerName, WorkerTimes
 from tests.integration.worker.processes import (
@@ -252,7 +253,7 @@ def test_a_worker_ends_with_its_campaign_and_leaves_nothing(
         worker = psutil.Process(int(campaign.stdout.readline()))
         wait_for(lambda: stage_of(database, experiment) == "quick")
         campaign.kill()
-    wait_for(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
+    wait_for(lambda: not runs(worker))
     wait_for(lambda: not processes_of(workers.folder))
     assert job_states(database) == {1: JobState.QUEUED}, "given back in good order"
 

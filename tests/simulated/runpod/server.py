@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 import psutil
 
+from experiments.own_processes import runs
 from tests.simulated.runpod.described import (
     TITLES,
     cpu_described,
@@ -128,7 +129,7 @@ class FakeRunPod:
     def living(self, name: str) -> int:
         """How many processes of the pods of a name live, of those too that the host has killed."""
         found = {each for pod in self.ever if pod.name == name for each in self.processes(pod)}
-        return sum(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in found)
+        return sum(runs(each) for each in found)
 
     def processes(self, pod: FakePod) -> list[psutil.Process]:
         return [*pod.ended, *(everything_of(pod.first) if pod.first is not None else [])]
