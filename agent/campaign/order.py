@@ -21,6 +21,7 @@ from agent.proposers.port import Draft, Proposer
 from agent.proposers.user import PROPOSER as USER
 from agent.ranking.moves import moves
 from agent.ranking.values import Cause, Directive, Place, Ranking, Steering
+from agent.ranking.values import Move as Moved
 from configs.authors import author_words
 from configs.errors import UsageError
 from db import events
@@ -32,6 +33,7 @@ from db.states import DirectiveKind, HypothesisState
 from knowledge import steering
 from knowledge.approvals import UP_TO_S, awaits_approval, quote_words
 from knowledge.directives import stored_allowance
+from knowledge.figures import counted, listed
 
 QUEUE_TARGET = 10
 """Hypotheses the loop likes to have waiting: enough to choose from and to read on one screen."""
@@ -203,7 +205,8 @@ def rank_queue(session: Session, desk: Desk) -> int:
     ranking_id = events.append(
         session,
         EventKind.QUEUE_RANKED,
-        f"Ranked {len(ranking.places)} hypotheses after {cause.text}; {len(found)} moved",
+        f"Ranked {counted(len(ranking.places), 'hypothesis', 'hypotheses')} after {cause.text}"
+        f"{_moved(found)}",
         campaign_id=desk.facts.id,
         data={"order": list(ranking.order), "cause_event_id": cause.event_id, "told": shown[:10]},
     )
@@ -312,6 +315,17 @@ def _words(event: Event) -> str:
             return f"{whose}: {event.text.rstrip('.')}"
         case _:
             return event.text.rstrip(".")
+
+
+def _moved(found: Sequence[Moved]) -> str:
+    """How many came, went and changed their places, behind what a ranking's event says."""
+    counts = {
+        "entered": sum(each.from_place is None for each in found),
+        "left": sum(each.to_place is None for each in found),
+        "moved": sum(None not in (each.from_place, each.to_place) for each in found),
+    }
+    told = [f"{count} {what}" for what, count in counts.items() if count]
+    return f"; {listed(told)}" if told else ""
 
 
 def _places(before: int | None, after: int | None) -> str:

@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-LEAST_LABELLED = 21.0
-"""Width in per cent from which a bar holds its label, on a phone too."""
+LETTER_PX, AROUND_PX = 5.3, 18.0
+"""Pixels that a letter of a label takes on average, and what is left free around the label, before it and
+behind; measured in Chromium at the size that the style sheets give labels."""
+
+WIDE_PX, NARROW_PX = 440.0, 320.0
+"""Width of a whole row's bars in pixels, on a window of 1,200 pixels and more, and on a phone."""
 
 GAP = 0.16
 """Space between two bars of an end's row, per cent."""
@@ -19,12 +23,13 @@ GAP = 0.16
 @dataclass(frozen=True)
 class Bar:
     """A bar: where it begins and how wide it is, per cent; `shade` is its class, `label` empty where it
-    would not fit."""
+    would not fit on a wide window, and `is_narrow` tells whether it fits on a phone, too."""
 
     x: float
     width: float
     shade: str
     label: str = ""
+    is_narrow: bool = True
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,8 @@ def ends(segments: Sequence[Segment], most_ms: float) -> tuple[Bar, ...]:
         width = 100.0 * segment.ms / most_ms
         if width > 0:
             drawn = max(width - (GAP if width > 2 * GAP else 0.0), 0.0)
-            bars.append(Bar(at, drawn, segment.shade, segment.label if drawn >= LEAST_LABELLED else ""))
+            label = segment.label if _holds(drawn, segment.label, WIDE_PX) else ""
+            bars.append(Bar(at, drawn, segment.shade, label, _holds(drawn, label, NARROW_PX)))
         at += width
     return tuple(bars)
 
@@ -53,6 +59,11 @@ def step(before_ms: float, after_ms: float, most_ms: float) -> tuple[Bar, ...]:
     low, high = sorted((before_ms, after_ms))
     left, right = 100.0 * low / most_ms, 100.0 * high / most_ms
     return Bar(0.0, left, "w-ghost"), Bar(left, right - left, "w-won" if after_ms <= before_ms else "w-lost")
+
+
+def _holds(width: float, label: str, row_px: float) -> bool:
+    """Whether a bar, its width in per cent of the row's, has room for its label."""
+    return width / 100.0 * row_px >= LETTER_PX * len(label) + AROUND_PX
 
 
 def place(ms: float, most_ms: float) -> float:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,6 +86,28 @@ def test_every_move_names_its_cause(finished: tuple[Database, str]) -> None:
             ranking = session.get_one(Event, move.ranking_event_id)
             assert ranking.kind == EventKind.QUEUE_RANKED.value
             assert move.event_id < move.ranking_event_id
+
+
+def test_a_ranking_says_how_many_entered_and_left_and_moved(finished: tuple[Database, str]) -> None:
+    database, _ = finished
+    with database.read() as session:
+        rankings = events.read(session, kinds=[EventKind.QUEUE_RANKED])
+        moved = Counter(
+            (each.ranking_event_id, _way(each))
+            for each in session.scalars(select(Move))
+            if each.ranking_event_id
+        )
+    assert rankings
+    for ranking in rankings:
+        counts = [(moved[ranking.id, way], way) for way in ("entered", "left", "moved")]
+        told = [f"{count} {way}" for count, way in counts if count]
+        assert ranking.text.rpartition("; ")[2].replace(" and ", ", ") == ", ".join(told)
+
+
+def _way(move: Move) -> str:
+    if move.from_rank is None:
+        return "entered"
+    return "left" if move.to_rank is None else "moved"
 
 
 def test_findings_hold_what_was_learnt_within_their_scope(finished: tuple[Database, str]) -> None:

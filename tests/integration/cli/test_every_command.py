@@ -297,10 +297,16 @@ def test_the_log_tells_the_first_moves_of_an_order_below_it(with_history: Autoin
     database = open_database(database_url(with_history.data_dir))
     with database.write() as session:
         data = {"order": [1], "told": moves}
-        events.append(session, EventKind.QUEUE_RANKED, "Ranked 4; 5 moved", campaign_id=1, data=data)
+        events.append(
+            session,
+            EventKind.QUEUE_RANKED,
+            "Ranked 4 hypotheses; 1 entered and 4 moved",
+            campaign_id=1,
+            data=data,
+        )
     database.close()
     order, *below = with_history("log --limit 1").out.splitlines()
-    assert order.endswith("Ranked 4; 5 moved")
+    assert order.endswith("Ranked 4 hypotheses; 1 entered and 4 moved")
     assert [each.strip() for each in below] == moves[:3]
 
 

@@ -77,7 +77,13 @@ def test_an_order_of_the_queue_is_told_with_its_first_moves_and_their_reasons(hi
     moves = [f"H-00{n} {n + 1} → {n}: H-009 left the queue ahead of it" for n in (1, 2, 3, 4)]
     with history.database.write() as session:
         data = {"order": [1], "told": moves}
-        events.append(session, EventKind.QUEUE_RANKED, "Ranked 4; 5 moved", campaign_id=1, data=data)
+        events.append(
+            session,
+            EventKind.QUEUE_RANKED,
+            "Ranked 4 hypotheses; 1 entered and 4 moved",
+            campaign_id=1,
+            data=data,
+        )
     html = shown(history, kind="queue")[1]
     assert "H-003</a> 4 → 3: <a" in html
     assert "5 → 4" not in html

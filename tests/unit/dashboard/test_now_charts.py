@@ -13,7 +13,17 @@ def test_an_end_lays_its_segments_one_after_the_other_over_its_whole_time() -> N
     bars = ends([Segment(2.0, "w-floor", "floor 2"), Segment(6.0, "w-o1", "GEMM")], most_ms=10.0)
     assert [bar.x for bar in bars] == pytest.approx([0.0, 20.0])
     assert bars[-1].x + bars[-1].width == pytest.approx(80.0, abs=0.2)
-    assert [bar.label for bar in bars] == ["", "GEMM"]  # a fifth of the width holds no label
+    assert [bar.label for bar in bars] == ["floor 2", "GEMM"]
+
+
+def test_a_label_is_written_where_its_own_bar_holds_it_and_on_a_phone_where_that_one_does() -> None:
+    python = Segment(16.3, "w-o1", "outside the parts: Python, dispatch 16.3")
+    dispatch, gdn, rest = ends([python, Segment(11.7, "w-o2", "GDN 11.7"), Segment(12.0, "w-o3")], 40.0)
+    assert [dispatch.label, gdn.label, rest.label] == ["", "GDN 11.7", ""]
+    (short,) = ends([Segment(9.6, "w-o1", "9.55 above")], most_ms=40.0)
+    assert (short.label, short.is_narrow) == ("9.55 above", False)
+    (long,) = ends([Segment(30.0, "w-o1", "9.55 above")], most_ms=40.0)
+    assert long.is_narrow
 
 
 def test_a_step_won_ends_where_the_next_begins() -> None:
