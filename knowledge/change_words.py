@@ -26,7 +26,7 @@ Values = Mapping[str, KnobValue | None]
 
 _SETTINGS = {
     "serving.dtype": "serving in {after}{instead}",
-    "serving.threads": "running {after}{instead} threads",
+    "serving.threads": "running on {after} thread{s}{instead}",
     "serving.max_model_len": "making room for {after} tokens of context{instead}",
     "serving.max_sequences": "limiting sequences at once to {after}{instead}",
     "serving.graph_mode": "running the step with graph mode {after}{instead}",
@@ -153,7 +153,8 @@ def _setting(change: Change) -> str | None:
     if change.knob not in _SETTINGS:
         return None
     instead = "" if change.before is None else f" instead of {shown(change.before)}"
-    return _SETTINGS[change.knob].format(after=shown(change.after), instead=instead)
+    plural = "" if change.after == 1 else "s"
+    return _SETTINGS[change.knob].format(after=shown(change.after), instead=instead, s=plural)
 
 
 def _pruning(after: Values, before: Values) -> Phrase | None:

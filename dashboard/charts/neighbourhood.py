@@ -43,6 +43,9 @@ _BOLD_LETTERS = 7.6
 """The same where the node in the middle is written bold."""
 
 _ICON = 19
+_ABOVE = 6
+"""How far above the middle of its edge a word stands, whose letters go below its line."""
+
 _TOLD = frozenset(
     each.value for each in (Relation.SUPPORTS, Relation.REFUTES, Relation.CONTRADICTS, Relation.SUPERSEDES)
 )
@@ -194,6 +197,6 @@ def _line(source: Shown, target: Shown, relation: str, middle: str) -> Line:
         begin, end = min(begin, right.x - 24), right.x - 7
         half = (begin + end) // 2
         path = f"M{begin} {y_left}C{half} {y_left} {half} {y_right} {end} {y_right}"
-        place = (half, (y_left + y_right) / 2 - 3)
+        place = (half, (y_left + y_right) / 2 - _ABOVE)
     told = WORDS[relation][0] if on and relation in _TOLD else None
     return Line(f"{source.id}>{target.id}", path, " ".join(looks), told, *place)

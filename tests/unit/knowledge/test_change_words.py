@@ -25,7 +25,8 @@ TWO_LAYERS = (
     [
         (MTP, "drafting 2 tokens by mtp"),
         (TWO_LAYERS, "removing 2 layers (pruning.criterion block_influence)"),
-        ([Change("serving.threads", 2, 1)], "running 1 instead of 2 threads"),
+        ([Change("serving.threads", 2, 1)], "running on 1 thread instead of 2"),
+        ([Change("serving.threads", 1, 2)], "running on 2 threads instead of 1"),
         ([Change("serving.compile", "off", "default")], "compiling the decode step (default)"),
         (
             [Change("serving.max_sequences", 16, 1), Change("serving.prefix_caching", "off", "on")],

@@ -33,7 +33,7 @@ def relations(history: History, finding: Finding) -> list[EvidenceRelation]:
 def test_a_supported_verdict_adds_a_finding_and_its_event(history: History) -> None:
     judged = history.judge(history.propose({"serving.threads": 1}), SUPPORTED)
     (found,) = findings(history)
-    assert found.claim.startswith("Running 1 instead of 2 threads lowers TPOT by 10.0 %")
+    assert found.claim.startswith("Running on 1 thread instead of 2 lowers TPOT by 10.0 %")
     assert found.campaign_id == history.campaign_id
     assert found.scope["target"] == TARGET
     assert found.scope["versions"] == {"python": "3.11.9", "torch": "2.13.0"}
