@@ -109,6 +109,11 @@ class EventKind(StrEnum):
         "hypothesis.requeued",
         "A hypothesis waits again, because its test was cancelled or its device was not to be had.",
     )
+    HYPOTHESIS_RESTATED = (
+        "hypothesis.restated",
+        "A hypothesis of a campaign that is taken up again goes on in the form that the space of today gives "
+        "its arms, with the same claim: what was left out or added.",
+    )
     HYPOTHESIS_WAITS = (
         "hypothesis.waits",
         "A hypothesis waits for the user's approval, with what it is expected to cost and costs at most.",

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from agent.asking.imported import imported_of, imported_rows
 from agent.asking.put_down import failures_put_down
 from agent.asking.scopes import scoped
+from agent.campaign.settling import settled
 from configs.errors import AutoinferError, UsageError
 from db.labels import Noun, format_label, parse_label_of
 from db.models import Campaign, Directive, Finding, Hypothesis
@@ -105,8 +106,11 @@ def _why_not_label(session: Session, graph: Graph, word: str, legal_of: LegalOf)
         each["knob"]: each["after"] for each in row.change.get("changes", []) if each.get("after") is not None
     }
 
+    space = str(session.get_one(Campaign, row.campaign_id).spec.get("space", "reference"))
+
     def against(legal: Legal) -> list[Objection]:
-        why = legal.why_never(changed) or legal.refused(Configuration.of(knobs))
+        today = settled(Configuration.of(knobs), space)
+        why = legal.why_never(changed) or legal.why_not_admitted(today) or legal.refused(today)
         return [] if why is None else [Objection(why)]
 
     legality = _legality(session, row.campaign_id, legal_of, against)

@@ -24,7 +24,7 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, HypothesisParent, Verdict
 from db.states import ExperimentKind, HypothesisState
 from experiments.measurement.evidence import Json
-from experiments.space.configuration import Change
+from experiments.space.configuration import Change, Configuration
 from experiments.space.space import Space
 from knowledge.latency_only import latency_only
 from knowledge.steering import pin
@@ -62,7 +62,11 @@ def accept(
     and `UsageError` for a draft that is illegal in the space or says nothing.
     """
     judged = metric if draft.metric is None else draft.metric.value
-    earlier = () if question is not None else same_arms(session, campaign_id, draft, judged)
+    earlier = (
+        ()
+        if question is not None
+        else same_arms(session, campaign_id, draft.control, draft.candidate, judged)
+    )
     refused = refusal(draft, space, earlier)
     if refused is not None:
         kind = UsageError if refused.duplicate_of is None else Duplicate
@@ -71,14 +75,20 @@ def accept(
 
 
 def same_arms(
-    session: Session, campaign_id: int, draft: Draft, metric: str, *, with_questions: bool = True
+    session: Session,
+    campaign_id: int,
+    control: Configuration,
+    candidate: Configuration,
+    metric: str,
+    *,
+    with_questions: bool = True,
 ) -> tuple[Earlier, ...]:
-    """The campaign's hypotheses that compare what the draft compares, oldest first.
+    """The campaign's hypotheses that compare these arms, oldest first.
 
     One with another drafter in the same folder compared something else; where it is not known what was in
     it, it counts. A question that another campaign answered compared nothing here.
     """
-    content = drafter_content(draft.control, draft.candidate)
+    content = drafter_content(control, candidate)
     broke = (
         select(Verdict.id)
         .join(Experiment, Experiment.id == Verdict.experiment_id)
@@ -92,8 +102,8 @@ def same_arms(
         select(Hypothesis.id, Hypothesis.state, Hypothesis.drafter_content, broke.exists())
         .where(
             Hypothesis.campaign_id == campaign_id,
-            Hypothesis.control_configuration_id == store.configuration_id(session, draft.control),
-            Hypothesis.candidate_configuration_id == store.configuration_id(session, draft.candidate),
+            Hypothesis.control_configuration_id == store.configuration_id(session, control),
+            Hypothesis.candidate_configuration_id == store.configuration_id(session, candidate),
             Hypothesis.metric == metric,
             Hypothesis.target == "",
             Hypothesis.change[ANSWERED_BY].as_integer().is_(None),
@@ -104,8 +114,8 @@ def same_arms(
     return tuple(
         Earlier(
             number,
-            draft.control.digest,
-            draft.candidate.digest,
+            control.digest,
+            candidate.digest,
             state.value,
             void=state is HypothesisState.WITHDRAWN
             or (state is HypothesisState.INCONCLUSIVE and without_launches),

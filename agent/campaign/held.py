@@ -138,7 +138,10 @@ def release_held(session: Session, desk: Desk) -> None:
 def _rebase(session: Session, row: Hypothesis, draft: Draft) -> None:
     control = store.configuration_id(session, draft.control)
     candidate = store.configuration_id(session, draft.candidate)
-    for each in same_arms(session, row.campaign_id, draft, row.metric, with_questions=False):
+    same = same_arms(
+        session, row.campaign_id, draft.control, draft.candidate, row.metric, with_questions=False
+    )
+    for each in same:
         if each.hypothesis_id != row.id and not each.void:
             twin = format_label(Noun.HYPOTHESIS, each.hypothesis_id)
             raise UsageError(f"On the baseline it is the same as {twin}.", f"See: autoinfer show {twin}")

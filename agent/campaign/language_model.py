@@ -261,7 +261,9 @@ class LanguageModel:
             draft = draft_from(desk.view, ready)
         except UsageError as error:
             return str(error)
-        earlier = same_arms(session, desk.facts.id, draft, desk.facts.objective.value)
+        earlier = same_arms(
+            session, desk.facts.id, draft.control, draft.candidate, desk.facts.objective.value
+        )
         against = refusal(draft, desk.space, earlier, desk.view.refused)
         if against is not None:
             return against.reason

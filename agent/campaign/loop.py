@@ -34,6 +34,7 @@ from agent.campaign.facts import Facts
 from agent.campaign.foreseen import set_aside
 from agent.campaign.glance import Seen, look, nothing_soon
 from agent.campaign.held import release_held
+from agent.campaign.held_to_today import hold_to_today
 from agent.campaign.hold import Hold
 from agent.campaign.jobs_out import JobsOut
 from agent.campaign.kept_questions import tell_of_unseen
@@ -127,6 +128,7 @@ class CampaignLoop:
         )
         self._ranked_through = -1
         self._disputes_through = 0
+        self._is_held_to_today = False
         self._rests, self._waited_through = False, -1
 
     def run(self) -> str:
@@ -329,7 +331,8 @@ class CampaignLoop:
                 self._time.rest(rests, session, self._campaign_id)
 
     def _propose_and_rank(self, facts: Facts, seen: Seen) -> Facts:
-        desk = self._read.desk(facts)
+        desk = self._held_to_today(self._read.desk(facts))
+        facts = desk.facts
         with_proposals = bool(seen.free) or not seen.flying
         asks = with_proposals and facts.spec.asks_a_model
         model = self._model.proposer(desk) if asks else None
@@ -349,6 +352,15 @@ class CampaignLoop:
         if asks:
             self._model.ask(desk, idle=seen.idle, left_s=self._left_s(seen))
         return self._read.facts()
+
+    def _held_to_today(self, desk: Desk) -> Desk:
+        """The desk after what was queued is held against the space of today, which is done once."""
+        if self._is_held_to_today:
+            return desk
+        with self._writing() as session:
+            dealt_with = hold_to_today(session, desk)
+        self._is_held_to_today = True
+        return self._read.desk(self._read.facts()) if dealt_with else desk
 
     def _take_up_disputes(self, desk: Desk) -> None:
         """Take up what the log told since the last look, a few in a transaction: others write in between, and

@@ -1,7 +1,9 @@
-"""Stored configurations in a space that has grown since: new knobs get their defaults.
+"""Stored configurations in a space that was changed since: new knobs get their defaults.
 
 A campaign may be older than a knob of its space. What was measured then had the knob at the engine's own
-default, which is the knob's; with that written out, old and new configurations can be compared again.
+default, which is the knob's; with that written out, old and new configurations can be compared again. And with
+a knob left out that stood at its default and means nothing beside the others by now: the engine chose there,
+and had no choice.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from pathlib import Path
 from agent.ground.sweep import swept
 from configs.errors import UsageError
 from experiments.space.configuration import Configuration
+from experiments.space.knob import same_value
 from experiments.space.loading import load_space
 from experiments.space.space import Space
 
@@ -22,9 +25,10 @@ bytes. Fewer than a campaign has would be none: they are asked for in one order,
 
 
 def settled(stored: Configuration, space_name: str) -> Configuration:
-    """The stored configuration with the defaults of active knobs that it lacks.
+    """The stored configuration with the defaults of active knobs that it lacks, without those of idle ones.
 
-    It stays as it is where the space can't be read or has no place for it any more.
+    It stays as it is where the space can't be read or has no place for it any more, such as for a knob that
+    was set and means nothing beside the others by now: nobody knows that the engine passed over it.
     """
     return _settled(stored, space_name, _written_at_ns(space_name))
 
@@ -69,9 +73,12 @@ def _settled(stored: Configuration, space_name: str, written_at_ns: int) -> Conf
     if space is None:
         return stored
     try:
-        return space.configuration(stored)
+        found = space.with_change(stored, {})
     except UsageError:
         return stored
+    dropped = [name for name in stored if name not in found]
+    chosen_by_the_engine = all(same_value(stored[name], space.knob(name).default) for name in dropped)
+    return found if chosen_by_the_engine else stored
 
 
 @lru_cache(maxsize=8)

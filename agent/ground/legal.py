@@ -14,6 +14,7 @@ from agent.ground.drafter import drafter_of, space_of
 from agent.ground.shape import without_meaning
 from agent.proposers.port import nothing_refused
 from configs.campaign import CampaignSpec
+from configs.errors import UsageError
 from configs.models import ModelProfile
 from configs.targets import devices_of, is_rented
 from experiments.drafters.dflash.config import read_shape
@@ -31,6 +32,7 @@ from experiments.space.budget import BASELINE, ParameterBudget, with_pruning_tha
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.gpu import Gpu
 from experiments.space.gpu_rules import not_known_on, not_served_by, same_on
+from experiments.space.knob import same_value, written
 from experiments.space.legality import (
     DRAFTER,
     DRAFTING,
@@ -73,6 +75,19 @@ class Legal:
     def why_never(self, knobs: Mapping[str, KnobValue]) -> str | None:
         """Why one of these values can't be here, whatever stands beside it; None where each of them can."""
         return self._first_reason(knobs, [each for each in self.withheld if not each.when_given])
+
+    def why_not_admitted(self, configuration: Configuration) -> str | None:
+        """Why the space does not admit a configuration: a value that can't be here, by its knob, or a knob
+        that means nothing beside the others; None where it does."""
+        never = (each for each in self.withheld if not each.when_given)
+        gone = next((each for each in never if same_value(configuration.get(each.knob), each.value)), None)
+        if gone is not None:
+            return f"{gone.knob}={written(gone.value)}: {gone.why}"
+        try:
+            self.space.configuration(configuration)
+        except UsageError as error:
+            return error.message
+        return None
 
     def over_budget(self, parameter_budget: int | str | None) -> str | None:
         """That the baseline is above the campaign's parameter budget, and what to do, in a sentence; None

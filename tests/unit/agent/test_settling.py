@@ -109,3 +109,12 @@ def test_no_claim_is_on_leaving_out_a_drafting_that_was_never_set() -> None:
     space = load_space(NEW)
     bare = Configuration.of({k: v for k, v in space.configuration({}).items() if "drafting" not in k})
     assert "None" not in claim(space, bare, space.configuration({}), 0.03)
+
+
+def test_a_knob_that_means_nothing_by_now_is_left_out_at_its_default_and_kept_where_it_was_set() -> None:
+    space = load_space("vllm")
+    today = space.configuration({"drafting.method": "ngram"})
+    chose = Configuration.of({**today, "serving.async_scheduling": "auto"})
+    was_set = Configuration.of({**today, "serving.async_scheduling": "on"})
+    assert settled(chose, "vllm") == today
+    assert settled(was_set, "vllm") == was_set
