@@ -78,7 +78,7 @@ def check_gpus(identified: Callable[[str], DeviceIdentity] = identify) -> Check:
 def check_vllm(settings: Settings, identified: Callable[[str], DeviceIdentity] = identify) -> Check:
     """Look for the vLLM that would serve here; without one and with a GPU, say how to get it."""
     from experiments.engines.port import Infeasible
-    from experiments.engines.vllm.environment import HOW_TO_INSTALL, untried
+    from experiments.engines.vllm.environment import untried
 
     there = bool(visible_gpus(identified)[0])
     advice = "To run campaigns on a GPU: autoinfer engines install vllm." if there else ""
@@ -86,7 +86,9 @@ def check_vllm(settings: Settings, identified: Callable[[str], DeviceIdentity] =
     try:
         found = installed_vllm(settings)
     except Infeasible as reason:
-        return Check("vllm", Verdict.WARN, reason.cause, advice or f"To serve with it, {HOW_TO_INSTALL}.")
+        return Check(
+            "vllm", Verdict.WARN, reason.cause, advice or "To serve with it: autoinfer engines install vllm."
+        )
     if found is None:
         return Check(
             "vllm", missing, "not installed" if there else "not installed; it serves on GPUs", advice

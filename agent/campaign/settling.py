@@ -1,9 +1,10 @@
 """Stored configurations in a space that was changed since: new knobs get their defaults.
 
 A campaign may be older than a knob of its space. What was measured then had the knob at the engine's own
-default, which is the knob's; with that written out, old and new configurations can be compared again. And with
-a knob left out that stood at its default and means nothing beside the others by now: the engine chose there,
-and had no choice.
+default, which is the knob's; with that written out, old and new configurations can be compared again.
+
+A knob that stood at its default and means nothing beside the others by now is left out for the same reason:
+the engine chose there, and had no choice.
 """
 
 from __future__ import annotations

@@ -296,7 +296,7 @@ class Engine(Protocol):
     One that runs DFlash drafters by code of its own, so that what this package's network lacks speaks against
     none, says `runs_drafters_itself = True`.
     One whose values depend on its version may have `version_on(device)`: the version that would serve there,
-    None where there is none.
+    None where there is none, and `why_no_version_on(device)`: then why, and what to do, in a sentence.
     One whose profile takes seconds where a load takes minutes may say `profiles_candidates = True`: then
     every candidate is profiled and not the baseline alone.
     One whose `check` looks whether the launches of a test fit side by side may have `up_at_once(launches)`:

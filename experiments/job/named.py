@@ -71,15 +71,18 @@ def unknown_values(
 
 
 def version_told(name: str, device: str) -> str:
-    """An engine with the version that would serve on the device, in words; the name alone of one that does
-    not say, or is not registered here."""
-    asked = getattr(load_engine(name), "version_on", None) if name in names(Port.ENGINE) else None
+    """An engine with the version that would serve on the device, in words, or with why none would and what to
+    do; the name alone of one that does not say, or is not registered here."""
+    engine = load_engine(name) if name in names(Port.ENGINE) else None
+    asked = getattr(engine, "version_on", None)
     if asked is None:
         return name
     version = asked(device)
-    kind = kind_of(device)
-    missing = f"{name} (none for {kind} is installed here, so nothing is held against what its version lacks)"
-    return missing if version is None else f"{name} {version}"
+    if version is not None:
+        return f"{name} {version}"
+    told = getattr(engine, "why_no_version_on", None)
+    why = (told and told(device)) or f"none for {kind_of(device)} is installed here"
+    return f"{name} ({why.rstrip('.')}; nothing is held against what its version lacks)"
 
 
 def version_number_on(name: str, device: str) -> tuple[int, int] | None:

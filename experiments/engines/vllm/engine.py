@@ -202,6 +202,14 @@ class VllmEngine:
         except Infeasible:
             return None
 
+    def why_no_version_on(self, device: str) -> str | None:
+        """Why no vLLM would serve on the device, and what to do, in a sentence; None where one would."""
+        try:
+            needed_environment(device)
+        except Infeasible as reason:
+            return reason.cause
+        return None
+
     def version_number_on(self, device: str) -> tuple[int, int] | None:
         """Major and minor number of the vLLM that would serve on the device; None where there is none."""
         try:

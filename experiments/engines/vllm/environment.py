@@ -63,7 +63,7 @@ class VllmEnvironment:
             raise Infeasible(
                 "unsupported",
                 f"vLLM {self.version} at {self.python} is older than {written(OLDEST)}, the oldest that "
-                "autoinfer serves with; install a newer one.",
+                f"autoinfer serves with; {HOW_TO_INSTALL}.",
             )
 
 

@@ -10,6 +10,7 @@ from cli.engines import values_apart
 from configs.models import load_model_profile
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm import engine as engine_module
+from experiments.engines.vllm import environment as environment_module
 from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.known_values import KnownValues, known_values, named_by_knob
@@ -184,10 +185,24 @@ def test_the_engine_tells_what_its_version_does_not_know_and_nothing_where_there
     assert version_told("nobody", "cpu") == "nobody"
 
     def none(device: str) -> VllmEnvironment:
-        raise Infeasible("unsupported", "vLLM is not installed.")
+        raise Infeasible("unsupported", "vLLM is not installed: install it.")
 
     monkeypatch.setattr(engine_module, "needed_environment", none)
     assert VllmEngine().unknown_values(SPACE, "cuda:0", HYBRID) == {}
     assert version_told("vllm", "cuda:0") == (
-        "vllm (none for cuda is installed here, so nothing is held against what its version lacks)"
+        "vllm (vLLM is not installed: install it; nothing is held against what its version lacks)"
+    )
+
+
+def test_a_version_that_is_too_old_is_told_as_there_and_too_old_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old = VllmEnvironment(Path(sys.executable), "0.25.1", for_cpu=False)
+    monkeypatch.setattr(environment_module, "vllm_python", lambda: old.python)
+    monkeypatch.setattr(environment_module, "installed", lambda python: old)
+    told = version_told("vllm", "cuda:0")
+    assert told == (
+        f"vllm (vLLM 0.25.1 at {sys.executable} is older than 0.26, the oldest that autoinfer serves with; "
+        "make an environment with `autoinfer engines install vllm`, or install vLLM anywhere and set "
+        "AUTOINFER_VLLM_PYTHON to its Python; nothing is held against what its version lacks)"
     )
