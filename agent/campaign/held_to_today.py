@@ -28,7 +28,9 @@ from agent.campaign import store
 from agent.campaign.accept import accept, change_digest, same_arms
 from agent.campaign.desk import Desk
 from agent.campaign.settling import settled
+from agent.ground.drafter import space_of
 from agent.ground.legal import Legal
+from agent.ground.positions import space_on
 from agent.proposers.port import Draft
 from agent.surrogate.levers import joined
 from configs.errors import UsageError
@@ -41,7 +43,6 @@ from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import same_value, written
-from experiments.space.loading import load_space
 from experiments.space.space import Space
 from knowledge import steering
 from knowledge.stored import SEPARATES, builds_on, held_of
@@ -108,7 +109,8 @@ def hold_to_today(session: Session, desk: Desk) -> int:
         session,
         [number for row in rows for number in (row.control_configuration_id, row.candidate_configuration_id)],
     )
-    space = load_space(desk.facts.spec.space)
+    profile = desk.legal.profile
+    space = space_of(desk.facts.spec) if profile is None else space_on(desk.facts.spec, profile)
     dealt_with = 0
     for row in rows:
         arms = Arms(stored[row.control_configuration_id], stored[row.candidate_configuration_id])

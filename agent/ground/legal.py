@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agent.ground.drafter import drafter_of, space_of
+from agent.ground.drafter import drafter_of
+from agent.ground.positions import space_on
 from agent.ground.shape import without_meaning
 from agent.proposers.port import nothing_refused
 from configs.campaign import CampaignSpec
@@ -132,7 +133,8 @@ def legal_here(
     which nothing is left, for a parameter budget that no target meets and for a drafter of the campaign's
     that is none, `AutoinferError` for a checkpoint that can't be read.
     """
-    profile, space = read_profile(checkpoint), space_of(spec)
+    profile = read_profile(checkpoint)
+    space = space_on(spec, profile)
     packaged = packaged_for(checkpoint)
     facts = ModelFacts.of(
         profile,

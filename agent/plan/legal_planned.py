@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agent.ground.drafter import drafter_of, space_of
+from agent.ground.drafter import drafter_of
 from agent.ground.legal import (
     Legal,
     drafter_parameters,
@@ -15,6 +15,7 @@ from agent.ground.legal import (
     packaged_for,
     unsure_on,
 )
+from agent.ground.positions import space_on
 from agent.plan.card import Card
 from agent.plan.model import ModelFound
 from configs.campaign import CampaignSpec
@@ -26,7 +27,7 @@ from experiments.space.legality import ModelFacts, joint_refusal, legal_levers
 
 def planned_legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int | None) -> Legal:
     """What may be asked for: by the checkpoint where it is here, else by its shape alone."""
-    space = space_of(spec)
+    space = space_on(spec, model.profile)
     gpu = gpu_served(spec, card.compute_capability) if card.is_gpu else None
     if model.folder is not None and cores is not None:
         return legal_here(spec, model.folder, cores, gpu)

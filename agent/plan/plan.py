@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from agent.ground.drafter import space_of
 from agent.ground.legal import Legal
+from agent.ground.positions import space_on
 from agent.ground.sweep import passed_over
 from agent.plan.at_once import IN_TURN, at_once_told, launches_at_once, parts_on, usable_on
 from agent.plan.card import Card, limited, listed_cards
@@ -125,7 +125,7 @@ def make_plan(
     those of the target; `in_turn` says that launches run so whatever the memory says. Raises `UsageError` for
     knobs that the space does not have.
     """
-    whole = space_of(spec)
+    whole = space_on(spec, model.profile)
     legal = planned_legal(spec, model, card, cores)
     card = limited(card, spec.memory)
     context = context_tokens or Workload.model_validate(spec.plan.workload.model_dump()).context_tokens

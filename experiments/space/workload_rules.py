@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.space import Space
@@ -30,6 +31,23 @@ def unserved(configuration: Configuration, concurrency: int, context_tokens: int
     if isinstance(longest, int) and longest <= context_tokens:
         return f"{MAX_MODEL_LEN} is {longest}, and {context_tokens} tokens and one more are asked for."
     return None
+
+
+def has_model_len(space: Space) -> bool:
+    """Whether the space says how long a sequence may be."""
+    return any(knob.name == MAX_MODEL_LEN for knob in space.knobs)
+
+
+def with_all_positions(space: Space, max_positions: int, context_tokens: int) -> Space:
+    """The space, in which a sequence may be as long as the model has positions, where it offers longer ones
+    and none that is both within these and longer than `context_tokens`; in all else as it is."""
+    knob = next((each for each in space.knobs if each.name == MAX_MODEL_LEN), None)
+    lengths = [] if knob is None else [each for each in knob.values if isinstance(each, int)]
+    served = any(context_tokens < each <= max_positions for each in lengths)
+    if knob is None or served or not any(each > max_positions for each in lengths):
+        return space
+    longer = replace(knob, values=tuple(sorted([*lengths, max_positions])), default=max_positions)
+    return Space(tuple(longer if each.name == MAX_MODEL_LEN else each for each in space.knobs))
 
 
 def _refused(

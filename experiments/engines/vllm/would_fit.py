@@ -24,7 +24,7 @@ from experiments.space.gpu_rules import not_known_on, not_served_by
 from experiments.space.legality import QUANTIZATION, UNQUANTIZED, ModelFacts, joint_refusal, legal_levers
 from experiments.space.loading import load_space
 from experiments.space.space import Space
-from experiments.space.workload_rules import not_served_at
+from experiments.space.workload_rules import not_served_at, with_all_positions
 
 SPACE = "vllm"
 """The packaged space of this engine."""
@@ -101,10 +101,12 @@ def _told(
     usable_bytes: int,
     launches: int,
 ) -> str | None:
-    space = load_space(SPACE)
     plain = configuration.get(QUANTIZATION, UNQUANTIZED) == UNQUANTIZED
     profile = read_profile(place.checkpoint)
     tokens = place.context_tokens + draft_tokens(configuration)
+    space = load_space(SPACE)
+    if profile.max_positions is not None:
+        space = with_all_positions(space, profile.max_positions, tokens)
     facts = ModelFacts.of(
         profile,
         not_served={

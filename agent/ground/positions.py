@@ -1,0 +1,63 @@
+"""The campaign's space for a model that has fewer positions than the space's contexts, and what of a workload
+fits into them."""
+
+from __future__ import annotations
+
+from agent.ground.drafter import space_of
+from configs.campaign import CampaignSpec
+from configs.errors import UsageError
+from configs.models import ModelProfile
+from experiments.measurement.plan import Workload
+from experiments.space.space import Space
+from experiments.space.workload_rules import has_model_len, with_all_positions
+
+LEAST_ANSWER_TOKENS = 2
+"""Tokens of an answer that a campaign's file may ask for at least."""
+
+_WORKLOAD = "plan.workload"
+"""Where a campaign's file has what follows."""
+
+
+def space_on(spec: CampaignSpec, profile: ModelProfile) -> Space:
+    """The campaign's space; with all positions of the model as one more context, where the space offers
+    longer ones and none that is both long enough for the workload and no longer than these.
+
+    Raises `UsageError` as `space_of`, and for a workload that is longer than the model's positions, with the
+    largest numbers that fit.
+    """
+    space = space_of(spec)
+    if profile.max_positions is None or not has_model_len(space):
+        return space
+    workload = Workload.model_validate(spec.plan.workload.model_dump())
+    if workload.context_tokens >= profile.max_positions:
+        raise UsageError(
+            f"The workload's sequences have {workload.context_tokens} tokens, and one more is needed; the "
+            f"model's have {profile.max_positions} at most.",
+            f"Write in the campaign's file {what_fits(workload, profile.max_positions - 1)}.",
+        )
+    return with_all_positions(space, profile.max_positions, workload.context_tokens)
+
+
+def what_fits(workload: Workload, tokens: int) -> str:
+    """The largest numbers that would make each of a workload's sequences have so many tokens at most, by the
+    fields of a campaign's file, in words."""
+    found = []
+    answers = {"new_tokens": workload.new_tokens, "drafting_new_tokens": workload.drafting_new_tokens}
+    longest = max(answers.values())
+    if workload.prompt_tokens + longest > tokens:
+        ways = []
+        if tokens > longest:
+            ways.append(f"{_WORKLOAD}.prompt_tokens of at most {tokens - longest}")
+        rest = tokens - workload.prompt_tokens
+        if rest >= LEAST_ANSWER_TOKENS:
+            named = " and ".join(f"{_WORKLOAD}.{name}" for name, count in answers.items() if count > rest)
+            ways.append(f"{named} of at most {rest}")
+        if not ways:
+            ways.append(
+                f"{_WORKLOAD}.prompt_tokens and the larger of {' and '.join(answers)} there of at most "
+                f"{tokens} together"
+            )
+        found.append(" or ".join(ways))
+    if workload.evaluation_tokens_per_document > tokens:
+        found.append(f"{_WORKLOAD}.evaluation_tokens_per_document of at most {tokens}")
+    return ", and ".join(found)
