@@ -67,12 +67,41 @@ class Objection:
 
 
 @dataclass(frozen=True)
+class Moved:
+    """A package that ran in another version than here."""
+
+    package: str
+    then: str
+    here: str
+
+    def __str__(self) -> str:
+        """Return it in words: `torch 2.13.0 → 2.14.0`."""
+        return f"{self.package} {self.then} → {self.here}"
+
+
+@dataclass(frozen=True)
 class Failure:
     """A test of something else whose candidate did not run, by its label, and the values that this was put
-    down to, as `KNOB=VALUE`."""
+    down to, as `KNOB=VALUE`.
+
+    `versions` is what of the engine it ran with, in words (empty: not known), `moved` the packages that run
+    here in other versions: then it rules nothing out here, as a finding of other versions does not.
+    """
 
     experiment: str
     values: str
+    versions: str = ""
+    moved: tuple[Moved, ...] = ()
+
+    @property
+    def ran_with(self) -> str:
+        """A sentence on the versions; empty where they are not known."""
+        if self.moved:
+            named = self.moved[:MOST_NAMED]
+            then = listed([f"{each.package} {each.then}" for each in named])
+            here = listed([f"{each.package} {each.here}" for each in named])
+            return f" It ran with {then}, and here runs {here}."
+        return f" It ran with {self.versions}." if self.versions else ""
 
 
 def why_not_hypothesis(
@@ -297,22 +326,35 @@ def _confounded(graph: Graph, tests: Sequence[str]) -> Section:
 
 def _failures(graph: Graph, failures: Sequence[Failure]) -> tuple[Section, ...]:
     """What failed elsewhere for what this sets; no section where nothing did."""
-    found = dict.fromkeys(each.experiment for each in failures if each.experiment in graph)
+    found = {each.experiment: each for each in reversed(failures) if each.experiment in graph}
     if not found:
         return ()
-    rows = [down_to_samples(graph, each, "did not run") for each in found]
+    rows = [_failure(graph, each) for each in reversed(found.values())]
     title = "Failures put down to what it sets"
     return (section(title, rows, "", "in tests of something else, by the engine's own words"),)
 
 
+def _failure(graph: Graph, failure: Failure) -> Row:
+    relation = "did not run with other versions" if failure.moved else "did not run"
+    row = down_to_samples(graph, failure.experiment, relation)
+    because = f"{row.because or ''}{failure.ran_with}".strip() or None
+    return row.model_copy(update={"because": because})
+
+
 def _but(graph: Graph, failures: Sequence[Failure]) -> str:
-    """What a reader of one sentence has to know of them."""
+    """What a reader of one sentence has to know of them: of those with the versions of here, else of the
+    others."""
     known = [each for each in failures if each.experiment in graph]
-    if not known:
+    told = [each for each in known if not each.moved] or known
+    if not told:
         return ""
-    values = listed(list(dict.fromkeys(each.values for each in known)))
-    labels = some(list(dict.fromkeys(each.experiment for each in known)), MOST_NAMED)
-    return f" The candidate of {labels} did not run, which was put down to {values}."
+    values = listed(list(dict.fromkeys(each.values for each in told)))
+    labels = some(list(dict.fromkeys(each.experiment for each in told)), MOST_NAMED)
+    did_not = f"he candidate of {labels} did not run, which was put down to {values}"
+    if not told[0].moved:
+        return f" T{did_not}."
+    moved = listed(list(dict.fromkeys(str(each) for failure in told for each in failure.moved))[:MOST_NAMED])
+    return f" With other versions than run here ({moved}) t{did_not}; that rules nothing out here."
 
 
 def _legal(objections: Sequence[Objection]) -> Section:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.asking import put_down
 from agent.asking.put_down import failures_put_down
 from agent.asking.why_not import what_rules_out
 from db.models import Campaign, Verdict
@@ -20,6 +21,10 @@ from tests.unit.agent.asking.test_answers import allowed_there
 TITLE = "Failures put down to what it sets"
 WRAPPER, THREADS = {"serving.compile": "cpp_wrapper"}, {"serving.threads": 8}
 PUT_DOWN = " The candidate of E-0001 did not run, which was put down to serving.compile=cpp_wrapper."
+OF_OTHERS = (
+    " With other versions than run here (torch 2.13.0 → 2.14.0) the candidate of E-0001 did not run, which "
+    "was put down to serving.compile=cpp_wrapper; that rules nothing out here."
+)
 
 
 @pytest.fixture
@@ -65,7 +70,36 @@ def test_all_that_a_failure_is_put_down_to_has_to_be_there(failed: History) -> N
     with failed.database.read() as session:
         assert failures_put_down(session, 1, WRAPPER) == ()
         (found,) = failures_put_down(session, 1, {**WRAPPER, **THREADS})
-        assert found == Failure("E-0001", "serving.compile=cpp_wrapper, serving.threads=8")
+        assert found == Failure("E-0001", "serving.compile=cpp_wrapper, serving.threads=8", "torch 2.13.0")
+
+
+def test_a_failure_with_other_versions_is_told_with_these_and_rules_nothing_out(failed: History) -> None:
+    failed.judge(3, VerdictOutcome.REFUTED, effect=(0.01, 0.005, 0.015), versions={"torch": "2.14.0"})
+    answer = why(failed, "H-002")
+    assert answer.sentence == f"H-002 is not ruled out: it is queued.{OF_OTHERS}"
+    (row,) = [row for each in answer.sections if each.title == TITLE for row in each.rows]
+    assert (row.id, row.relation) == ("E-0001", "did not run with other versions")
+    assert row.because == "It did not start. It ran with torch 2.13.0, and here runs torch 2.14.0."
+
+
+def test_a_failure_with_the_versions_of_here_is_told_before_newer_ones_with_others(
+    failed: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = {"torch": "2.14.0"}
+    for threads in (1, 4):
+        other = failed.propose({**WRAPPER, "serving.threads": threads}, claim=f"{threads} are faster.")
+        failed.judge(other, VerdictOutcome.INFEASIBLE, effect=None, versions=later)
+    failed.judge(3, VerdictOutcome.REFUTED, effect=(0.01, 0.005, 0.015))  # here run those of before again
+    with failed.database.write() as session:
+        for verdict in session.query(Verdict).filter(Verdict.outcome == VerdictOutcome.INFEASIBLE):
+            verdict.judge = {**verdict.judge, "blames": {"serving.compile": None}}
+    monkeypatch.setattr(put_down, "MOST", 2)
+    with failed.database.read() as session:
+        here, other_versions = failures_put_down(session, 1, WRAPPER)
+    assert (here.experiment, here.moved) == ("E-0001", ())
+    assert (other_versions.experiment, other_versions.versions) == ("E-0003", "torch 2.14.0")
+    assert [str(each) for each in other_versions.moved] == ["torch 2.14.0 → 2.13.0"]
+    assert why(failed, "H-002").sentence.endswith(PUT_DOWN)
 
 
 @pytest.mark.parametrize("column", ["target", "model_fingerprint"])
