@@ -139,6 +139,7 @@ def _line(row: Row) -> Text:
     from cli.output import state
     from cli.words import effect_words
     from knowledge.figures import metric_word
+    from knowledge.latency_only import LATENCY_ONLY
 
     parts: list[str | Text] = []
     if row.relation:
@@ -147,7 +148,9 @@ def _line(row: Row) -> Text:
         kind, _, name = row.id.partition(":")
         parts.append(kind if name and row.text.startswith(name) else row.id)
     if row.state:
-        parts.append(state(row.state))
+        parts.append(state(row.state, latency_only=row.latency_only))
+    elif row.latency_only:
+        parts.append(LATENCY_ONLY)
     parts.append(row.text)
     if row.effect is not None and not row.tells_effect:
         metric = metric_word(row.effect.metric)

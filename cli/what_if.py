@@ -56,7 +56,15 @@ def show_what_if(
         )
     if as_json:
         shown = [_view(each) for each in found]
-        print_json({"campaign": own, "hypothesis": label, "consequences": shown, "unranked": unranked})
+        print_json(
+            {
+                "campaign": own,
+                "hypothesis": label,
+                "latency_only": desk.facts.spec.latency_only,
+                "consequences": shown,
+                "unranked": unranked,
+            }
+        )
         return
     if unranked is not None:
         say(f"Where the others would go can't be told here. {unranked}\n")
@@ -76,10 +84,12 @@ def _print(desk: Desk, number: int, found: Consequence) -> None:
     from cli.output import fields, say
     from cli.words import places_words
     from db.labels import Noun, format_label
+    from knowledge.latency_only import LATENCY_ONLY
 
     out = the_console()
     claims = {each.id: each.claim for each in desk.facts.queue}
-    out.print(f"If {format_label(Noun.HYPOTHESIS, number)} {found.assumed.words}: {claims[number]}")
+    only = f", {LATENCY_ONLY}" if desk.facts.spec.latency_only else ""
+    out.print(f"If {format_label(Noun.HYPOTHESIS, number)} {found.assumed.words}{only}: {claims[number]}")
     rows = [("  then", "It would be the best so far.")] if found.is_best else []
     following = found.next_up
     if following is not None:

@@ -109,7 +109,7 @@ def what_is_untested(session: Session, campaign: str | None, ground_of: GroundOf
     legal = [believed_row(each) for each in found.legal]
     best = desk.incumbent.hypothesis_id
     named = "the baseline" if best is None else format_label(Noun.HYPOTHESIS, best)
-    return Answer(
+    answer = Answer(
         question=Question.UNTESTED,
         asked=f"What is untested next to the best of {label}?",
         sentence=(
@@ -134,6 +134,7 @@ def what_is_untested(session: Session, campaign: str | None, ground_of: GroundOf
             ),
         ),
     )
+    return scoped(session, answer)
 
 
 def orders_without(

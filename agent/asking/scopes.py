@@ -1,5 +1,5 @@
 """The scopes of the findings that an answer tells of, for none says more than its own, and what speaks
-against them."""
+against them; and which of its hypotheses and experiments are of made-up weights, and speak of times alone."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from sqlalchemy.orm import Session
 
 from db.labels import Noun, format_label, parse_label_of
 from db.models import Finding
-from knowledge.asking.answer import Answer, findings_in, with_scopes
+from knowledge.asking.answer import Answer, findings_in, tests_in, with_latency_only, with_scopes
 from knowledge.queries.doubts import doubts_of
+from knowledge.queries.made_up import latency_only_among
 from knowledge.queries.scopes import scope_lines
 
 
 def scoped(session: Session, answer: Answer) -> Answer:
-    """Return the answer with where each of its findings holds and what speaks against it; a fixed number of
-    statements, none where it has none."""
+    """Return the answer with where each of its findings holds and what speaks against it, and with what is of
+    made-up weights marked; a fixed number of statements, none for what it does not name."""
+    answer = with_latency_only(answer, latency_only_among(session, tests_in(answer)))
     ids = [parse_label_of(Noun.FINDING, each) for each in findings_in(answer)]
     if not ids:
         return answer

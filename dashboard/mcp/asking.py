@@ -176,6 +176,7 @@ def _lines(rows: Sequence[Row], believed: bool, depth: int = 0) -> Iterator[Grap
             id=told(row.id, MOST_NAME),
             relation=told(row.relation, MOST_NAME),
             state=row.state,
+            latency_only=row.latency_only,
             text=quoted(row.text),
             scope=maybe(row.scope),
             doubt=row.doubt,

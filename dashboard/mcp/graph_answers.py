@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from dashboard.mcp.answers import Answer, Effect
+from dashboard.mcp.answers import Answer, Effect, LatencyOnly
 from dashboard.mcp.quoting import Quoted
 
 
@@ -18,6 +18,7 @@ class GraphLine(Answer):
     state: str | None = Field(
         description="An outcome or a state; of an objection infeasible, incomplete or unknown."
     )
+    latency_only: LatencyOnly
     text: Quoted
     scope: Quoted | None = Field(description="Where alone a finding holds.")
     doubt: str | None = Field(description="Findings that disagree with it, and fresh runs that differ.")

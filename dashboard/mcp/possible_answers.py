@@ -6,7 +6,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from configs.errors import AutoinferError
-from dashboard.mcp.answers import Answer, Change, Effect, changes, predicted
+from dashboard.mcp.answers import Answer, Change, Effect, LatencyOnly, changes, predicted
 from dashboard.mcp.quoting import LONG, NAME, Quoted, maybe, quoted, told
 from dashboard.page import Ground, Request
 from dashboard.pages import enqueue, what_if
@@ -78,6 +78,7 @@ class WhatIfAnswer(Answer):
 
     campaign: str | None
     hypothesis: str | None
+    latency_only: LatencyOnly
     consequences: tuple[Consequence, ...]
     unranked: Quoted | None = Field(description="Why who moves and who is next can't be told here.")
 
@@ -162,6 +163,7 @@ def what_if_decided(
     return WhatIfAnswer(
         campaign=found.campaign,
         hypothesis=None if found.taken is None else found.taken.id,
+        latency_only=found.latency_only,
         consequences=tuple(
             Consequence(
                 outcome=each.outcome,

@@ -97,6 +97,7 @@ class WhatIfShown(View):
 
     `unranked` says why nobody's place after it is known on this machine, and what to do: then a consequence
     has neither shifts (`moved` is None) nor what is next, and is as large as was predicted when proposed.
+    `latency_only`: the weights of the campaign are made up.
     """
 
     campaign: str | None
@@ -104,6 +105,7 @@ class WhatIfShown(View):
     choices: tuple[ChoiceView, ...]
     consequences: tuple[ConsequenceView, ...]
     unranked: str | None = None
+    latency_only: bool = False
 
 
 def read(session: Session, request: Request[WhatIfFilters], ground: Ground) -> WhatIfShown:
@@ -139,6 +141,7 @@ def read(session: Session, request: Request[WhatIfFilters], ground: Ground) -> W
         choices=tuple(_choice(each, claims) for each in dict.fromkeys((*order[:MOST_CHOICES], taken))),
         consequences=tuple(_shown(each, claims) for each in found),
         unranked=unranked,
+        latency_only=desk.facts.spec.latency_only,
     )
 
 

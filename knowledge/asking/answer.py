@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
@@ -11,6 +11,7 @@ from configs.authors import author_words
 from knowledge.claim_scope import claim_and_scope
 from knowledge.figures import DEFAULT_METRIC, listed, metric_word
 from knowledge.graph import Graph, NodeKind, Relation
+from knowledge.latency_only import LATENCY_ONLY
 from knowledge.queries.view import EffectView, View
 
 MOST_ROWS = 12
@@ -37,7 +38,7 @@ class Row(View):
     `state` an outcome, a state or what an objection comes to, `because` the reason in words, `command` one
     that shows it; `effect` what was measured, or with `expected` what is believed before a test; `scope`
     where alone a finding holds, and `doubt` what speaks against it beside its own verdicts, as a clause;
-    `rows` what it rests on or led to."""
+    `latency_only`: a hypothesis or an experiment of made-up weights; `rows` what it rests on or led to."""
 
     text: str
     id: str | None = None
@@ -49,6 +50,7 @@ class Row(View):
     command: str | None = None
     effect: EffectView | None = None
     expected: bool = False
+    latency_only: bool = False
     rows: tuple[Row, ...] = ()
 
     @property
@@ -102,16 +104,47 @@ def section_of(
     )
 
 
+_LABEL = re.compile(r"\b[HE]-[0-9]{1,15}\b", re.ASCII)
+"""A hypothesis or an experiment, as a sentence names it."""
+
+
 def findings_in(answer: Answer) -> set[str]:
     """Return the labels of the findings that an answer tells of."""
+    return {each for each in _ids(answer) if each.startswith("F-")}
+
+
+def tests_in(answer: Answer) -> set[str]:
+    """Return the labels of the hypotheses and the experiments that an answer's rows and sentence name."""
+    return {each for each in _ids(answer) if _LABEL.fullmatch(each)} | set(_LABEL.findall(answer.sentence))
+
+
+def _ids(answer: Answer) -> set[str]:
     rows = [row for each in answer.sections for row in each.rows]
     found = set()
     while rows:
         row = rows.pop()
         rows += row.rows
-        if row.id is not None and row.id.startswith("F-"):
+        if row.id is not None:
             found.add(row.id)
     return found
+
+
+def with_latency_only(answer: Answer, made_up: Collection[str]) -> Answer:
+    """Return the answer with those of its hypotheses and experiments marked that are of made-up weights, by
+    their labels; its sentence says so of those that it names."""
+    if not made_up:
+        return answer
+
+    def told(rows: Sequence[Row]) -> tuple[Row, ...]:
+        return tuple(
+            each.model_copy(update={"latency_only": each.id in made_up, "rows": told(each.rows)})
+            for each in rows
+        )
+
+    said = [each for each in dict.fromkeys(_LABEL.findall(answer.sentence)) if each in made_up]
+    more = f" {listed(said)} {'is' if len(said) == 1 else 'are'} {LATENCY_ONLY}." if said else ""
+    sections = [each.model_copy(update={"rows": told(each.rows)}) for each in answer.sections]
+    return answer.model_copy(update={"sections": tuple(sections), "sentence": f"{answer.sentence}{more}"})
 
 
 def with_scopes(answer: Answer, scopes: Mapping[str, str], doubts: Mapping[str, str]) -> Answer:

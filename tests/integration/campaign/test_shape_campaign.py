@@ -251,6 +251,28 @@ def test_one_hypothesis_and_the_queue_on_the_terminal_say_it(
         assert shown in capsys.readouterr().out
 
 
+def test_answers_of_the_graph_say_it_of_each_test_that_they_name(
+    finished: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with finished.read() as session:
+        address = session.get_bind().engine.url.render_as_string(hide_password=False)
+    assert call(["graph", "known", "simulated.tpot_ms", "--db", address]) == 0
+    told = re.findall(r"^ +(E-\d+.*)", capsys.readouterr().out, re.MULTILINE)
+    assert told
+    assert not [each for each in told if "latency only" not in each]
+    assert call(["graph", "led-to", "E-0002", "--db", address]) == 0
+    sentence = capsys.readouterr().out.replace("\n", " ")
+    assert re.search(r"E-0002 (is|are) latency only|E-0002 and .* are latency only", sentence), sentence
+
+
+def test_an_answer_of_the_graph_says_it_on_its_page(waiting: str, tmp_path: Path) -> None:
+    database = open_database(waiting)
+    client = TestClient(create_app(Settings(data_dir=tmp_path), database), base_url="http://127.0.0.1")
+    asked = client.get("/knowledge/ask?question=known&about=serving.threads").text
+    database.close()
+    assert '<span class="why nb">latency only</span>' in asked
+
+
 def test_the_queue_says_it_on_its_page_and_of_each_row(waiting: str, tmp_path: Path) -> None:
     database = open_database(waiting)
     client = TestClient(create_app(Settings(data_dir=tmp_path), database), base_url="http://127.0.0.1")

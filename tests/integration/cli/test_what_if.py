@@ -6,7 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from starlette.testclient import TestClient
 
+from configs.settings import Settings
+from dashboard.app import create_app
+from db.models import Campaign
 from db.session import open_database
 from tests.history.large_history import large_history
 from tests.history.large_story import Size
@@ -42,6 +46,24 @@ def test_one_verdict_is_assumed_with_its_effect_and_told_with_who_moves_or_leave
     read = command("queue --what-if H-026=supported:-12%").out
     assert read.startswith("If H-026 is supported with −12.0 %: ")
     assert all(label in read for label in one["leave"])
+
+
+def test_of_made_up_weights_it_says_that_times_alone_are_told(command: Autoinfer, tmp_path: Path) -> None:
+    asked = "queue --what-if H-026=supported:-12%"
+    assert command(f"{asked} --json").json()["latency_only"] is False
+    database = open_database(database_url(tmp_path / "data"))
+    with database.write() as session:
+        campaign = session.get_one(Campaign, 1)
+        campaign.spec = {**campaign.spec, "weights": "dummy"}
+    client = TestClient(create_app(Settings(data_dir=tmp_path), database), base_url="http://127.0.0.1")
+    page = client.get("/queue/what-if?hypothesis=H-026")
+    shown = client.get("/queue/what-if.json?hypothesis=H-026").json()
+    database.close()
+    assert page.status_code == 200
+    assert "Latency only: the weights are made up" in page.text[page.text.index("<main") :]
+    assert shown["latency_only"] is True
+    assert command(f"{asked} --json").json()["latency_only"] is True
+    assert command(asked).out.startswith("If H-026 is supported with −12.0 %, latency only: ")
 
 
 @pytest.fixture
