@@ -211,8 +211,8 @@ def _is_undone(graph: Graph, hypothesis: str, gone: Collection[str]) -> bool:
 
 
 def _on_top(graph: Graph, fallen: Sequence[str]) -> list[str]:
-    """Hypotheses tried on a configuration that fell, and on theirs; not those whose control another supported
-    hypothesis leads to."""
+    """Hypotheses tried on a configuration that fell, and on those that the supported among them lead to; not
+    those whose control another supported hypothesis leads to."""
     found: dict[str, None] = {}
     for campaign in dict.fromkeys(campaign_of_node(graph, each) for each in fallen):
         if campaign is None:
@@ -235,7 +235,8 @@ def _on_top(graph: Graph, fallen: Sequence[str]) -> list[str]:
                 if each not in broken:
                     broken.add(each)
                     found[each] = None
-                    waiting.append(each)
+                    if graph.nodes[each].get("state") == "supported":
+                        waiting.append(each)
     return list(found)
 
 

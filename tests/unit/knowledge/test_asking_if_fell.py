@@ -11,8 +11,8 @@ from knowledge.asking.if_fell import BEGUN_FROM, fall, if_fell
 from knowledge.graph import neighbourhood
 from knowledge.graph_building import build_graph
 from knowledge.queries.around import around
-from tests.history.campaign_history import History
-from tests.unit.knowledge.asked import chain, graph_of, ids, rows
+from tests.history.campaign_history import SPACE, History
+from tests.unit.knowledge.asked import FASTER, chain, graph_of, ids, rows
 
 __all__ = ["chain"]  # the fixture
 
@@ -105,3 +105,17 @@ def test_what_another_verdict_supports_too_does_not_fall(chain: History) -> None
     found = fall(graph_of(chain), "E-0001")
     assert (found.hypotheses, found.on_top, found.bests) == ((), (), ())
     assert found.weaker == ("F-001",)
+
+
+def test_no_chain_leads_on_over_what_was_not_supported(chain: History) -> None:
+    """Only a supported hypothesis leads anywhere: what is measured against the candidate of one that waits,
+    or was refuted, has a control of its own, such as a campaign's question names it."""
+    aside = SPACE.with_change(FASTER, {"serving.compile": "default"})
+    refuted = chain.propose({"serving.compile": "default"}, control=FASTER)
+    chain.judge(refuted, VerdictOutcome.REFUTED)
+    waiting = chain.propose({"serving.dtype": "bfloat16"}, control=aside)
+    back = SPACE.with_change(aside, {"serving.dtype": "bfloat16"})
+    chain.propose({"serving.compile": "off"}, control=back)
+    assert (refuted, waiting) == (5, 6)
+    graph = graph_of(chain)
+    assert fall(graph, "H-001").on_top == ("H-002", "H-005", "H-003")
