@@ -14,6 +14,7 @@ from dashboard.pages.pareto import plot_of, unit_of
 from dashboard.rendering.environment import environment
 from dashboard.report import words
 from db.states import ExperimentState
+from knowledge.figures import SHARES
 from knowledge.queries.now_best import BestView
 from knowledge.queries.pareto import ParetoView
 from knowledge.queries.predictions import PredictionsView
@@ -38,8 +39,8 @@ def search(trials: Sequence[TrialView]) -> Markup | None:
 
 
 def predictions(view: PredictionsView) -> Markup | None:
-    """Predicted against measured; None without a point."""
-    chart = predicted_measured(view.points)
+    """Predicted against measured, of what is a ratio; None without a point."""
+    chart = predicted_measured([each for each in view.points if each.measured.metric not in SHARES])
     return None if chart is None else _drawn("predictions", {"chart": chart})
 
 

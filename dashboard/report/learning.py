@@ -10,7 +10,7 @@ from dashboard.report.document import Block, Figure, Paragraph, Points, Row, Sec
 from dashboard.report.origins import origins
 from db.states import VerdictOutcome
 from knowledge.claim_scope import claim_and_scope
-from knowledge.figures import counted
+from knowledge.figures import SHARES, counted
 from knowledge.report.view import ReportView, TrialView
 
 RULED_OUT = (VerdictOutcome.REFUTED, VerdictOutcome.INFEASIBLE)
@@ -179,9 +179,26 @@ def _why(each: TrialView) -> Row:
 def predictions(view: ReportView) -> Section:
     """Predictions against outcomes."""
     title, found = "Predictions against outcomes", view.predictions
-    drawing = drawings.predictions(found)
-    if drawing is None:
+    if not found.points:
         return Section(title, (Paragraph(view.calibration.sentence),))
+    blocks: list[Block] = [
+        Paragraph(
+            f"Every prediction was sealed before its test. {view.calibration.sentence} The interval of "
+            "the share is the score interval, which takes the outcomes for independent."
+        )
+    ]
+    drawing = drawings.predictions(found)
+    if drawing is not None:
+        in_points = any(each.measured.metric in SHARES for each in found.points)
+        apart = "; effects in points have another scale, and stand in the table alone" if in_points else ""
+        blocks.append(
+            Figure(
+                f"Predicted against measured change in %, on equal log axes{apart}. On the dashed line: as "
+                "predicted. Bars "
+                f"along: predicted 80{NARROW}%; upright: measured 95{NARROW}%.",
+                drawing,
+            )
+        )
     rows = [
         Row(
             (
@@ -195,27 +212,14 @@ def predictions(view: ReportView) -> Section:
         )
         for each in reversed(found.points)
     ]
-    return Section(
-        title,
-        (
-            Paragraph(
-                f"Every prediction was sealed before its test. {view.calibration.sentence} The interval of "
-                "the share is "
-                "the score interval, which takes the outcomes for independent."
-            ),
-            Figure(
-                "Predicted against measured change in %, on equal log axes. On the dashed line: as "
-                "predicted. Bars "
-                f"along: predicted 80{NARROW}%; upright: measured 95{NARROW}%.",
-                drawing,
-            ),
-            table(
-                "Predictions and what was measured, in the order of the verdicts.",
-                ("Hypothesis", "Test", ">Predicted, 80 %", ">Measured, 95 %", ">Inside"),
-                rows,
-            ),
-        ),
+    blocks.append(
+        table(
+            "Predictions and what was measured, in the order of the verdicts.",
+            ("Hypothesis", "Test", ">Predicted, 80 %", ">Measured, 95 %", ">Inside"),
+            rows,
+        )
     )
+    return Section(title, tuple(blocks))
 
 
 def beliefs(view: ReportView) -> Section:

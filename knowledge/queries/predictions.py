@@ -38,8 +38,7 @@ class PredictedPoint(View):
 
 class PredictionsView(View):
     """The newest points, and how many of them lie `inside` their interval; `more` says that older ones were
-    left out. Effects that are ratios alone: a difference of shares has another scale. Confounded ones are
-    effects of more than what was predicted, and left out."""
+    left out. Confounded ones are effects of more than what was predicted, and left out."""
 
     points: tuple[PredictedPoint, ...]
     total: int
@@ -47,8 +46,11 @@ class PredictionsView(View):
     more: bool
 
 
-def predictions(session: Session, asked: Asked, most: int = MOST_POINTS) -> PredictionsView:
-    """Return the `most` newest points of the hypotheses asked for; one statement."""
+def predictions(
+    session: Session, asked: Asked, most: int = MOST_POINTS, in_points: bool = False
+) -> PredictionsView:
+    """Return the `most` newest points of the hypotheses asked for; one statement. Effects that are ratios; with
+    `in_points` differences of shares too, which have another scale."""
     query = (
         select(
             Hypothesis.id,
@@ -66,7 +68,7 @@ def predictions(session: Session, asked: Asked, most: int = MOST_POINTS) -> Pred
         .join(Experiment, Experiment.id == Verdict.experiment_id)
         .where(
             *asked.conditions(),
-            Hypothesis.metric.not_in(SHARES),
+            *(() if in_points else (Hypothesis.metric.not_in(SHARES),)),
             # The sum keeps a database from beginning with all experiments, and from sorting what it finds.
             (Experiment.reproduces_experiment_id + 0).is_(None),
             Verdict.effect_log.is_not(None),

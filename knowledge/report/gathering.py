@@ -78,7 +78,7 @@ def report(session: Session, campaign_id: int, made_at: datetime) -> ReportView:
         carried=carried_view(session, campaign_id),
         verification=verification(session, campaign_id),
         findings=_findings(session, campaign_id),
-        predictions=predictions(session, Asked(campaign_id)),
+        predictions=predictions(session, Asked(campaign_id), in_points=True),
         calibration=calibration(session, campaign_id),
         seals=evidence.seals(session, campaign_id),
         costs=costs(session, campaign_id),

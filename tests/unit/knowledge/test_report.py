@@ -36,6 +36,7 @@ from knowledge.report.gathering import report
 from knowledge.report.view import ReportView
 from tests.history.asking_history import AskingHistory
 from tests.history.campaign_history import History, the_ground
+from tests.recorded.levers_on_four import levers_on_four
 
 MADE = datetime(2026, 11, 23, 12, tzinfo=UTC)
 SECTIONS = 15
@@ -389,6 +390,20 @@ def test_made_up_weights_are_marked_everywhere_and_quality_is_said_to_be_unknown
     assert 'class="mark">Latency only: the weights are made up' in text
     assert "supported, latency only" in text
     assert "Not shown: the weights are made up, and quality is not known." in text
+
+
+def test_the_table_of_predictions_has_each_outcome_that_is_counted_those_in_points_too(
+    tmp_path: Path,
+) -> None:
+    database = levers_on_four(tmp_path)
+    with database.read() as session:
+        view = report(session, 1, MADE)
+    database.close()
+    text = as_markdown(view)
+    rows = re.findall(r"^\| H-\d+ \| E-\d+ \|.*\| (yes|no) \|$", text, re.MULTILINE)
+    assert view.calibration.total == len(rows) == view.predictions.total
+    assert view.calibration.inside == rows.count("yes") == view.predictions.inside
+    assert re.search(r"\| H-002 \| E-0003 \| 0.0\Wpoints .* \| \+5.7\Wpoints .* \| no \|", text)
 
 
 def test_a_campaign_that_asks_answers_in_its_report(asking: AskingHistory) -> None:
