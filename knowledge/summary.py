@@ -286,13 +286,16 @@ def _shrunk(proposer: ProposerView) -> str:
 
 
 def _came_out(proposer: ProposerView) -> str:
-    """What it was predicted to change on average, and what that came to."""
-    predicted, measured = proposer.predicted_mean, proposer.measured_mean
-    if predicted is None or measured is None:
+    """What it was predicted to change on average, and what that came to; without a mean of effects in
+    points."""
+    if not proposer.measured:
         return ""
+    predicted, measured = proposer.predicted_mean, proposer.measured_mean
+    inside = f"{proposer.inside} of {proposer.measured} inside the 80 % prediction"
+    if predicted is None or measured is None:
+        return f"; {inside}"
     return (
-        f"; predicted {signed(100 * predicted)} % on average, measured {signed(100 * measured)} % "
-        f"({proposer.inside} of {proposer.measured} inside the 80 % prediction)"
+        f"; predicted {signed(100 * predicted)} % on average, measured {signed(100 * measured)} % ({inside})"
     )
 
 

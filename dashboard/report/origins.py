@@ -25,8 +25,8 @@ def origins(view: ReportView) -> list[Block]:
         blocks.append(
             table(
                 "Who proposed, and what became of it. The share of the judged that was supported has its "
-                f"exact 95{NARROW}% interval; means are of the tests that measured what was predicted, and "
-                f"inside are those within their 80{NARROW}% prediction.",
+                f"exact 95{NARROW}% interval. Of the tests that measured what was predicted, means are of "
+                f"the effects in percent, and inside are all within their 80{NARROW}% prediction.",
                 (
                     "Proposed by",
                     ">Proposed",

@@ -49,8 +49,8 @@ class PredictionsView(View):
 def predictions(
     session: Session, asked: Asked, most: int = MOST_POINTS, in_points: bool = False
 ) -> PredictionsView:
-    """Return the `most` newest points of the hypotheses asked for; one statement. Effects that are ratios; with
-    `in_points` differences of shares too, which have another scale."""
+    """Return the `most` newest points of the hypotheses asked for; one statement. Effects that are ratios;
+    with `in_points` differences of shares too, which have another scale."""
     query = (
         select(
             Hypothesis.id,

@@ -30,10 +30,11 @@ class ProposerView(View):
     """One proposer. `judged` of its `proposed` hypotheses have a verdict on their claim, `supported` of them
     hold; `low` and `high` bound that share by the exact 95 % binomial interval, None where there is none.
 
-    `measured` tests measured what was predicted: `predicted_mean` and `measured_mean` are the mean changes
-    (geometric, −0.12 for 12 % less; None where there is none), `inside` counts those within their 80 %
-    prediction. `chance` is the hit rate after shrinkage by which a campaign shares out its proposals
-    (`knowledge.hit_rates`), None over all campaigns.
+    `measured` tests measured what was predicted, `inside` counts those within their 80 % prediction;
+    `predicted_mean` and `measured_mean` are the mean changes of those whose effect is a ratio (geometric,
+    −0.12 for 12 % less; None where there is none), since points have another scale. `chance` is the hit rate
+    after shrinkage by which a campaign shares out its proposals (`knowledge.hit_rates`), None over all
+    campaigns.
     """
 
     name: str
@@ -87,6 +88,7 @@ def hits_of(session: Session, campaign_id: int, proposer: str) -> Hits:
 
 
 _Counts = dict[HypothesisState, int]
+_Compared = tuple[int, int, float | None, float | None]
 
 
 def _records(found: Mapping[int, Mapping[str, _Counts]], campaign_id: int) -> dict[str, Record]:
@@ -127,26 +129,26 @@ def _hits(counts: Mapping[HypothesisState, int]) -> Hits:
     return Hits(counts.get(HypothesisState.SUPPORTED, 0), sum(counts.get(state, 0) for state in JUDGED))
 
 
-def _compared(session: Session, campaign_id: int | None) -> dict[str, tuple[int, int, float, float]]:
-    """By proposer: how many tests measured what was predicted, how many inside the 80 % interval, and the
-    mean logs predicted and measured. Effects that are ratios alone; reproductions and confounded tests are
-    left out."""
+def _compared(session: Session, campaign_id: int | None) -> dict[str, _Compared]:
+    """By proposer: how many tests measured what was predicted, how many inside the 80 % interval, and of
+    effects that are ratios the mean logs predicted and measured. Reproductions and confounded tests are left
+    out."""
     mean = Hypothesis.prediction["log_ratio_mean"].as_float()
     spread = Hypothesis.prediction["log_ratio_sd"].as_float()
     off = func.abs(Verdict.effect_log - mean)
+    is_ratio = Hypothesis.metric.not_in(SHARES)
     query = (
         select(
             Hypothesis.proposer,
             func.count(),
             func.sum(case((off <= PREDICTION_Z * spread, 1), else_=0)),
-            func.avg(mean),
-            func.avg(Verdict.effect_log),
+            func.avg(case((is_ratio, mean))),
+            func.avg(case((is_ratio, Verdict.effect_log))),
         )
         .join_from(Verdict, Hypothesis, Hypothesis.id == Verdict.hypothesis_id)
         .join(Experiment, Experiment.id == Verdict.experiment_id)
         .where(
             *(() if campaign_id is None else (Hypothesis.campaign_id == campaign_id,)),
-            Hypothesis.metric.not_in(SHARES),
             Experiment.reproduces_experiment_id.is_(None),
             Verdict.effect_log.is_not(None),
             Verdict.outcome != VerdictOutcome.CONFOUNDED,
@@ -155,7 +157,7 @@ def _compared(session: Session, campaign_id: int | None) -> dict[str, tuple[int,
         .group_by(Hypothesis.proposer)
     )
     return {
-        name: (int(count), int(inside), float(predicted), float(measured))
+        name: (int(count), int(inside), predicted, measured)
         for name, count, inside, predicted, measured in session.execute(query)
     }
 
@@ -163,7 +165,7 @@ def _compared(session: Session, campaign_id: int | None) -> dict[str, tuple[int,
 def _view(
     name: str,
     counts: Mapping[HypothesisState, int],
-    compared: tuple[int, int, float, float] | None,
+    compared: _Compared | None,
     chance: float | None,
 ) -> ProposerView:
     hits = _hits(counts)

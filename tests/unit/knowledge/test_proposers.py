@@ -1,6 +1,8 @@
 """Proposers are told apart by what became of what they proposed, in a campaign and over all."""
 
 from math import expm1, log1p
+from pathlib import Path
+from statistics import fmean
 
 import pytest
 from scipy.stats import binomtest
@@ -8,11 +10,15 @@ from scipy.stats import binomtest
 from db.states import VerdictOutcome
 from experiments.space.configuration import KnobValue
 from knowledge.hit_rates import Hits, Record
+from knowledge.queries.calibration import calibration
 from knowledge.queries.facts import campaign_facts
+from knowledge.queries.hypotheses import Asked
 from knowledge.queries.hypothesis_detail import hypothesis_detail
+from knowledge.queries.predictions import predictions
 from knowledge.queries.proposers import ProposerView, proposers, records
 from knowledge.summary import summarize
 from tests.history.campaign_history import History
+from tests.recorded.levers_on_four import levers_on_four
 
 OTHERS: tuple[dict[str, KnobValue], ...] = ({"serving.dtype": "bfloat16"}, {"serving.compile": "default"})
 
@@ -103,3 +109,23 @@ def test_the_summary_and_the_hypothesis_tell_of_it(told: History) -> None:
         "profile  1 of 3 judged supported, 33 % (1 to 91 %), 43 % after shrinkage; "
         "predicted −10.0 % on average, measured +7.0 % (1 of 2 inside the 80 % prediction)",
     )
+
+
+def test_outcomes_in_points_are_counted_as_the_campaign_counts_them_and_are_in_no_mean(
+    tmp_path: Path,
+) -> None:
+    database = levers_on_four(tmp_path)
+    with database.read() as session:
+        found, counted = proposers(session, 1), calibration(session, 1)
+        listed = predictions(session, Asked(1)).points
+    database.close()
+    assert sum(each.measured for each in found) == counted.total > len(listed)
+    assert sum(each.inside for each in found) == counted.inside
+    of_ratios = {
+        "questions": [each for each in listed if each.hypothesis not in ("H-034", "H-042")],
+        "separation": [each for each in listed if each.hypothesis in ("H-034", "H-042")],
+    }
+    for each in found:
+        if each.measured:
+            means = fmean(log1p(one.measured.relative) for one in of_ratios[each.name])
+            assert each.measured_mean == pytest.approx(expm1(means))
