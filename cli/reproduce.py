@@ -45,7 +45,7 @@ def reproduce(
 
     from agent.campaign.devices import device_of
     from agent.campaign.fresh_price import price_watch
-    from agent.campaign.reproduce import allow_reproduction
+    from agent.campaign.reproduce import allow_reproduction, other_hardware
     from agent.campaign.reproduce import reproduce as run_again
     from agent.ground.stored_checkpoint import absent_for_jobs
     from cli.interrupt import Interrupt
@@ -65,6 +65,7 @@ def reproduce(
             original = labelled(session, Noun.EXPERIMENT, experiment)
             campaign = session.get_one(Campaign, session.get_one(Experiment, original).campaign_id)
             device = device_of(session, original) or str(campaign.spec.get("target", "cpu"))
+            target = session.get_one(Experiment, original).target
             session.expunge(campaign)
         label = format_label(Noun.EXPERIMENT, original)
         if worker and not is_rented(device) and (absent := absent_for_jobs(campaign)) is not None:
@@ -72,6 +73,13 @@ def reproduce(
                 f"{label} can't run again here: {absent}.",
                 "Put the model's folder back in its place, or, where a worker of another host has it, go "
                 "without one here: --no-worker",
+            )
+        if worker and not is_rented(device) and (other := other_hardware(device, target)) is not None:
+            raise AutoinferError(
+                f"{label} can't run again here: {other.rstrip('.')}.",
+                "Ask where that hardware is, with the same database, or, where a worker of another host has "
+                "it, go without one here: --no-worker. Another target confirms: "
+                f"autoinfer promote {label} --target TARGET",
             )
         with database.write() as session:
             allow_reproduction(session, original, device, more_usd)
@@ -103,7 +111,7 @@ def reproduce(
         finally:
             process.stop()
     if isinstance(done, str):
-        raise AutoinferError(done, f"Start it again with: autoinfer reproduce {label}")
+        raise AutoinferError(done, f"Once that is mended, start it again with: autoinfer reproduce {label}")
     if as_json:
         print_json(asdict(done))
     else:

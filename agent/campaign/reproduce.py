@@ -18,6 +18,7 @@ from agent.campaign.ended import until_ended
 from agent.campaign.fresh_price import check_affordable
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.verdicts import judge_experiment, settle, unsealed
+from agent.ground.target import find_target
 from configs.errors import AutoinferError, UsageError
 from configs.targets import is_rented
 from db import events
@@ -103,6 +104,16 @@ def unfinished_reproduction(session: Session, experiment_id: int, after: int = 0
         if not is_broken(each) and unsealed(session, each) is None:
             return each.id
     return None
+
+
+def other_hardware(device: str, target: str) -> str | None:
+    """Why a device of this machine can't run again what was measured on `target`, as measurements are kept by
+    it, in a sentence or clause; None where it is that."""
+    try:
+        here = find_target(device).key
+    except AutoinferError as error:
+        return error.message
+    return None if here == target else f"it was measured on {target}, and {device} here is {here}"
 
 
 def allow_reproduction(session: Session, experiment_id: int, device: str, more_usd: float = 0.0) -> None:

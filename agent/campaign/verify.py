@@ -18,10 +18,14 @@ from sqlalchemy.orm import Session
 from agent.campaign.allowance import more_dollars
 from agent.campaign.devices import device_of
 from agent.campaign.fresh_price import NoRoom, check_affordable, price_watch
-from agent.campaign.reproduce import no_longer_sealed, reproduce, unfinished_reproduction
+from agent.campaign.reproduce import (
+    no_longer_sealed,
+    other_hardware,
+    reproduce,
+    unfinished_reproduction,
+)
 from agent.ground.stored_checkpoint import absent_for_jobs
-from agent.ground.target import find_target
-from configs.errors import AutoinferError, UsageError
+from configs.errors import UsageError
 from configs.quantities import format_duration
 from configs.targets import CPU, check_one_device, devices_of, is_rented
 from db import events
@@ -243,13 +247,7 @@ def _absent(asked: _Asked, runner: Runner) -> str | None:
         return runner.unreachable(asked.device) if runner.here else None
     if not runner.here and not asked.elsewhere:
         return None
-    try:
-        here = find_target(asked.device).key
-    except AutoinferError as error:
-        return error.message
-    if here == asked.target:
-        return asked.no_model if runner.here else None
-    return f"it was measured on {asked.target}, and {asked.device} here is {here}"
+    return other_hardware(asked.device, asked.target) or (asked.no_model if runner.here else None)
 
 
 def _begin(session: Session, campaign_id: int, found: VerificationView) -> None:

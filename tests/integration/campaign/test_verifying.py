@@ -303,6 +303,20 @@ def test_other_hardware_is_said_and_nothing_is_queued(campaign: Campaigned, tmp_
     assert ExperimentKind.REPRODUCE not in kinds
 
 
+def test_other_hardware_ends_a_reproduction_before_anything_is_queued(
+    campaign: Campaigned, tmp_path: Path
+) -> None:
+    with campaign.database.write() as session:
+        session.get_one(Experiment, 2).target = "cpu:Another:64 cores"
+    refused = Autoinfer(tmp_path)("reproduce E-0002")
+    assert refused.code == 1
+    assert "E-0002 can't run again here: it was measured on cpu:Another:64 cores, and cpu" in refused.err
+    assert "--no-worker" in refused.err
+    assert "autoinfer promote E-0002 --target " in refused.err
+    with campaign.database.read() as session:
+        assert session.scalars(select(func.max(Experiment.id))).one() == 3
+
+
 def test_a_campaign_without_support_writes_nothing_and_a_series_is_refused(campaign: Campaigned) -> None:
     with campaign.database.write() as session:
         for each in (2, 3):
