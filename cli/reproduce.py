@@ -74,6 +74,8 @@ def reproduce(
                 "Put the model's folder back in its place, or, where a worker of another host has it, go "
                 "without one here: --no-worker",
             )
+        with database.write() as session:
+            allow_reproduction(session, original, device, more_usd)
         if worker and not is_rented(device) and (other := other_hardware(device, target)) is not None:
             raise AutoinferError(
                 f"{label} can't run again here: {other.rstrip('.')}.",
@@ -81,8 +83,6 @@ def reproduce(
                 "it, go without one here: --no-worker. Another target confirms: "
                 f"autoinfer promote {label} --target TARGET",
             )
-        with database.write() as session:
-            allow_reproduction(session, original, device, more_usd)
         process = fresh_worker(ctx, settings, campaign, device)
 
         waits = 0

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
-from cli.options import CampaignLabel, Json
+from cli.options import CampaignToo, Json, named_once
 
 
-def summary(ctx: typer.Context, campaign: CampaignLabel = None, as_json: Json = False) -> None:
+def summary(
+    ctx: typer.Context,
+    campaign: Annotated[
+        str | None, typer.Argument(metavar="[C-ID]", help="The campaign; the newest one if not given.")
+    ] = None,
+    campaign_too: CampaignToo = None,
+    as_json: Json = False,
+) -> None:
     """What is being validated, what was found, what was ruled out."""
     from dataclasses import replace
 
@@ -28,7 +37,7 @@ def summary(ctx: typer.Context, campaign: CampaignLabel = None, as_json: Json = 
     from knowledge.summary import summarize
 
     with reading(ctx) as session:
-        campaign_id = campaign_of(session, campaign)
+        campaign_id = campaign_of(session, named_once(campaign, campaign_too))
         if session.get_one(Campaign, campaign_id).name == SERIES_NAME:
             label = format_label(Noun.CAMPAIGN, campaign_id)
             raise UsageError(f"{label} is an A/A series.", f"See what it says: autoinfer aa {label}")

@@ -62,6 +62,12 @@ def test_a_summary_begins_with_how_it_came_to_that(with_history: Autoinfer) -> N
     assert lead.endswith("The whole story: autoinfer story C-1")
 
 
+def test_a_summary_takes_its_campaign_as_reports_and_stories_do(with_history: Autoinfer) -> None:
+    assert with_history("summary C-1").out == with_history("summary --campaign C-1").out
+    told = with_history("summary C-2")
+    assert (told.code, "C-2 does not exist" in told.err) == (2, True)
+
+
 @pytest.mark.parametrize("line", READING)
 def test_reading_commands_print_text_and_json(with_history: Autoinfer, line: str) -> None:
     text, document = with_history(line), with_history(f"{line} --json")
