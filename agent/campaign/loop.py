@@ -228,6 +228,8 @@ class CampaignLoop:
             facts = self._propose_and_rank(facts, seen)
         if facts.state != CampaignState.RUNNING or (seen.idle and self._model.holds):
             return None
+        if seen.idle and seen.free and self._model.has_answer:
+            return None  # it came at once: the next look takes it in, before anything is measured
         desk = self._read.desk(facts)
         if self._elsewhere.send(desk, seen, self._left_s(facts)):
             return None  # the next look sees what was sent

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,8 +29,9 @@ from configs.language_model import PROPOSER, Endpoint
 from configs.quantities import format_usd
 from db import events
 from db.event_kinds import EventKind
-from db.models import ModelAnswer
+from db.models import Experiment, ModelAnswer
 from db.session import Database
+from db.states import ExperimentKind
 from experiments.measurement.judging import Outcome
 from knowledge.queries.model_answers import model_answers, spent_on_model
 from tests.simulated.by_hand import measure_baseline
@@ -411,3 +413,29 @@ def test_a_campaign_that_is_continued_does_not_ask_the_same_again(ground: Ground
     assert len(ground.put) == 1, "an answer that was refused is no reason to ask again"
     again.ask(ground.desk(1), idle=True)
     assert len(ground.put) == 2
+
+
+class Dispatched(Exception):
+    """The test of the loop has seen what it waited for."""
+
+
+@pytest.mark.parametrize("endpoint", [HERE, AWAY])
+def test_an_answer_that_is_there_at_once_is_written_down_before_the_next_test(
+    ground: Ground, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begin(_: Endpoint, question: Question) -> Asked:
+        return cast(Asked, Held(question, Reply(text=SOUND, used=Usage(5, 2))))
+
+    def wait(_: float) -> None:
+        with ground.database.read() as session:
+            if session.scalars(select(Experiment).where(Experiment.kind == ExperimentKind.TEST)).first():
+                raise Dispatched
+
+    monkeypatch.setattr("agent.campaign.loop.LanguageModel", partial(LanguageModel, put=begin))
+    with pytest.raises(Dispatched):
+        CampaignLoop(ground.database, ground.campaign_id, endpoint=endpoint, wait=wait).run()
+    with ground.database.read() as session:
+        first = session.scalars(select(Experiment).where(Experiment.kind == ExperimentKind.TEST)).one()
+        kinds = [EventKind.MODEL_ANSWERED, EventKind.HYPOTHESIS_PREREGISTERED]
+        told = [each.kind for each in events.read(session, kinds=kinds)]
+    assert told[:2] == kinds, f"E-{first.id} was sealed before the answer was read"
