@@ -58,9 +58,8 @@ def recipe_of(session: Session, campaign_id: int, cache_dir: Path) -> Recipe:
         for each in (experiment.candidate_configuration_id, from_baseline)
     )
     before, after = Point.of(baseline), Point.of(candidate)
-    ran = machines(session, campaign_id)
-    own = format_label(Noun.EXPERIMENT, experiment.id)
-    machine = next((each for each in reversed(ran) if own in each.experiments), ran[-1] if ran else None)
+    ran = machines(session, campaign_id, experiment.id)
+    machine = max(ran, key=lambda each: each.launches, default=None)
     command, builds = _served(session, campaign, experiment, after, cache_dir)
     return Recipe(
         format=FORMAT,

@@ -69,8 +69,9 @@ def seals(session: Session, campaign_id: int) -> tuple[SealView, ...]:
     return tuple(found)
 
 
-def machines(session: Session, campaign_id: int) -> tuple[MachineView, ...]:
-    """The machines and versions that launches of a campaign ran on, the first first; one statement."""
+def machines(session: Session, campaign_id: int, experiment_id: int | None = None) -> tuple[MachineView, ...]:
+    """The machines and versions that launches of a campaign, or of one experiment of it, ran on, the first
+    first; one statement."""
     machine = Environment.data["machine"]
     query = (
         select(
@@ -85,7 +86,11 @@ def machines(session: Session, campaign_id: int) -> tuple[MachineView, ...]:
         )
         .join(Experiment, Experiment.id == Launch.experiment_id)
         .join(Environment, Environment.digest == Launch.environment_digest)
-        .where(Experiment.campaign_id == campaign_id, Launch.stage != Stage.FURTHER.value)
+        .where(
+            Experiment.campaign_id == campaign_id,
+            Launch.stage != Stage.FURTHER.value,
+            *(() if experiment_id is None else (Launch.experiment_id == experiment_id,)),
+        )
         .order_by(Launch.id)
     )
     found: dict[str, MachineView] = {}

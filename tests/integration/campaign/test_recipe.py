@@ -6,15 +6,13 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from sqlalchemy import select
 
 from agent.recipe.folder import BUILD, README, RECIPE, SERVE, files_of
 from agent.recipe.making import recipe_of
 from agent.recipe.recipe import Recipe, read_recipe
 from configs.errors import UsageError
-from db.models import (
-    Campaign,
-)
-from knowledge.report.view import MachineView
+from db.models import Campaign, Environment, Launch
 from tests.integration.campaign.deployed import GAIN, Deployed, deployed, first
 from tests.simulated.campaign import registered_here
 
@@ -39,17 +37,25 @@ def test_a_recipe_promises_what_its_own_test_measured_and_says_how_it_is_served(
     assert read_recipe(files[RECIPE], "recipe.json") == recipe
 
 
-def test_versions_are_those_of_the_test_that_made_the_best_and_not_of_what_ran_last(
-    deployed: Deployed, monkeypatch: pytest.MonkeyPatch
+def test_versions_and_revision_are_those_of_most_launches_of_the_test_that_made_the_best(
+    deployed: Deployed,
 ) -> None:
-    def ran(torch: str, *experiments: str) -> MachineView:
-        told = dict.fromkeys(MachineView.model_fields) | {"launches": 2, "packages": {"torch": torch}}
-        return MachineView.model_validate(told | {"experiments": experiments})
-
-    both = (ran("2.13.0", "E-0001", "E-0002"), ran("2.14.0", "E-0001", "E-0003"))
-    monkeypatch.setattr("agent.recipe.making.machines", lambda *_: both)
+    """Not of what else ran, nor of scores of the reference that were made before, whose launch is kept with
+    each test that took them."""
+    with deployed.database.write() as session:
+        own = {launch.id: launch.experiment_id == 2 for launch in session.scalars(select(Launch))}
+        ids = [number for number, is_own in own.items() if is_own]
+        assert len(ids) > 2
+        for number, is_own in own.items():
+            launch = session.get_one(Launch, number)
+            was = session.get_one(Environment, launch.environment_digest).data
+            word = "other" if not is_own else "score" if number == ids[-1] else "timed"
+            machine = {**was.get("machine", {}), "git_revision": word, "packages": {"torch": word}}
+            session.add(Environment(digest=f"{word}-{number}", data={**was, "machine": machine}))
+            launch.environment_digest = f"{word}-{number}"
     with registered_here(deployed.folder), deployed.database.read() as session:
-        assert recipe_of(session, 1, deployed.folder / "cache").versions == {"torch": "2.13.0"}
+        found = recipe_of(session, 1, deployed.folder / "cache")
+    assert found.versions["torch"] == found.machine["git_revision"] == "timed"
 
 
 def test_what_must_be_found_again_is_less_than_the_least_that_was_promised(
