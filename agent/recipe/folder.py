@@ -266,7 +266,7 @@ It comes from its repository and from no package index: put the folder of your c
 {build}
 ## Check it after an upgrade
 
-    ./{CHECK}                          # or: autoinfer check {RECIPE} --target cuda:0
+    ./{CHECK}                          # or: autoinfer check {RECIPE} --within 15m
 
 It runs the baseline against this configuration once more in fresh processes, side by side. It measures for
 {format_duration(CHECK_S)} at most (`--within 15m` gives it longer), which begin when both checkpoints are

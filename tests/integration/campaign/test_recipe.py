@@ -34,6 +34,7 @@ def test_a_recipe_promises_what_its_own_test_measured_and_says_how_it_is_served(
     assert files[SERVE].endswith(f"{shell}\n")
     assert f"The model is taken from `{model}`; from elsewhere" in files[README]
     assert BUILD not in files, "nothing is built for it"
+    assert "cuda" not in files[README], "it was found on a processor"
     assert read_recipe(files[RECIPE], "recipe.json") == recipe
 
 
