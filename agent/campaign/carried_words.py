@@ -54,18 +54,19 @@ def rests_on(desk: Desk, queued: Queued) -> str:
 
 
 def tell_carried(session: Session, desk: Desk) -> None:
-    """Tell in the log how far what was carried over is believed, where it was not told yet or has moved."""
+    """Tell in the log how far what was carried over is believed, where it was not told yet, has moved, or an
+    outcome here has tried it for the first time."""
     belief, facts = desk.beliefs.latency.belief, desk.facts
     if not facts.carried:
         return
     weight, before = belief.carried_weight, carried_view(session, facts.id)
-    if before is not None and abs(before.weight - weight) < TOLD_STEP:
+    judged = sum(each.effect_log is not None for each in facts.trials)
+    if before is not None and abs(before.weight - weight) < TOLD_STEP and (before.judged or not judged):
         return
     scopes = list(dict.fromkeys(each.scope for each in facts.carried))
     findings = list(dict.fromkeys(each.finding for each in facts.carried if each.finding))
     by_scope = {scope: belief.weight_of(scope) for scope in scopes}
     what = f"{counted(len(facts.carried), 'outcome')} of {counted(len(scopes), 'other campaign')}"
-    judged = sum(each.effect_log is not None for each in facts.trials)
     since = (
         "before anything was measured here"
         if not judged
@@ -89,5 +90,7 @@ def tell_carried(session: Session, desk: Desk) -> None:
 
 
 def _moved(before: float, now: float) -> str:
+    if f"{100 * now:.0f}" == f"{100 * before:.0f}":
+        return "which they foretold as well as physics and this campaign alone did"
     how = "which they foretold better" if now > before else "which they foretold worse"
     return f"{how} than physics and this campaign alone did ({100 * before:.0f} % before)"

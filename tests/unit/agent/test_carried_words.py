@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agent.campaign.carried_words import rests_on, tell_carried
+from agent.campaign.carried_words import TOLD_STEP, rests_on, tell_carried
 from agent.campaign.desk import Desk
 from agent.campaign.order import rank_queue, take_in
 from agent.campaign.ruled_out import Differing, RuledOut
@@ -27,6 +27,7 @@ FASTER = Carried(
     same_workload=True,
     finding="F-003",
 )
+ALIKE = trial(3, BASELINE, COMPILED, Outcome.SUPPORTED, -0.9)
 AGAINST = RuledOut(
     "F-012",
     "does not help",
@@ -89,3 +90,19 @@ def test_the_queue_and_the_log_tell_of_it_and_again_only_when_it_has_moved(histo
     assert same == first
     assert moved is not None
     assert (moved.event_id > first.event_id, moved.weight < 0.5, moved.judged) == (True, True, 1)
+
+
+def test_the_first_outcome_here_is_told_though_it_moved_nothing(history: History) -> None:
+    """Else pages went on to say that nothing measured here has tried what was carried over."""
+    told = []
+    with history.database.write() as session:
+        for trials in ((), (ALIKE,), (ALIKE, ALIKE)):
+            tell_carried(session, begun(desk(trials=trials)))
+            told.append(carried_view(session, 1))
+    before, first, second = told
+    assert before is not None
+    assert first is not None
+    assert abs(first.weight - before.weight) < TOLD_STEP
+    assert (before.judged, first.judged) == (0, 1)
+    assert "nothing measured here" not in first.sentence.lower()
+    assert second == first
