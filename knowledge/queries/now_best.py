@@ -67,9 +67,10 @@ class BestView(View):
     Every time is on `metric`, the campaign's own. `speedup` is the baseline's time over the best's, its
     interval None where it is multiplied along a chain. `latency_ms` is what was measured, beside `control_ms`
     in the same experiment, and `low_ms` to `high_ms` the best's time by the interval of the speed-up.
-    `baseline_ms` and `best_ms` are the ends of the steps. `overhead` is the baseline's time above its floor,
-    by part, `best_overhead` the best's, empty where it was not profiled itself; they and the floors are of a
-    token, and there are none on another metric than TPOT.
+    `baseline_ms` and `best_ms` are the ends of the steps, and `naive_ms` is what the engine's own default
+    takes beside that baseline, by their ratio in the sweep. `overhead` is the baseline's time above its
+    floor, by part, `best_overhead` the best's, empty where it was not profiled itself; they and the floors
+    are of a token, and there are none on another metric than TPOT.
     """
 
     metric: str = DEFAULT_METRIC

@@ -81,6 +81,7 @@ def _improved(
         baseline_ms, best_ms = own_ms, own_ms / last.speedup
     else:
         baseline_ms, best_ms = control_ms, latency_ms
+    naive_ms = number(naive.get(metric))
     interval = data.get("speedup_interval")
     low, high = interval if isinstance(interval, list) and len(interval) == 2 else (None, None)
     best_run = parse_label_of(Noun.EXPERIMENT, last.experiment)
@@ -109,7 +110,7 @@ def _improved(
         note=data.get("note"),
         baseline_ms=baseline_ms,
         best_ms=best_ms,
-        naive_ms=number(naive.get(metric)),
+        naive_ms=None if naive_ms is None else baseline_ms * (naive_ms / own_ms),
         steps=steps_of(told, known, campaign.baseline_configuration_id, baseline_ms, best_ms),
         floor=floor,
         best_floor=best_floor

@@ -378,6 +378,22 @@ def test_nothing_found_is_said_with_the_time_to_beat(full_history: History) -> N
     assert "**Nothing that was measured beats the baseline** of 9.50" in text
 
 
+def test_the_engine_s_own_default_is_told_against_the_baseline_as_the_sweep_timed_both(
+    full_history: History,
+) -> None:
+    """A machine whose pace changed since: the default's time of then would look faster than the baseline."""
+    told = {"configuration": {"serving.threads": 1}, "tpot_ms": 5.0, "control_tpot_ms": 20.0, "speedup": 4.0}
+    with full_history.database.write() as session:
+        baseline = {"configuration": {"serving.threads": 2}, "tpot_ms": 10.0}
+        data = {"baseline": baseline, "naive": {"configuration": {"serving.threads": 4}, "tpot_ms": 12.5}}
+        events.append(session, EventKind.CAMPAIGN_BASELINE, "Measured.", campaign_id=1, data=data)
+        best = {**told, "experiment": "E-0001", "speedup_basis": "E-0001", "speedup_interval": [3.5, 4.5]}
+        events.append(session, EventKind.CAMPAIGN_BEST, "Better.", campaign_id=1, data=best)
+    text = as_markdown(read(full_history)).replace(NARROW, " ")
+    assert "| Engine's own default, by the sweep | 25.0 ms | 0.800× | – |" in text
+    assert "| Baseline (trial 0) | 20.0 ms | 1 | – |" in text
+
+
 def test_made_up_weights_are_marked_everywhere_and_quality_is_said_to_be_unknown(
     full_history: History,
 ) -> None:
