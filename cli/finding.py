@@ -94,7 +94,7 @@ def add(
         str(view.scope[name]) for name in ("model", "target", "engine") if view.scope.get(name)
     )
     say(
-        f"{label} is written down as yours, for {where}.",
+        f"{label} is written down as yours, for {where}. {telling.meaning}".rstrip(),
         f"Take it back with: autoinfer finding withdraw {label}",
     )
 

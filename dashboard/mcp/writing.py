@@ -144,7 +144,8 @@ def add_finding(session: Session, telling: Telling, campaign: str | None) -> Don
     campaign_id = newest_campaign(session) if campaign is None else campaign_of(session, campaign)
     found = tell(session, telling, campaign_id)
     label = format_label(Noun.FINDING, found.id)
-    return Done(id=label, said=f"{label} is written down, without evidence.", author=telling.by)
+    said = f"{label} is written down, without evidence. {telling.meaning}".rstrip()
+    return Done(id=label, said=said, author=telling.by)
 
 
 def telling_of(

@@ -52,6 +52,14 @@ class Telling:
     versions: Sequence[str] = ()
     by: str | None = None
 
+    @property
+    def meaning(self) -> str:
+        """What it is taken to say of its change, as a sentence, for whoever meant another; empty without a
+        change."""
+        if not self.assignments:
+            return ""
+        return f"Of {', '.join(self.assignments)} it says that it {self.says.value}."
+
 
 def tell(session: Session, telling: Telling, campaign_id: int | None) -> Finding:
     """Write down a finding of the user's own; works in the caller's write transaction.

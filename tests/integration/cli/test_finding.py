@@ -17,6 +17,7 @@ def test_what_is_written_down_is_listed_as_ones_own_found_by_its_knob_and_taken_
     )
     assert told.code == 0, told.err
     assert told.out.startswith("F-004 is written down as yours, for reference · gpu:NVIDIA L4 · reference.")
+    assert "Of serving.threads=2 it says that it helps." in told.out
     listed = with_history("findings --about serving.threads --on l4")
     assert "F-004" in listed.out
     where = "for reference · gpu:NVIDIA L4; serving.threads=2: it helps."

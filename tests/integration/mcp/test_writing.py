@@ -257,6 +257,7 @@ def test_a_finding_that_it_writes_is_marked_as_told_by_it(folder: Path) -> None:
     found = ask(folder, "finding", finding=done.structured["id"]).structured
     assert (found["strength"], found["told_by"], found["evidence"]) == ("told", AUTHOR, [])
     assert found["says"] == "it helps"
+    assert done.structured["said"].endswith("without evidence. Of serving.threads=1 it says that it helps.")
     twice = ask(folder, "add_finding", allowed=("add_finding",), **ACTS["add_finding"][0])
     assert twice.refused
     database = open_database(database_url(folder))
