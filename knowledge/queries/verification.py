@@ -17,12 +17,13 @@ from sqlalchemy.orm import Session
 
 from db.event_kinds import EventKind
 from db.events import of_kind
-from db.labels import Noun, format_label
+from db.labels import Noun, format_label, parse_label_of
 from db.models import Campaign, Event, Experiment, FindingEvidence, Hypothesis, Job, StageRun, Verdict
 from db.states import FINAL_JOB_STATES, ExperimentKind, ExperimentState, StageOutcome, VerdictOutcome
 from experiments.measurement.evidence import Stage
 from knowledge.figures import listed
 from knowledge.latency_only import latency_only
+from knowledge.queries.at_work import interrupted_experiments
 from knowledge.queries.view import EffectView, View, effect_view, verdict_effect
 from knowledge.replication import RULE, Agreement, Judgement, compare
 from knowledge.stored import min_effect_of, verdict_metric
@@ -38,6 +39,7 @@ class Standing(StrEnum):
     ALTERED = "altered"
     BROKE = "broke"
     RUNS = "runs"
+    INTERRUPTED = "interrupted"
     WAITS = "waits"
 
 
@@ -137,13 +139,14 @@ _WORDS = {
     Standing.ALTERED: "had a seal that is broken, which no fresh run can mend",
     Standing.BROKE: "had a fresh run that broke, which says nothing of the claim",
     Standing.RUNS: "running now",
+    Standing.INTERRUPTED: "interrupted",
     Standing.WAITS: "not run yet",
 }
 
 
 def _is_verb(standing: Standing) -> bool:
     """Whether its words are what a verdict did, and not what it is."""
-    return standing not in (Standing.RUNS, Standing.WAITS)
+    return standing not in (Standing.RUNS, Standing.INTERRUPTED, Standing.WAITS)
 
 
 def verification(session: Session, campaign_id: int) -> VerificationView:
@@ -155,11 +158,16 @@ def verification(session: Session, campaign_id: int) -> VerificationView:
     campaign = session.get_one(Campaign, campaign_id)
     claims = _claims(session, campaign)
     fresh = _fresh(session, [experiment.id for experiment, *_ in claims], after) if begun is not None else {}
+    under_way = {parse_label_of(Noun.EXPERIMENT, running) for _, running in fresh.values() if running}
+    alone = interrupted_experiments(session, under_way) if under_way else {}
     rows = []
     for experiment, verdict, claim, recommended in claims:
         label = format_label(Noun.EXPERIMENT, experiment.id)
         again, running = fresh.get(experiment.id, (None, None))
         standing, why = _standing(label, again, running, left)
+        if standing is Standing.RUNS and running and parse_label_of(Noun.EXPERIMENT, running) in alone:
+            command = f"autoinfer verify {format_label(Noun.CAMPAIGN, campaign_id)}"
+            standing, why = Standing.INTERRUPTED, f"{running} was interrupted: {command} goes on with it"
         rows.append(
             VerifiedRow(
                 experiment=label,

@@ -22,12 +22,13 @@ from agent.recipe.promising import denied
 from configs.errors import UsageError
 from configs.settings import Settings
 from dashboard.app import create_app
-from db import events
+from db import events, queue
 from db.event_kinds import EventKind
-from db.models import Artifact, Campaign, Configuration, Experiment, Finding, Launch, Verdict
+from db.models import Artifact, Campaign, Configuration, Experiment, Finding, Job, Launch, Verdict
 from db.noise import SERIES_NAME
-from db.states import ExperimentKind, FindingStatus, VerdictOutcome
+from db.states import ExperimentKind, ExperimentState, FindingStatus, VerdictOutcome
 from experiments.job.result import Failure
+from experiments.worker.reaping import reap
 from knowledge.graph_building import build_graph
 from knowledge.queries.facts import campaign_facts
 from knowledge.queries.findings import list_findings
@@ -35,6 +36,7 @@ from knowledge.queries.verification import (
     Standing,
     VerifiedRow,
     fresh_runs,
+    verification,
 )
 from knowledge.summary import summarize
 from tests.history.model_elsewhere import FOLDER, move_model_away
@@ -180,7 +182,7 @@ def test_an_interrupted_verification_is_gone_on_with_and_then_begins_anew(campai
     assert campaign.runs == [4, 6, 7, 8]
 
 
-def test_what_a_killed_process_left_is_gone_on_with(campaign: Campaigned) -> None:
+def test_what_a_killed_process_left_is_gone_on_with(campaign: Campaigned, tmp_path: Path) -> None:
     with campaign.database.write() as session:
         events.append(
             session,
@@ -191,6 +193,19 @@ def test_what_a_killed_process_left_is_gone_on_with(campaign: Campaigned) -> Non
         )
         left = enqueue_reproduction(session, 3)
     assert campaign.standings() == [Standing.RUNS, Standing.WAITS]
+    with campaign.database.write() as session:  # a worker took it, and is heard of no more
+        job = session.scalars(select(Job).where(Job.experiment_id == left)).one()
+        assert queue.claim_one(session, job.id, "gone/cpu#7", "gone/cpu", lease_s=-1.0) is not None
+        session.get_one(Experiment, left).state = ExperimentState.RUNNING
+    with campaign.database.write() as session:
+        reap(session)
+    with campaign.database.read() as session:
+        found = verification(session, campaign.campaign_id)
+    assert found.verdicts[0].why == "E-0004 was interrupted: autoinfer verify C-1 goes on with it"
+    assert found.sentence == (
+        "Of 2 supported verdicts 0 agreed in a fresh run, 1 interrupted and 1 not run yet" + TIMES_ALONE
+    )
+    assert "E-0004</a> was interrupted: autoinfer verify" in page_of(campaign, tmp_path, "/campaigns/C-1")
     assert campaign.verify().all_agree
     assert campaign.runs == [left, 5]
 
