@@ -7,6 +7,9 @@ for the model's `compute_logits`, which is outside any graph, while it is instal
 To read a text by decode steps, the tap gives the sampler logits that leave one choice, the text's own next
 token, and keeps the true ones. What is drafted is then decided here too: nothing (steps of one token), the
 text itself (every draft stands), or a text that goes wrong after one token, two tokens, and so on in turn.
+
+vLLM has two model runners, and both are read here: on a GPU 0.26 takes the first for a hybrid model, 0.32 and
+0.33 the second (`use_v2_model_runner` in its `config/vllm.py`); `describe.py` tells which one runs.
 """
 
 from __future__ import annotations
@@ -64,18 +67,19 @@ class LogitTap:
         """The logits of a prompt's positions but the last, `[rows, vocabulary]`, of the request that was
         listened to.
 
-        A step computes one row for the token that it samples and, in another call, those of the prompt.
+        A step computes one row for the token that it samples and, in another call, those of the prompt;
+        vLLM's second model runner has the sampled one's, which is the last, among these once more.
         Raises `LookupError` when they are not there, or may be those of a drafter.
         """
         if not self._states_kept:
             raise LookupError("this version keeps the hidden states of a step where a drafter may write")
         found = [call for call in self._calls if len(call) > 1]
-        if sum(map(len, found)) != rows:
+        if sum(map(len, found)) not in (rows, rows + 1):
             found = self._calls[1::2]
-        if sum(map(len, found)) != rows:
+        if sum(map(len, found)) not in (rows, rows + 1):
             shapes = [len(call) for call in self._calls]
             raise LookupError(f"{rows} rows of logits were expected and calls of {shapes} rows came")
-        return torch.cat(found)
+        return torch.cat(found)[:rows]
 
     def read_rows(self, first: int, last: int) -> Tensor:
         """The true logits that chose tokens `first` to `last − 1` of the text, `[tokens, vocabulary]`.
@@ -134,7 +138,23 @@ class LogitTap:
             (request, tokens), *_ = scheduled.items()
             drafts = scheduler_output.scheduled_spec_decode_tokens.get(request, [])
             self._place = (_computed(scheduler_output, request), tokens, list(drafts))
+            self._put_on_device(request, drafts)
         return self._saved[self._runner, "execute_model"](scheduler_output, *arguments, **named)
+
+    def _put_on_device(self, request: str, drafts: Sequence[int]) -> None:
+        """Let these drafts be verified by a runner that takes no more than their number from the scheduler.
+
+        So does vLLM's second model runner, that of every model on a GPU in 0.32 and 0.33: it verifies what
+        its drafter left on the device, which would be read as if it were the text.
+        """
+        states = getattr(self._runner, "req_states", None)
+        on_device = getattr(states, "draft_tokens", None)
+        if states is None or on_device is None or not drafts:
+            return
+        with torch.inference_mode():  # what was made within it can't be written to outside
+            on_device[states.req_id_to_index[request], : len(drafts)] = torch.tensor(
+                list(drafts), dtype=on_device.dtype, device=on_device.device
+            )
 
     def _take_draft_token_ids(self) -> Any:
         told = self._saved[self._runner, "take_draft_token_ids"]()

@@ -153,6 +153,92 @@ def test_the_rows_of_a_prompt_are_those_of_before_the_drafter_and_not_the_one_th
     assert set(vars(runner)) == {"model", "chosen", "execute_model_state"}
 
 
+class WholePromptRunner(PromptRunner):
+    """As vLLM's second model runner: samples a token, then computes the rows of all positions that were
+    scheduled, the sampled one's too, `CHUNK` at a time."""
+
+    CHUNK = 3
+
+    def prefill(self, places: list[int], kind: type[Step] | type[OtherStep] = Step) -> None:
+        self.execute_model_state = kind(torch.tensor(places))
+        self.sample_tokens(torch.tensor(places))
+
+    def sample_tokens(self, drafted: torch.Tensor) -> None:
+        (states,), self.execute_model_state = self.execute_model_state, None
+        self.model.compute_logits(states[-1:])
+        for rows in states.split(self.CHUNK):
+            self.model.compute_logits(rows)
+
+
+@pytest.mark.parametrize("chunks", [[[0, 1]], [[0, 1, 2, 3, 4]], [[0, 1, 2, 3]], [[0, 1, 2], [3, 4, 5, 6]]])
+def test_a_runner_that_computes_the_row_of_the_sampled_token_with_the_prompt_s_has_it_left_out(
+    chunks: list[list[int]],
+) -> None:
+    runner = WholePromptRunner()
+    tap = LogitTap(runner, 0)
+    tap.listen()
+    for chunk in chunks:
+        runner.prefill(chunk)
+    tap.remove()
+    wanted = [true_logits(place) for chunk in chunks for place in chunk][:-1]
+    assert torch.equal(tap.prompt_rows(len(wanted)), torch.stack(wanted))
+
+
+@dataclass
+class RequestStates:
+    """What vLLM's second model runner keeps of requests on the device."""
+
+    req_id_to_index: dict[str, int]
+    draft_tokens: torch.Tensor
+
+
+@dataclass(eq=False)
+class DeviceDraftsRunner(Runner):
+    """As that runner: of a step's drafts it takes the number from the scheduler, and the tokens from where
+    its own drafter left them on the device. It computes with what it reads: a wrong draft changes all after
+    it."""
+
+    req_states: RequestStates = field(
+        default_factory=lambda: RequestStates({"q": 0, "r": 1}, torch.zeros((2, 2), dtype=torch.int64))
+    )
+
+    def execute_model(self, step: Any) -> None:
+        count = len(step.scheduled_spec_decode_tokens.get("r", []))
+        drafts = self.req_states.draft_tokens[1, :count]
+        end = step.scheduled_new_reqs[0].num_computed_tokens + step.num_scheduled_tokens["r"]
+        first = end - count
+        wrong = [place for place in range(count) if int(drafts[place]) != (*TEXT, 0, 0)[first + place]]
+        places = torch.arange(first, end + 1)
+        if wrong:
+            places[wrong[0] + 1 :] = 0
+        self.chosen = self.model.compute_logits(places).argmax(-1)
+        self.req_states.draft_tokens.fill_(VOCABULARY - 1)
+
+    def take_draft_token_ids(self) -> Drafts:
+        return Drafts(["r"], [[-1, -1]])
+
+
+@pytest.mark.parametrize(
+    ("drafts", "steps"),
+    [
+        (DRAFT_NOTHING, [1, 1, 1, 1, 1, 1]),
+        (DRAFT_TEXT, [1, 3, 3]),
+        (DRAFT_IN_TURNS, [1, 1, 2, 3]),
+    ],
+)
+def test_a_text_is_read_by_a_runner_that_keeps_its_drafts_on_the_device(
+    drafts: str, steps: list[int]
+) -> None:
+    runner = DeviceDraftsRunner()
+    tap = LogitTap(runner, 2)
+    tap.read_along(TEXT, drafts)
+    ids, taken = say(runner, drafting=True)
+    tap.remove()
+    assert (tuple(ids), taken) == (TEXT, steps)
+    wanted = torch.stack([true_logits(place) for place in range(PROMPT, len(TEXT))])
+    assert torch.equal(tap.read_rows(PROMPT, len(TEXT)), wanted)
+
+
 def test_states_that_a_drafter_may_have_overwritten_are_not_scored() -> None:
     runner = PromptRunner()
     tap = LogitTap(runner, 0)
