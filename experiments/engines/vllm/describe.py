@@ -56,7 +56,7 @@ def described(worker: Any) -> dict[str, Json]:
         "async_scheduling": _known(lambda: _switch(config.scheduler_config.async_scheduling)),
         "prefix_caching": _known(lambda: _switch(config.cache_config.enable_prefix_caching)),
         "chunked_prefill": _known(lambda: _switch(config.scheduler_config.enable_chunked_prefill)),
-        "max_sequences": _known(lambda: int(config.scheduler_config.max_num_seqs)),
+        "max_sequences": _known(lambda: _max_sequences(config.scheduler_config)),
         "max_batch_tokens": _known(lambda: int(config.scheduler_config.max_num_batched_tokens)),
         "max_model_len": _known(lambda: int(config.model_config.max_model_len)),
         "cache_block_tokens": _known(lambda: int(config.cache_config.block_size)),
@@ -75,6 +75,12 @@ def gdn_and_attention(config: Any) -> tuple[list[Any], list[Any]]:
     """The layers that keep something: those of GatedDeltaNet, and the others."""
     layers = list(config.compilation_config.static_forward_context.values())
     return [each for each in layers if _is_gdn(each)], [each for each in layers if not _is_gdn(each)]
+
+
+def _max_sequences(scheduler: Any) -> int:
+    """How many requests may run at once: fewer than there is room for where vLLM finds that what a drafter of
+    blocks computes for all of them would not fit into a step (0.33)."""
+    return int(getattr(scheduler, "max_num_active_seqs", None) or scheduler.max_num_seqs)
 
 
 def _switch(setting: object) -> str:
