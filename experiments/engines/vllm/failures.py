@@ -56,8 +56,8 @@ _WEIGHTS_MISSHAPEN = re.compile(
     r"size mismatch for|no module or parameter named)[^\n]*)"
 )
 _NO_KERNEL = re.compile(
-    r"SM\d+ .*unavailable|is not supported (?:on|by|for)|No valid \w+ backend|Failed to find a kernel|"
-    r"does not support (?:float32|float16|bfloat16)"
+    r"SM\d+ .*unavailable|(?<!Async scheduling )is not supported (?:on|by|for)|No valid \w+ backend|"
+    r"Failed to find a kernel|does not support (?:float32|float16|bfloat16)"
 )
 _KERNEL_REASON = re.compile(
     r"^(?:\([^)]*\) )?(?:ERROR [\d :-]+\[[^\]]+\] )?\s*(\w+ cannot implement due to: .+)$", re.MULTILINE

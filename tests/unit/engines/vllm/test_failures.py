@@ -64,6 +64,12 @@ ERROR = "(EngineCore pid=7) ERROR 11-22 22:27:14 [core.py:1512] "
             ("can't read the checkpoint's weights", "incomplete metadata"),
         ),
         (
+            f"{ERROR}ValueError: Async scheduling is not supported by the V1 model runner with ngram-based "
+            "speculative decoding.",
+            "illegal",
+            ("vLLM did not load it", "Async scheduling is not supported by the V1 model runner"),
+        ),
+        (
             f"{ERROR}RuntimeError: SM90 GDN prefill DSL kernel is unavailable",
             "unsupported",
             ("SM90 GDN prefill DSL kernel is unavailable",),
