@@ -8,8 +8,8 @@ To read a text by decode steps, the tap gives the sampler logits that leave one 
 token, and keeps the true ones. What is drafted is then decided here too: nothing (steps of one token), the
 text itself (every draft stands), or a text that goes wrong after one token, two tokens, and so on in turn.
 
-vLLM has two model runners, and both are read here: on a GPU 0.26 takes the first for a hybrid model, 0.32 and
-0.33 the second (`use_v2_model_runner` in its `config/vllm.py`); `describe.py` tells which one runs.
+vLLM has two model runners, and both are read here: for a hybrid model on a GPU 0.26 to 0.28 take the first,
+0.29 to 0.33 the second (`use_v2_model_runner` in its `config/vllm.py`); `describe.py` tells which one runs.
 """
 
 from __future__ import annotations
@@ -144,8 +144,8 @@ class LogitTap:
     def _put_on_device(self, request: str, drafts: Sequence[int]) -> None:
         """Let these drafts be verified by a runner that takes no more than their number from the scheduler.
 
-        So does vLLM's second model runner, that of every model on a GPU in 0.32 and 0.33: it verifies what
-        its drafter left on the device, which would be read as if it were the text.
+        So does vLLM's second model runner, that of every model on a GPU from 0.29 on: it verifies what its
+        drafter left on the device, which would be read as if it were the text.
         """
         states = getattr(self._runner, "req_states", None)
         on_device = getattr(states, "draft_tokens", None)
