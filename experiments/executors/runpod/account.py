@@ -24,7 +24,7 @@ from experiments.executors.runpod.api import API_URL
 HELP = "See docs/runpod.md."
 
 OLDEST_CUDA = "13.0"
-"""Of the driver that vLLM 0.26 to 0.32 needs: its PyTorch comes with CUDA 13.0 (their metadata on PyPI)."""
+"""Of the driver that vLLM 0.26 to 0.33 needs: its PyTorch comes with CUDA 13.0 (their metadata on PyPI)."""
 
 _CUDA = re.compile(r"\d+\.\d+", re.ASCII)
 _SECRET = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,60}", re.ASCII)
