@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 if TYPE_CHECKING:
     from agent.noise.measure import Progress
@@ -101,7 +101,7 @@ def aa(
 
     The launches join the noise profile of the target. An interrupted series is continued by the same command.
     """
-    from cli.opening import database_of, settings_of
+    from cli.console.opening import database_of, settings_of
 
     if series is not None:
         _refuse_beside_a_series(ctx)
@@ -109,12 +109,12 @@ def aa(
             _show(database, series, json)
         return
     wanted = _even(DEFAULT_LAUNCHES if launches is None else launches)
-    from cli.beside import command_beside
+    from cli.running.beside import command_beside
 
     words = command_beside(beside)
     _check_condition(wanted, words, alone=alone)
-    from cli.asked import campaign_asked
-    from cli.executor import check_folders
+    from cli.executors.executor import check_folders
+    from cli.running.asked import campaign_asked
     from configs.targets import check_one_device
 
     asked = campaign_asked(campaign, {"model": model, "target": target, "engine": engine})
@@ -203,7 +203,7 @@ def _start_or_continue(
     alone: bool,
     new: bool,
 ) -> int:
-    from agent.campaign.survey import survey
+    from agent.campaign.beginning.survey import survey
     from agent.noise.series import AaAsked, configuration_of, create_series, interrupted_series, resize
 
     ground = survey(spec, where)
@@ -229,15 +229,15 @@ def _drive(
 ) -> None:
     import time
 
-    from agent.campaign.worker_process import WorkerProcess
+    from agent.campaign.resources.worker_process import WorkerProcess
     from agent.noise.measure import SeriesLoop
     from agent.noise.report import as_document, series_report
     from agent.noise.series import read_series
-    from cli.executor import JOBS_FOLDER
-    from cli.interrupt import Interrupt
-    from cli.output import print_json, say
+    from cli.console.interrupt import Interrupt
+    from cli.console.output import print_json, say
+    from cli.executors.executor import JOBS_FOLDER
+    from cli.executors.worker_command import worker_command
     from cli.sheets.aa import print_report
-    from cli.worker_command import worker_command
     from experiments.job.aa_beside import Beside, series_mark
 
     process = None
@@ -278,7 +278,7 @@ def _drive(
 
 def _show(database: Database, series: str, as_json: bool) -> None:
     from agent.noise.report import as_document, series_report
-    from cli.output import print_json
+    from cli.console.output import print_json
     from cli.sheets.aa import print_report
     from db.labels import Noun
     from knowledge.queries.lookup import labelled
@@ -301,8 +301,8 @@ class _Teller:
         self._told = 0
 
     def header(self, series_id: int, spec: CampaignSpec, asked: AaAsked) -> None:
-        from cli.output import say
-        from cli.words import configuration_words
+        from cli.console.output import say
+        from cli.console.words import configuration_words
         from db.labels import Noun, format_label
 
         if self._quiet:
@@ -320,7 +320,7 @@ class _Teller:
         )
 
     def tell(self, progress: Progress) -> None:
-        from cli.output import say
+        from cli.console.output import say
         from configs.quantities import format_duration
 
         if self._quiet:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import CampaignToo, Json, named_once
+from cli.console.options import CampaignToo, Json, named_once
 
 
 def answers(
@@ -23,14 +23,14 @@ def answers(
     as_json: Json = False,
 ) -> None:
     """What became of the questions that a campaign asks, as a page of Markdown."""
-    from cli.opening import reading
-    from cli.output import print_json, say
-    from cli.output_file import write_output
+    from cli.console.opening import reading
+    from cli.console.output import print_json, say
+    from cli.console.output_file import write_output
     from configs.errors import UsageError
-    from knowledge.answers import answers_markdown
     from knowledge.figures import counted
-    from knowledge.queries.answers import campaign_answers
+    from knowledge.queries.answered.answers import campaign_answers
     from knowledge.queries.lookup import asking_campaign
+    from knowledge.telling.answers import answers_markdown
 
     with reading(ctx) as session:
         view = campaign_answers(session, asking_campaign(session, named_once(campaign, campaign_too)))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -40,15 +40,15 @@ def approve(
 
     A job, or a hypothesis whose job, waits for its price is approved up to that price.
     """
-    from cli.opening import writing
-    from cli.output import print_json, say
+    from cli.console.opening import writing
+    from cli.console.output import print_json, say
     from configs.errors import UsageError
     from configs.quantities import format_usd, parse_duration_s, parse_usd
     from db.labels import Noun, format_label
     from db.money import usd
-    from knowledge import approving, job_approvals
-    from knowledge.approvals import approval_of
-    from knowledge.directives import hypothesis_label
+    from knowledge.acts import approving, job_approvals
+    from knowledge.acts.approvals import approval_of
+    from knowledge.acts.directives import hypothesis_label
     from knowledge.queries.lookup import labelled
 
     for option, value in (("--up-to", up_to), ("--up-to-usd", up_to_usd)):
@@ -97,7 +97,7 @@ def approve(
 def _job_of(session: Session, given: str) -> int | None:
     """The job that is meant, itself or by its hypothesis; None where the hypothesis itself waits."""
     from db.labels import Noun, parse_label_of
-    from knowledge.job_approvals import job_that_asks
+    from knowledge.acts.job_approvals import job_that_asks
     from knowledge.queries.lookup import labelled
 
     if given[:2].upper() == f"{Noun.JOB.letter}-":

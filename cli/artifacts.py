@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import DEFAULT_LIMIT, Json, Limit, Offset
+from cli.console.options import DEFAULT_LIMIT, Json, Limit, Offset
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -30,7 +30,7 @@ def list_(
     ctx: typer.Context, limit: Limit = DEFAULT_LIMIT, offset: Offset = 0, as_json: Json = False
 ) -> None:
     """The artifacts on this disk, least recently used first."""
-    from cli.output import console, pager_line, print_json, say, table, when
+    from cli.console.output import console, pager_line, print_json, say, table, when
     from configs.quantities import format_duration
     from knowledge.figures import size as bytes_words
 
@@ -65,7 +65,7 @@ def list_(
 @app.command()
 def size(ctx: typer.Context, as_json: Json = False) -> None:
     """How much the artifacts take, by kind."""
-    from cli.output import console, print_json, say, table
+    from cli.console.output import console, print_json, say, table
     from knowledge.figures import size as bytes_words
 
     with _store(ctx) as store:
@@ -98,8 +98,8 @@ def put(
 
     Files that the store has are not sent again. Nothing is deleted there.
     """
-    from cli.opening import settings_of
-    from cli.output import print_json, say
+    from cli.console.opening import settings_of
+    from cli.console.output import print_json, say
     from configs.errors import UsageError
     from experiments.artifacts.originals import put_original
     from experiments.artifacts.shared import SharedArtifacts
@@ -146,8 +146,8 @@ def prune(
     """
     from datetime import UTC, datetime, timedelta
 
-    from cli.opening import settings_of
-    from cli.output import print_json, say
+    from cli.console.opening import settings_of
+    from cli.console.output import print_json, say
     from configs.quantities import parse_duration_s
     from db.event_kinds import EventKind
     from knowledge.figures import counted
@@ -202,8 +202,8 @@ def prune(
 
 def _prune_jobs(ctx: typer.Context, before: datetime, *, dry_run: bool) -> tuple[list[str], int]:
     """Delete the folders of jobs that ended before that moment; returns their keys and bytes."""
-    from cli.executor import JOBS_FOLDER, make_executor
-    from cli.opening import database_of, settings_of
+    from cli.console.opening import database_of, settings_of
+    from cli.executors.executor import JOBS_FOLDER, make_executor
     from experiments.worker.run_folders import delete_runs, finished_runs
 
     settings = settings_of(ctx)
@@ -215,7 +215,7 @@ def _prune_jobs(ctx: typer.Context, before: datetime, *, dry_run: bool) -> tuple
 
 
 def _store(ctx: typer.Context) -> ArtifactStore:
-    from cli.opening import settings_of
+    from cli.console.opening import settings_of
     from experiments.artifacts.store import ArtifactStore
 
     return ArtifactStore(settings_of(ctx).artifacts_dir)

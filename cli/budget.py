@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 if TYPE_CHECKING:
     from db.money import BudgetStanding
@@ -28,8 +28,8 @@ Target = Annotated[
 @app.command("list")
 def list_(ctx: typer.Context, as_json: Json = False) -> None:
     """Every budget, with what was spent of it, what is reserved for runs in flight, and what is left."""
-    from cli.opening import reading
-    from cli.output import console, print_json, say, table
+    from cli.console.opening import reading
+    from cli.console.output import console, print_json, say, table
     from configs.quantities import format_usd
     from db.money import budgets, usd
 
@@ -67,11 +67,11 @@ def set_(
     as_json: Json = False,
 ) -> None:
     """Set or change one budget; what was spent within it stays. A job must fit into all that cover it."""
-    from cli.opening import writing
-    from cli.output import print_json, say
+    from cli.console.opening import writing
+    from cli.console.output import print_json, say
     from configs.quantities import parse_usd
     from db import money
-    from knowledge.budgeting import scope_of, set_budget
+    from knowledge.acts.budgeting import scope_of, set_budget
 
     limit = money.microusd(parse_usd(usd))
     above = None if approve_above is None else money.microusd(parse_usd(approve_above))
@@ -92,9 +92,9 @@ def drop(
     as_json: Json = False,
 ) -> None:
     """Take one budget away: what it alone covered is not submitted any more."""
-    from cli.opening import writing
-    from cli.output import print_json, say
-    from knowledge.budgeting import drop_budget, scope_of
+    from cli.console.opening import writing
+    from cli.console.output import print_json, say
+    from knowledge.acts.budgeting import drop_budget, scope_of
 
     with writing(ctx) as session:
         scope, name = scope_of(session, campaign, day, target)

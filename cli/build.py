@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 """What a checkpoint is built on."""
@@ -30,8 +30,8 @@ def build(
     import shutil
 
     from agent.recipe.checkpoints import build_checkpoint, is_built, stages_on
-    from cli.opening import settings_of
-    from cli.output import print_json, say
+    from cli.console.opening import settings_of
+    from cli.console.output import print_json, say
     from cli.recipe_file import recipe_in
     from configs.errors import AutoinferError, UsageError
     from experiments.artifacts.store import ArtifactStore

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import DEFAULT_LIMIT, Json, Limit, Offset
+from cli.console.options import DEFAULT_LIMIT, Json, Limit, Offset
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -26,8 +26,8 @@ def list_(
     ctx: typer.Context, limit: Limit = DEFAULT_LIMIT, offset: Offset = 0, as_json: Json = False
 ) -> None:
     """All campaigns, newest first, with what they spent and found."""
-    from cli.opening import reading
-    from cli.output import console, pager_line, print_json, say, state, table, when
+    from cli.console.opening import reading
+    from cli.console.output import console, pager_line, print_json, say, state, table, when
     from configs.quantities import format_duration
     from knowledge.queries.campaigns import list_campaigns
 
@@ -61,7 +61,7 @@ def list_(
 @app.command()
 def pause(ctx: typer.Context, campaign: Label = None, as_json: Json = False) -> None:
     """Let a campaign finish what runs and take nothing new."""
-    from knowledge.steering import pause_campaign
+    from knowledge.acts.steering import pause_campaign
 
     _change(ctx, campaign, pause_campaign, as_json)
 
@@ -69,7 +69,7 @@ def pause(ctx: typer.Context, campaign: Label = None, as_json: Json = False) -> 
 @app.command()
 def resume(ctx: typer.Context, campaign: Label = None, as_json: Json = False) -> None:
     """Let a paused campaign go on."""
-    from knowledge.steering import resume_campaign
+    from knowledge.acts.steering import resume_campaign
 
     _change(ctx, campaign, resume_campaign, as_json)
 
@@ -77,7 +77,7 @@ def resume(ctx: typer.Context, campaign: Label = None, as_json: Json = False) ->
 @app.command()
 def stop(ctx: typer.Context, campaign: Label = None, as_json: Json = False) -> None:
     """End a campaign; what runs is finished first."""
-    from knowledge.steering import stop_campaign
+    from knowledge.acts.steering import stop_campaign
 
     _change(ctx, campaign, stop_campaign, as_json)
 
@@ -85,8 +85,8 @@ def stop(ctx: typer.Context, campaign: Label = None, as_json: Json = False) -> N
 def _change(
     ctx: typer.Context, text: str | None, act: Callable[[Session, int], Campaign], as_json: bool
 ) -> None:
-    from cli.opening import writing
-    from cli.output import print_json, say
+    from cli.console.opening import writing
+    from cli.console.output import print_json, say
     from db.campaign_owner import is_driven
     from db.labels import Noun, format_label
     from db.states import CampaignState

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 if TYPE_CHECKING:
     from agent.recipe.checking import Begun
@@ -45,16 +45,16 @@ def check(
     from dataclasses import asdict
     from math import ceil, inf
 
-    from agent.campaign.worker_process import WorkerProcess
+    from agent.campaign.resources.worker_process import WorkerProcess
     from agent.recipe.checking import Holding
     from agent.recipe.checking import check as run_check
     from agent.recipe.planning import CHECK_S
-    from cli.interrupt import Interrupt
-    from cli.opening import database_of, settings_of
-    from cli.output import print_json, say
+    from cli.console.interrupt import Interrupt
+    from cli.console.opening import database_of, settings_of
+    from cli.console.output import print_json, say
+    from cli.executors.worker_command import worker_command
     from cli.recipe_file import recipe_in
     from cli.reproduce import WORKER_LOG
-    from cli.worker_command import worker_command
     from configs.core_shares import shares_here
     from configs.errors import EXIT_FAILURE, EXIT_OPEN
     from configs.quantities import SECONDS_IN, format_duration, parse_duration_s

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 app = typer.Typer(
     rich_markup_mode=None, add_completion=False, help="Show the settings and where each value comes from."
@@ -14,9 +14,9 @@ app = typer.Typer(
 @app.command()
 def show(ctx: typer.Context, as_json: Json = False) -> None:
     """Every setting with its value, where that comes from, and what it is for."""
-    from cli.opening import settings_of
-    from cli.output import console, print_json, table
-    from cli.words import value_words
+    from cli.console.opening import settings_of
+    from cli.console.output import console, print_json, table
+    from cli.console.words import value_words
 
     settings = settings_of(ctx)
     values, origins = settings.shown(), settings.origins()
@@ -42,8 +42,8 @@ def path(ctx: typer.Context, as_json: Json = False) -> None:
     """Where state lies, and which settings files are read."""
     from pathlib import Path
 
-    from cli.opening import global_options, settings_of
-    from cli.output import console, fields, print_json
+    from cli.console.opening import global_options, settings_of
+    from cli.console.output import console, fields, print_json
     from configs.settings_sources import SETTINGS_FILE
 
     settings = settings_of(ctx)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 LARGEST_PORT = 65_535
 
@@ -65,9 +65,9 @@ def dashboard(
     from experiments.engines.garbage import unsearched
 
     with unsearched():
-        from cli.executor import remote_executors
-        from cli.opening import database_of, settings_of
-        from cli.output import print_json, say
+        from cli.console.opening import database_of, settings_of
+        from cli.console.output import print_json, say
+        from cli.executors.executor import remote_executors
         from dashboard.app import create_app
         from dashboard.devices import Devices
         from dashboard.listening import DEFAULT_HOST, listen, taken_over

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, help="Bring the database up to date.")
 
@@ -23,8 +23,8 @@ def upgrade(
     as_json: Json = False,
 ) -> None:
     """Bring a database that an older version wrote up to date; one that is, stays as it is."""
-    from cli.opening import database_of
-    from cli.output import print_json, say
+    from cli.console.opening import database_of
+    from cli.console.output import print_json, say
     from configs.errors import DatabaseMissing, DatabaseTooOld
     from db.schema import HEAD_REVISION
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 if TYPE_CHECKING:
     from experiments.telemetry.reading import DeviceReading
@@ -39,7 +39,7 @@ def devices(
     With --record the readings of a while go into a file, without the machine's name, for
     `autoinfer dashboard --replay-devices FILE`.
     """
-    from cli.output import console, print_json, say, table
+    from cli.console.output import console, print_json, say, table
     from experiments.telemetry.collect import samples
     from experiments.telemetry.trace import document_of
     from knowledge.figures import counted

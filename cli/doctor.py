@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 
 def doctor(ctx: typer.Context, as_json: Json = False) -> None:
@@ -13,10 +13,10 @@ def doctor(ctx: typer.Context, as_json: Json = False) -> None:
     Ends with exit code 1 when something must be mended; what only the engine needs that measures here is a
     warning, because looking at a database elsewhere needs none.
     """
-    from cli.check_result import Verdict
-    from cli.checks import run_checks
-    from cli.opening import settings_of
-    from cli.output import console, print_json, state, table
+    from cli.console.opening import settings_of
+    from cli.console.output import console, print_json, state, table
+    from cli.health.check_result import Verdict
+    from cli.health.checks import run_checks
 
     checks = run_checks(settings_of(ctx))
     failed = [check for check in checks if check.verdict is Verdict.FAIL]

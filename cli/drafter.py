@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 from cli.training import Seed, make_folder, needs_new_folder, needs_torch
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, help="Train, measure or show a drafter.")
@@ -60,7 +60,7 @@ def train(
     works. DIR receives configuration and weights as vLLM loads them, and a card with the acceptance that was
     measured.
     """
-    from cli.output import print_json, say
+    from cli.console.output import print_json, say
 
     needs_new_folder(out, "--out")
     needs_torch("autoinfer drafter train")
@@ -105,7 +105,7 @@ def score(
     as_json: Json = False,
 ) -> None:
     """Measure how many of a drafter's tokens a model accepts, over held-out code, prose and instructions."""
-    from cli.output import print_json, say
+    from cli.console.output import print_json, say
 
     needs_torch("autoinfer drafter score")
     from experiments.compute_device import compute_device
@@ -125,7 +125,7 @@ def score(
 @app.command()
 def show(folder: Folder = PACKAGED, as_json: Json = False) -> None:
     """Show what a drafter is, how it was made and what was measured of it."""
-    from cli.output import print_json, say
+    from cli.console.output import print_json, say
 
     card = _card(_drafter(folder))
     if as_json:

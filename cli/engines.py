@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,8 +28,8 @@ INSTALLABLE = ("vllm", LM_EVAL)
 @app.command("list")
 def list_(ctx: typer.Context, as_json: Json = False) -> None:
     """The engines that are registered, and whether each can serve here."""
-    from cli.opening import settings_of
-    from cli.output import console, print_json, table
+    from cli.console.opening import settings_of
+    from cli.console.output import console, print_json, table
     from configs.registry import Port, names
 
     settings = settings_of(ctx)
@@ -54,8 +54,8 @@ def install(
     as_json: Json = False,
 ) -> None:
     """Make an environment for an engine that needs one of its own, or for lm-eval, with pip."""
-    from cli.opening import settings_of
-    from cli.output import print_json, say
+    from cli.console.opening import settings_of
+    from cli.console.output import print_json, say
     from configs.errors import UsageError
     from experiments.engines.vllm.install import install, requirement
     from experiments.environment_making import LOG_NAME, check_made_here
@@ -95,7 +95,7 @@ def made_in(settings: Settings, name: str) -> Path:
 
 
 def _install_lm_eval(settings: Settings, *, as_json: bool) -> None:
-    from cli.output import print_json, say
+    from cli.console.output import print_json, say
     from experiments.environment_making import LOG_NAME, check_made_here
     from experiments.quality_tasks.environment import REQUIREMENTS
     from experiments.quality_tasks.install import install
@@ -130,7 +130,7 @@ def look_at(name: str, settings: Settings) -> dict[str, str]:
     from experiments.measurement.environment import package_version
 
     if name == "vllm":
-        from cli.gpu_checks import installed_vllm
+        from cli.health.gpu_checks import installed_vllm
         from experiments.engines.vllm.environment import HOW_TO_INSTALL, untried
         from experiments.engines.vllm.known_values import known_values
         from experiments.space.loading import load_space

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import CampaignLabel, Json
+from cli.console.options import CampaignLabel, Json
 
 
 def enqueue(
@@ -49,12 +49,12 @@ def enqueue(
     as_json: Json = False,
 ) -> None:
     """Put a hypothesis of your own into the queue, beside the agent's."""
-    from agent.campaign.enqueue import enqueue as put_into_queue
-    from cli.opening import database_of
-    from cli.output import print_json, say
+    from agent.campaign.queue.enqueue import enqueue as put_into_queue
+    from cli.console.opening import database_of
+    from cli.console.output import print_json, say
     from db.labels import Noun, format_label
     from db.states import HypothesisState
-    from knowledge.queries.hypothesis_detail import hypothesis_detail
+    from knowledge.queries.claims.hypothesis_detail import hypothesis_detail
     from knowledge.queries.lookup import campaign_of
 
     with database_of(ctx) as database:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import DEFAULT_LIMIT, CampaignFilter, Json, Limit, Offset
+from cli.console.options import DEFAULT_LIMIT, CampaignFilter, Json, Limit, Offset
 
 if TYPE_CHECKING:
-    from knowledge.queries.experiments import ExperimentRow
+    from knowledge.queries.measured.experiments import ExperimentRow
 
 
 def experiments(
@@ -45,14 +45,14 @@ def experiments(
     as_json: Json = False,
 ) -> None:
     """All experiments: past, running, planned; newest first unless another order is asked for."""
-    from cli.opening import reading
-    from cli.output import console, pager_line, print_json, say, table
-    from cli.output import state as shown_state
-    from cli.vocabulary import members
-    from cli.words import effect_words
+    from cli.console.opening import reading
+    from cli.console.output import console, pager_line, print_json, say, table
+    from cli.console.output import state as shown_state
+    from cli.console.vocabulary import members
+    from cli.console.words import effect_words
     from db.states import ExperimentKind, ExperimentState, VerdictOutcome
-    from knowledge.queries.experiments import ExperimentsAsked, ExperimentSort, find_experiments
     from knowledge.queries.lookup import campaign_filter
+    from knowledge.queries.measured.experiments import ExperimentsAsked, ExperimentSort, find_experiments
 
     states = members(ExperimentState, state or [], "--state")
     outcomes = members(VerdictOutcome, outcome or [], "--outcome")
@@ -94,7 +94,7 @@ def experiments(
 
 
 def _about(row: ExperimentRow) -> str:
-    from cli.words import change_words
+    from cli.console.words import change_words
     from db.states import ExperimentKind
 
     if row.reproduces is not None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import CampaignToo, Json, named_once
+from cli.console.options import CampaignToo, Json, named_once
 
 
 def export(
@@ -32,8 +32,8 @@ def export(
     from agent.recipe.folder import SCRIPTS, files_of
     from agent.recipe.making import recipe_of
     from agent.recipe.promising import denied
-    from cli.opening import reading, settings_of
-    from cli.output import print_json, say
+    from cli.console.opening import reading, settings_of
+    from cli.console.output import print_json, say
     from configs.errors import UsageError
     from knowledge.queries.lookup import campaign_of
 

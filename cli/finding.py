@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import CampaignFilter, CampaignLabel, Json
+from cli.console.options import CampaignFilter, CampaignLabel, Json
 from cli.withdraw import Why, take_back
 
 if TYPE_CHECKING:
@@ -67,11 +67,11 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Write down what you know from elsewhere, marked as yours, with where it holds."""
-    from cli.opening import writing
-    from cli.output import print_json, say
+    from cli.console.opening import writing
+    from cli.console.output import print_json, say
     from db.labels import Noun, format_label
     from knowledge.findings.told import Telling, parse_saying, tell
-    from knowledge.queries.finding_detail import finding_detail
+    from knowledge.queries.found.finding_detail import finding_detail
 
     telling = Telling(
         claim,
@@ -133,9 +133,9 @@ def export(
     """Write the verdicts of this database, so that another one can learn from them."""
     import socket
 
-    from cli.opening import reading
-    from cli.output import print_json, say
-    from cli.output_file import write_output
+    from cli.console.opening import reading
+    from cli.console.output import print_json, say
+    from cli.console.output_file import write_output
     from knowledge.figures import counted
     from knowledge.findings.importing import export_verdicts
     from knowledge.queries.lookup import campaign_filter
@@ -160,8 +160,8 @@ def import_(
 ) -> None:
     """Take in the verdicts of another database, before a first campaign here too; findings are derived from
     all of them together."""
-    from cli.opening import writing
-    from cli.output import print_json, say
+    from cli.console.opening import writing
+    from cli.console.output import print_json, say
     from db.labels import Noun, format_label
     from knowledge.figures import counted, listed
     from knowledge.findings.importing import import_verdicts

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import DEFAULT_LIMIT, CampaignFilter, Json, Limit, Offset
+from cli.console.options import DEFAULT_LIMIT, CampaignFilter, Json, Limit, Offset
 
 
 def findings(
@@ -33,13 +33,13 @@ def findings(
     as_json: Json = False,
 ) -> None:
     """What verdicts together say, each within its scope."""
-    from cli.opening import reading
-    from cli.output import console, fields, pager_line, print_json, say, state
-    from cli.vocabulary import members
-    from cli.words import about_words
+    from cli.console.opening import reading
+    from cli.console.output import console, fields, pager_line, print_json, say, state
+    from cli.console.vocabulary import members
+    from cli.console.words import about_words
     from db.states import FindingStatus
     from knowledge.figures import listed
-    from knowledge.queries.findings import list_findings
+    from knowledge.queries.found.findings import list_findings
     from knowledge.queries.lookup import campaign_filter
 
     statuses = members(FindingStatus, status or [], "--status")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.briefly import briefly
+from cli.console.briefly import briefly
+from cli.console.options import CampaignFilter, Json
 from cli.graph_questions import if_fell, known, led_to, untested, why_not
-from cli.options import CampaignFilter, Json
 
 if TYPE_CHECKING:
-    from knowledge.graph import Graph
+    from knowledge.graph.typed_graph import Graph
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -61,9 +61,9 @@ def show(
     as_json: Json = False,
 ) -> None:
     """How many nodes and edges there are by kind; around one node, which."""
-    from cli.output import print_json
+    from cli.console.output import print_json
     from configs.errors import UsageError
-    from knowledge.graph import counts
+    from knowledge.graph.typed_graph import counts
 
     if node is not None and around is not None:
         raise UsageError(
@@ -94,8 +94,8 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write the graph, or what is near a node, as JSON or GraphML."""
-    from cli.output import print_json, say
-    from knowledge.graph import graphml, node_link
+    from cli.console.output import print_json, say
+    from knowledge.graph.typed_graph import graphml, node_link
 
     found = _read(ctx, campaign, around, depth)
     if output is None:
@@ -110,9 +110,9 @@ def export(
 
 
 def _read(ctx: typer.Context, campaign: str | None, around: str | None, depth: int) -> Graph:
-    from cli.opening import reading
-    from knowledge.graph import neighbourhood
-    from knowledge.graph_building import build_graph
+    from cli.console.opening import reading
+    from knowledge.graph.building import build_graph
+    from knowledge.graph.typed_graph import neighbourhood
     from knowledge.queries.around import node_name
     from knowledge.queries.lookup import campaign_filter
 
@@ -124,8 +124,8 @@ def _read(ctx: typer.Context, campaign: str | None, around: str | None, depth: i
 def _write(output: Path, found: Graph, wanted: GraphFormat) -> None:
     import json
 
-    from cli.output_file import write_output
-    from knowledge.graph import graphml, node_link
+    from cli.console.output_file import write_output
+    from knowledge.graph.typed_graph import graphml, node_link
 
     text = (
         graphml(found) if wanted is GraphFormat.GRAPHML else json.dumps(node_link(found), ensure_ascii=False)
@@ -134,8 +134,8 @@ def _write(output: Path, found: Graph, wanted: GraphFormat) -> None:
 
 
 def _print_text(found: Graph, *, listed: bool) -> None:
-    from cli.output import console, table
-    from knowledge.graph import counts
+    from cli.console.output import console, table
+    from knowledge.graph.typed_graph import counts
 
     out = console()
     kinds, relations = counts(found)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import CampaignLabel, Json
+from cli.console.options import CampaignLabel, Json
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -33,8 +33,8 @@ def known(
 ) -> None:
     """What is known about a knob: findings, values tried and with what, what does not run."""
     from agent.asking.of_the_graph import what_is_known
-    from cli.opening import reading
-    from knowledge.graph_building import build_graph
+    from cli.console.opening import reading
+    from knowledge.graph.building import build_graph
 
     with reading(ctx) as session:
         found = what_is_known(session, build_graph(session), knob, on)
@@ -52,8 +52,8 @@ def why_not(
 ) -> None:
     """Why something is ruled out: verdicts, failures, bans, confounding, legality."""
     from agent.asking.why_not import what_rules_out
-    from cli.opening import reading
-    from knowledge.graph_building import build_graph
+    from cli.console.opening import reading
+    from knowledge.graph.building import build_graph
 
     with reading(ctx) as session:
         found = what_rules_out(session, build_graph(session), subject, campaign, _read_legal)
@@ -61,7 +61,7 @@ def why_not(
 
 
 def _read_legal(session: Session, campaign_id: int) -> Legal:
-    from agent.campaign.stored_ground import read_legal  # what a finding is asked about does without
+    from agent.campaign.known.stored_ground import read_legal  # what a finding is asked about does without
 
     return read_legal(session, campaign_id)
 
@@ -69,8 +69,8 @@ def _read_legal(session: Session, campaign_id: int) -> Legal:
 def led_to(ctx: typer.Context, label: Label, as_json: Json = False) -> None:
     """What led to a hypothesis, an experiment or a finding."""
     from agent.asking.of_the_graph import what_led_to
-    from cli.opening import reading
-    from knowledge.graph_building import build_graph
+    from cli.console.opening import reading
+    from knowledge.graph.building import build_graph
 
     with reading(ctx) as session:
         found = what_led_to(session, build_graph(session), label)
@@ -81,8 +81,8 @@ def if_fell(ctx: typer.Context, label: Label, as_json: Json = False) -> None:
     """What would change if a finding or a verdict fell."""
     from agent.asking.answers import what_if_fell
     from agent.asking.preview import read_ground
-    from cli.opening import reading
-    from knowledge.graph_building import build_graph
+    from cli.console.opening import reading
+    from knowledge.graph.building import build_graph
 
     with reading(ctx) as session:
         found = what_if_fell(session, build_graph(session), label, read_ground)
@@ -93,7 +93,7 @@ def untested(ctx: typer.Context, campaign: CampaignLabel = None, as_json: Json =
     """What no experiment covered next to the best, with what is believed of it."""
     from agent.asking.answers import what_is_untested
     from agent.asking.preview import read_ground
-    from cli.opening import reading
+    from cli.console.opening import reading
 
     with reading(ctx) as session:
         found = what_is_untested(session, campaign, read_ground)
@@ -101,7 +101,7 @@ def untested(ctx: typer.Context, campaign: CampaignLabel = None, as_json: Json =
 
 
 def _show(answer: Answer, as_json: bool) -> None:
-    from cli.output import console, print_json
+    from cli.console.output import console, print_json
 
     if as_json:
         print_json(answer)
@@ -123,7 +123,7 @@ def _show(answer: Answer, as_json: bool) -> None:
 def _print(row: Row, depth: int) -> None:
     from rich.padding import Padding
 
-    from cli.output import console
+    from cli.console.output import console
 
     out = console()
     out.print(Padding(_line(row), (0, 0, 0, len(_INDENT) * depth)))
@@ -136,8 +136,8 @@ def _print(row: Row, depth: int) -> None:
 def _line(row: Row) -> Text:
     from rich.text import Text
 
-    from cli.output import state
-    from cli.words import effect_words
+    from cli.console.output import state
+    from cli.console.words import effect_words
     from knowledge.figures import metric_word
     from knowledge.latency_only import LATENCY_ONLY
 

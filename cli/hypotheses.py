@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import DEFAULT_LIMIT, CampaignFilter, Json, Limit, Offset
+from cli.console.options import DEFAULT_LIMIT, CampaignFilter, Json, Limit, Offset
 
 
 def hypotheses(
@@ -33,13 +33,13 @@ def hypotheses(
     as_json: Json = False,
 ) -> None:
     """All hypotheses and what became of them."""
-    from cli.opening import reading
-    from cli.output import console, pager_line, print_json, say, table
-    from cli.output import state as shown_state
-    from cli.vocabulary import members
-    from cli.words import effect_words
+    from cli.console.opening import reading
+    from cli.console.output import console, pager_line, print_json, say, table
+    from cli.console.output import state as shown_state
+    from cli.console.vocabulary import members
+    from cli.console.words import effect_words
     from db.states import HypothesisState
-    from knowledge.queries.hypotheses import HypothesisSort, list_hypotheses
+    from knowledge.queries.claims.hypotheses import HypothesisSort, list_hypotheses
     from knowledge.queries.lookup import campaign_filter
 
     states = members(HypothesisState, state or [], "--state")

@@ -9,7 +9,7 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 STANDARD_INPUT = "-"
 """The name of the file that means standard input."""
@@ -60,7 +60,7 @@ def judge(
     from agent.judge.from_csv.rows import read_rows
     from agent.judge.from_csv.sorting import pair_table
     from agent.judge.from_csv.verdict import SCOPE, judge_pairs
-    from cli.output import print_json, say
+    from cli.console.output import print_json, say
 
     asked = Asked.of(metric, min_effect, alpha, validation_pairs, noise_sd, noise_dof)
     with opened(file) as stream:

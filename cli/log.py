@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import DEFAULT_LIMIT, LARGEST_NUMBER, CampaignFilter, Json
+from cli.console.options import DEFAULT_LIMIT, LARGEST_NUMBER, CampaignFilter, Json
 
 if TYPE_CHECKING:
     from db.event_kinds import EventKind
@@ -49,8 +49,8 @@ def log(
 
     With --follow and --json each event is one JSON object on a line of its own.
     """
-    from cli.opening import database_of, settings_of
-    from cli.output import print_json, say
+    from cli.console.opening import database_of, settings_of
+    from cli.console.output import print_json, say
     from db import events
     from experiments.stop_flag import StopFlag
     from knowledge.queries.log import event_view
@@ -95,8 +95,8 @@ def log(
 
 
 def _print(event: Event, as_json: bool) -> None:
-    from cli.output import print_json, when
-    from cli.written_out import written_out
+    from cli.console.output import print_json, when
+    from cli.console.written_out import written_out
     from knowledge.queries.log import event_view
 
     shown = event_view(event)

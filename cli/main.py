@@ -1,7 +1,7 @@
 """The `autoinfer` command: its table of commands, its global options, and how errors reach the user.
 
-Nothing heavy is imported here: a command's module is loaded when it is called (`cli.lazy`), and modules under
-`cli/` import the database, networkx or torch inside their functions.
+Nothing heavy is imported here: a command's module is loaded when it is called (`cli.console.lazy`), and
+modules under `cli/` import the database, networkx or torch inside their functions.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Annotated, NoReturn
 import typer
 from typer.main import get_command
 
-from cli.failures import INTERRUPTED, Told, tell
-from cli.lazy import Entry, LazyGroup, command_path
-from cli.options import GlobalOptions, hoist_globals, wants_json
+from cli.console.failures import INTERRUPTED, Told, tell
+from cli.console.lazy import Entry, LazyGroup, command_path
+from cli.console.options import GlobalOptions, hoist_globals, wants_json
 from configs.garbage import look_seldom
 from configs.library_threads import compute_in_one_thread
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -52,7 +52,7 @@ def mcp(
 
     Without --http it speaks on standard input and output, for a client that starts it, and ends with it.
     """
-    from cli.opening import settings_of
+    from cli.console.opening import settings_of
     from configs.errors import UsageError
 
     if not http and (host is not None or port is not None or as_json):
@@ -106,7 +106,7 @@ def _serve(
     opened: Opened,
     as_json: bool,
 ) -> None:
-    from cli.output import print_json, say
+    from cli.console.output import print_json, say
     from dashboard.mcp.serving import PATH, http_app
     from dashboard.server import serve
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 if TYPE_CHECKING:
     from datetime import date
 
     from experiments.executors.modal.deployment import State
-    from knowledge.queries.bills import CountedDay
+    from knowledge.queries.spent.bills import CountedDay
 
 app = typer.Typer(
     rich_markup_mode=None, add_completion=False, help="Put autoinfer on Modal, see what it costs, end it."
@@ -30,7 +30,7 @@ def deploy(
     as_json: Json = False,
 ) -> None:
     """Write the app on Modal, or bring it up to date; nothing costs anything until a job runs."""
-    from cli.output import print_json, say
+    from cli.console.output import print_json, say
     from configs.quantities import parse_duration_s
     from experiments.executors.modal import deployment
     from experiments.executors.modal.protocol import APP_NAME
@@ -52,7 +52,7 @@ def deploy(
 @app.command()
 def status(as_json: Json = False) -> None:
     """What is deployed on Modal, which calls run there, and what they cost so far."""
-    from cli.output import console, print_json, say, table
+    from cli.console.output import console, print_json, say, table
     from experiments.executors.modal import deployment
 
     found = deployment.status()
@@ -72,7 +72,7 @@ def status(as_json: Json = False) -> None:
 @app.command()
 def stop(as_json: Json = False) -> None:
     """End every call on Modal with its container, and the app; results that are there stay for seven days."""
-    from cli.output import print_json, say
+    from cli.console.output import print_json, say
     from experiments.executors.modal import deployment
     from experiments.executors.modal.protocol import APP_NAME
     from knowledge.figures import counted
@@ -94,13 +94,13 @@ def bill(
     """What Modal bills for the app by day, beside what the runs of this database count for."""
     from datetime import UTC, datetime, timedelta
 
-    from cli.opening import reading
-    from cli.output import console, print_json, say, table
+    from cli.console.opening import reading
+    from cli.console.output import console, print_json, say, table
     from configs.errors import DatabaseMissing
     from configs.quantities import format_usd
     from experiments.executors.modal.bill import billed_by_day
     from experiments.executors.modal.executor import ModalExecutor
-    from knowledge.queries.bills import CountedDay, counted_by_day
+    from knowledge.queries.spent.bills import CountedDay, counted_by_day
 
     now = datetime.now(UTC)
     first = now.date() - timedelta(days=days - 1)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import CampaignLabel, Json
+from cli.console.options import CampaignLabel, Json
 
 if TYPE_CHECKING:
-    from knowledge.queries.model_answers import AnswerRow, AnswerView
+    from knowledge.queries.claims.model_answers import AnswerRow, AnswerView
 
 MOST_LISTED = 50
 """Answers that are listed if no other number is given."""
@@ -29,12 +29,12 @@ def model(
 
     Lists a campaign's answers, or shows one with what was asked and answered, word for word.
     """
-    from cli.opening import reading
-    from cli.output import print_json
+    from cli.console.opening import reading
+    from cli.console.output import print_json
     from configs.errors import UsageError
     from db.labels import Noun, format_label
+    from knowledge.queries.claims.model_answers import asked_of_model, model_answer, model_answers
     from knowledge.queries.lookup import campaign_of
-    from knowledge.queries.model_answers import asked_of_model, model_answer, model_answers
 
     with reading(ctx) as session:
         if answer is not None:
@@ -58,7 +58,7 @@ def model(
 
 
 def _print_rows(label: str, words: str | None, rows: tuple[AnswerRow, ...]) -> None:
-    from cli.output import console, table, when
+    from cli.console.output import console, table, when
 
     out = console()
     if words is None:
@@ -99,7 +99,7 @@ def _cost(found: AnswerView) -> str:
 
 
 def _print_answer(found: AnswerView) -> None:
-    from cli.output import console, fields, when
+    from cli.console.output import console, fields, when
     from knowledge.figures import counted
 
     out = console()

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 
 def move(
@@ -21,13 +21,13 @@ def move(
     as_json: Json = False,
 ) -> None:
     """Put one hypothesis at a place of the queue, until it is tested."""
-    from cli.opening import writing
-    from cli.output import print_json, say
+    from cli.console.opening import writing
+    from cli.console.output import print_json, say
     from configs.errors import UsageError
     from db.labels import Noun, format_label
+    from knowledge.acts.steering import move as put_at
+    from knowledge.acts.steering import unmove
     from knowledge.queries.lookup import labelled
-    from knowledge.steering import move as put_at
-    from knowledge.steering import unmove
 
     if (to is None) == (not clear):
         raise UsageError(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 
 def note(
@@ -26,11 +26,11 @@ def note(
     as_json: Json = False,
 ) -> None:
     """Write down work done outside; may mark findings stale."""
-    from cli.opening import writing
-    from cli.output import print_json, say
+    from cli.console.opening import writing
+    from cli.console.output import print_json, say
     from db.labels import Noun, format_label
+    from knowledge.acts.notes import add_note
     from knowledge.figures import listed
-    from knowledge.notes import add_note
     from knowledge.queries.lookup import campaign_filter
 
     with writing(ctx) as session:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 
 def pin(
@@ -16,12 +16,12 @@ def pin(
     as_json: Json = False,
 ) -> None:
     """Put one hypothesis first, until it is tested."""
-    from cli.opening import writing
-    from cli.output import print_json, say
+    from cli.console.opening import writing
+    from cli.console.output import print_json, say
     from db.labels import Noun, format_label
+    from knowledge.acts.steering import pin as put_first
+    from knowledge.acts.steering import unpin
     from knowledge.queries.lookup import labelled
-    from knowledge.steering import pin as put_first
-    from knowledge.steering import unpin
 
     with writing(ctx) as session:
         number = labelled(session, Noun.HYPOTHESIS, hypothesis)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Baseline, Json, Memory
+from cli.console.options import Baseline, Json, Memory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent.plan.duration import Stored
     from agent.plan.model import ModelFound
     from agent.plan.plan import Plan
-    from cli.asked import Asked
+    from cli.running.asked import Asked
 
 DUMMY = "dummy"
 """Stands for weights that are made up."""
@@ -102,9 +102,9 @@ def plan(
     Of a model of the hub no weights are fetched. Of a rented target the provider is asked for its prices;
     nothing is submitted.
     """
-    from cli.asked import campaign_asked
-    from cli.output import print_json
-    from cli.prices import quoted_for
+    from cli.console.output import print_json
+    from cli.executors.prices import quoted_for
+    from cli.running.asked import campaign_asked
     from cli.sheets.plan import as_document, print_cards, print_plan
     from configs.errors import UsageError
     from configs.quantities import parse_bytes
@@ -155,15 +155,15 @@ def _plans(
     *,
     dummy: bool,
 ) -> list[Plan]:
-    from agent.campaign.named import check_names, engine_of
-    from agent.campaign.survey import ENGINE_IS_THERE
+    from agent.campaign.beginning.named import check_names, engine_of
+    from agent.campaign.beginning.survey import ENGINE_IS_THERE
     from agent.ground.shape import check_serves_shapes
     from agent.ground.target import find_target
     from agent.plan.begin import devices_told, engine_check, space_that_is_here
     from agent.plan.card import card_asked, card_of, listed_cards
     from agent.plan.model import ModelFound
     from agent.plan.plan import make_plan
-    from cli.opening import settings_of
+    from cli.console.opening import settings_of
     from configs.targets import devices_of
     from experiments.job.named import asked_in_the_way, version_told
     from experiments.shapes.folder import LATENCY_ONLY
@@ -258,7 +258,7 @@ def _with_what_is_unfit(plan: Plan) -> Plan:
 def _stored(ctx: typer.Context, target_key: str, folder: Path | None, engine: str) -> Stored | None:
     """What the database tells of earlier runs; None where there is none yet."""
     from agent.plan.begin import known_times
-    from cli.opening import reading
+    from cli.console.opening import reading
     from configs.errors import DatabaseMissing
 
     try:

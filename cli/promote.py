@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 from cli.reproduce import AT_ONCE, WORKER_LOG
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from agent.campaign.confirm import Confirmation
-    from agent.campaign.promote import Asked
+    from agent.campaign.rerun.confirm import Confirmation
+    from agent.campaign.rerun.promote import Asked
     from configs.settings import Settings
     from db.session import Database
     from experiments.remote.quoting import Price
@@ -39,9 +39,9 @@ def promote(
     """
     from sqlalchemy import select
 
-    from agent.campaign.promote import ask, promotable, promote, quote_words
-    from cli.opening import database_of, settings_of
-    from cli.output import print_json, say
+    from agent.campaign.rerun.promote import ask, promotable, promote, quote_words
+    from cli.console.opening import database_of, settings_of
+    from cli.console.output import print_json, say
     from configs.errors import UsageError
     from db.labels import Noun, format_label, parse_label
     from db.models import Job
@@ -94,7 +94,7 @@ def _price(settings: Settings, database: Database, asked: Asked) -> Price:
     Raises `UsageError` where no budget covers it, or one has no room.
     """
     from agent.plan.job_time import planned_seconds
-    from cli.executor import make_remote_executor
+    from cli.executors.executor import make_remote_executor
     from cli.worker import check_budget
     from configs.errors import UsageError
     from db import money
@@ -152,13 +152,13 @@ def _wait(
     """Wait for the verdict, with a worker of our own where none takes jobs for the target."""
     import time
 
-    from agent.campaign.confirm import wait_for
-    from agent.campaign.waiting import served_devices
-    from agent.campaign.worker_process import WorkerProcess
-    from cli.executor import LOCAL
-    from cli.interrupt import Interrupt
-    from cli.output import say
-    from cli.worker_command import remote_worker_command, worker_command
+    from agent.campaign.rerun.confirm import wait_for
+    from agent.campaign.resources.waiting import served_devices
+    from agent.campaign.resources.worker_process import WorkerProcess
+    from cli.console.interrupt import Interrupt
+    from cli.console.output import say
+    from cli.executors.executor import LOCAL
+    from cli.executors.worker_command import remote_worker_command, worker_command
 
     device = asked.there.device
     with database.read() as session:

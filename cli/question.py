@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import CampaignLabel, Json
+from cli.console.options import CampaignLabel, Json
 
 
 def question(
@@ -22,14 +22,14 @@ def question(
 
     Without a hypothesis it says which question is asked and whether it is settled.
     """
-    from cli.opening import reading, writing
-    from cli.output import print_json, say
+    from cli.console.opening import reading, writing
+    from cli.console.output import print_json, say
     from configs.errors import UsageError
     from db.labels import Noun, format_label
     from db.models import Hypothesis
-    from knowledge.night import ask, take_back
+    from knowledge.acts.night import ask, take_back
     from knowledge.queries.lookup import campaign_of, labelled
-    from knowledge.queries.night import question_now
+    from knowledge.queries.order.night import question_now
 
     if hypothesis is not None and (clear or campaign is not None):
         option = "--clear" if clear else "--campaign"

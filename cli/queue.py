@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import DEFAULT_LIMIT, CampaignLabel, Json, Limit, Offset
+from cli.console.options import DEFAULT_LIMIT, CampaignLabel, Json, Limit, Offset
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from knowledge.queries.queue import QueueRow
+    from knowledge.queries.order.queue import QueueRow
 
 
 def queue(
@@ -31,11 +31,11 @@ def queue(
     as_json: Json = False,
 ) -> None:
     """The order of what comes next, with the reason for each place."""
-    from cli.opening import reading
-    from cli.output import console, pager_line, print_json, say
+    from cli.console.opening import reading
+    from cli.console.output import console, pager_line, print_json, say
     from db.labels import Noun, format_label
     from knowledge.queries.lookup import campaign_of
-    from knowledge.queries.queue import awaits_baseline, queue_page
+    from knowledge.queries.order.queue import awaits_baseline, queue_page
 
     if what_if is not None:
         from cli.what_if import show_what_if
@@ -76,8 +76,8 @@ def _where(row: QueueRow) -> str:
 
 
 def _print_row(out: Console, row: QueueRow) -> None:
-    from cli.output import fields
-    from cli.words import change_words, effect_words, rank_words
+    from cli.console.output import fields
+    from cli.console.words import change_words, effect_words, rank_words
     from knowledge.latency_only import LATENCY_ONLY
     from knowledge.queries.at_work import INTERRUPTED
 

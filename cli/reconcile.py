@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 if TYPE_CHECKING:
     from experiments.remote.ending import Stranger
@@ -30,9 +30,9 @@ def reconcile(
 
     Those of another database of yours are listed as another's: look before you end them.
     """
-    from cli.executor import remote_executors
-    from cli.opening import database_of, settings_of
-    from cli.output import print_json, say
+    from cli.console.opening import database_of, settings_of
+    from cli.console.output import print_json, say
+    from cli.executors.executor import remote_executors
     from configs.errors import EXIT_FAILURE, AutoinferError
     from db.remote_runs import executors_known
     from experiments.remote.ending import strangers

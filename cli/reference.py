@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 from cli.training import Seed, make_folder, needs_new_folder, needs_torch
 
 PACKAGED_SEED = 20261121
@@ -45,7 +45,7 @@ def train(
     Takes about ten minutes on a large GPU; on a CPU a few steps show that the recipe works. DIR receives the
     weights, the tokenizer and a card with what was measured.
     """
-    from cli.output import print_json, say
+    from cli.console.output import print_json, say
     from configs.errors import UsageError
 
     if minutes is not None and steps is not None:

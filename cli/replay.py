@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 if TYPE_CHECKING:
     from agent.replay.replay import Replayed
@@ -70,7 +70,7 @@ def replay(
     from agent.replay.replay import Asked, workers
     from agent.replay.replay import replay as replayed_of
     from agent.replay.report import document
-    from cli.output import print_json
+    from cli.console.output import print_json
     from configs.quantities import parse_percent
 
     chosen = Chosen(metric, _conditions(where or []), space, parse_percent(quality_limit))
@@ -88,7 +88,7 @@ def replay(
     else:
         _say(found)
     if svg is not None and not as_json:
-        from cli.output import say
+        from cli.console.output import say
 
         say("", f"The regret is drawn in {svg}.")
 
@@ -120,7 +120,7 @@ def _check_drawable(path: Path) -> None:
 
 def _draw(found: Replayed, path: Path) -> None:
     from agent.replay.regret_svg import regret_svg
-    from cli.output_file import write_output
+    from cli.console.output_file import write_output
     from knowledge.figures import counted
 
     title = f"{found.table.name}: share of the best gain that is still missing"
@@ -144,8 +144,8 @@ def _say(found: Replayed) -> None:
         regret_rows,
         rows,
     )
-    from cli.output import console, say
-    from cli.output import table as laid_out
+    from cli.console.output import console, say
+    from cli.console.output import table as laid_out
     from knowledge.figures import counted
 
     table, asked = found.table, found.asked

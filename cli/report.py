@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import CampaignToo, Json, named_once
+from cli.console.options import CampaignToo, Json, named_once
 
 
 class ReportFormat(StrEnum):
@@ -54,8 +54,8 @@ def report(
     """A campaign as one self-contained file: result, path, findings, and what all of it rests on."""
     import json
 
-    from cli.output import print_json, say
-    from cli.output_file import write_output
+    from cli.console.output import print_json, say
+    from cli.console.output_file import write_output
     from configs.errors import UsageError
 
     if to is None and as_json and format_ not in (None, ReportFormat.JSON):
@@ -99,7 +99,7 @@ def _by_name(to: Path | None, printed: ReportFormat) -> ReportFormat:
 def _written(ctx: typer.Context, campaign: str | None, asked: ReportFormat) -> str:
     from datetime import UTC, datetime
 
-    from cli.opening import reading
+    from cli.console.opening import reading
     from knowledge.queries.lookup import campaign_of
     from knowledge.report.gathering import report as read
 

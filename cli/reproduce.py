@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 if TYPE_CHECKING:
-    from agent.campaign.worker_process import WorkerProcess
+    from agent.campaign.resources.worker_process import WorkerProcess
     from configs.settings import Settings
     from db.models import Campaign
 
@@ -43,14 +43,14 @@ def reproduce(
     import time
     from dataclasses import asdict
 
-    from agent.campaign.devices import device_of
-    from agent.campaign.fresh_price import price_watch
-    from agent.campaign.reproduce import allow_reproduction, other_hardware
-    from agent.campaign.reproduce import reproduce as run_again
+    from agent.campaign.rerun.reproduce import allow_reproduction, other_hardware
+    from agent.campaign.rerun.reproduce import reproduce as run_again
+    from agent.campaign.resources.devices import device_of
+    from agent.campaign.resources.fresh_price import price_watch
     from agent.ground.stored_checkpoint import absent_for_jobs
-    from cli.interrupt import Interrupt
-    from cli.opening import database_of, settings_of
-    from cli.output import print_json, say
+    from cli.console.interrupt import Interrupt
+    from cli.console.opening import database_of, settings_of
+    from cli.console.output import print_json, say
     from configs.errors import AutoinferError
     from configs.quantities import parse_usd
     from configs.targets import is_rented
@@ -122,8 +122,8 @@ def reproduce(
 
 def fresh_worker(ctx: typer.Context, settings: Settings, campaign: Campaign, device: str) -> WorkerProcess:
     """A worker, not yet started, for fresh runs of a campaign's tests on this device."""
-    from agent.campaign.worker_process import WorkerProcess
-    from cli.worker_command import remote_worker_command, worker_command
+    from agent.campaign.resources.worker_process import WorkerProcess
+    from cli.executors.worker_command import remote_worker_command, worker_command
     from configs.core_shares import shares_here
     from configs.targets import is_rented
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.confirm_on import keep, terms_of
-from cli.driving import Begun, Beside, check_leaves, drive
-from cli.model_endpoint import endpoint_there, with_language_model
-from cli.opening import database_of, settings_of
-from cli.options import Baseline, Json, Memory
-from cli.prices import keep_agreed, prices_there
-from cli.run_resume import Dollars, refuse_beside_resume, resume_campaign
+from cli.console.opening import database_of, settings_of
+from cli.console.options import Baseline, Json, Memory
+from cli.executors.prices import keep_agreed, prices_there
+from cli.running.confirm_on import keep, terms_of
+from cli.running.driving import Begun, Beside, check_leaves, drive
+from cli.running.model_endpoint import endpoint_there, with_language_model
+from cli.running.run_resume import Dollars, refuse_beside_resume, resume_campaign
 
 if TYPE_CHECKING:
     from agent.plan.ground import Ground
@@ -186,10 +186,10 @@ def run(
     good order. The dashboard's address is printed first; on a terminal it stays after the campaign until
     Ctrl-C.
     """
-    from agent.campaign.survey import survey
+    from agent.campaign.beginning.survey import survey
     from agent.ground.shape import SHAPES
-    from cli.asked import campaign_asked
-    from cli.executor import check_folders
+    from cli.executors.executor import check_folders
+    from cli.running.asked import campaign_asked
     from configs.quality_tasks import split_tasks
     from configs.quantities import parse_bytes, parse_duration_s, parse_usd
 
@@ -271,7 +271,7 @@ def _reaching(
 ) -> tuple[CampaignSpec, str | None]:
     """The campaign with a budget that reaches verdicts by its plan, and what to say of it; with the one that
     it was begun with, and nothing to say, where it goes on. Raises as `raised`."""
-    from agent.campaign.create import budget_of_interrupted
+    from agent.campaign.beginning.create import budget_of_interrupted
 
     with database.write() as session:
         begun_with = None if new else budget_of_interrupted(session, spec, ground)
@@ -296,7 +296,7 @@ def raised(spec: CampaignSpec, plan: Plan) -> tuple[CampaignSpec, str | None]:
 
 
 def _interrupted(database: Database, spec: CampaignSpec, ground: Ground) -> int | None:
-    from agent.campaign.create import interrupted
+    from agent.campaign.beginning.create import interrupted
 
     with database.write() as session:
         return interrupted(session, spec, ground)
@@ -312,7 +312,7 @@ def _planned(database: Database, spec: CampaignSpec, ground: Ground) -> Plan:
 
 
 def _start_or_continue(database: Database, spec: CampaignSpec, ground: Ground, *, new: bool) -> int:
-    from agent.campaign.create import create_campaign, interrupted
+    from agent.campaign.beginning.create import create_campaign, interrupted
 
     with database.write() as session:
         found = None if new else interrupted(session, spec, ground)

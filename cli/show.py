@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -38,7 +38,7 @@ def show(
     An experiment is shown with its hypothesis, its verdict and interval, both arms launch by launch, what ran
     differently, environment, stages, artifacts, and the command that reproduces it.
     """
-    from cli.opening import reading
+    from cli.console.opening import reading
     from cli.show_log import show_log
     from configs.errors import UsageError
     from db.labels import Noun, parse_label
@@ -90,37 +90,37 @@ def _show(session: Session, noun: Noun, number: int, samples: bool, as_json: boo
 
 
 def _show_experiment(session: Session, number: int, samples: bool, as_json: bool) -> None:
-    from cli.output import print_json
+    from cli.console.output import print_json
     from cli.sheets.experiment import print_experiment
-    from knowledge.queries.experiment_detail import experiment_detail
+    from knowledge.queries.measured.experiment_detail import experiment_detail
 
     detail = experiment_detail(session, number, samples=samples, judge=True)
     print_json(detail) if as_json else print_experiment(detail)
 
 
 def _show_hypothesis(session: Session, number: int, as_json: bool) -> None:
-    from cli.output import print_json
+    from cli.console.output import print_json
     from cli.sheets.hypothesis import print_hypothesis
-    from knowledge.queries.hypothesis_detail import hypothesis_detail
+    from knowledge.queries.claims.hypothesis_detail import hypothesis_detail
 
     detail = hypothesis_detail(session, number)
     print_json(detail) if as_json else print_hypothesis(detail)
 
 
 def _show_finding(session: Session, number: int, as_json: bool) -> None:
-    from cli.output import print_json
+    from cli.console.output import print_json
     from cli.sheets.finding import print_finding
-    from knowledge.queries.finding_detail import finding_detail
+    from knowledge.queries.found.finding_detail import finding_detail
 
     finding = finding_detail(session, number)
     print_json(finding) if as_json else print_finding(finding)
 
 
 def _show_campaign(session: Session, number: int, as_json: bool) -> None:
-    from cli.output import print_json
+    from cli.console.output import print_json
     from cli.sheets.campaign import print_campaign
     from knowledge.queries.campaigns import campaign_detail
-    from knowledge.queries.verification import verification
+    from knowledge.queries.found.verification import verification
 
     campaign, verified = campaign_detail(session, number), verification(session, number)
     if as_json:
@@ -131,7 +131,7 @@ def _show_campaign(session: Session, number: int, as_json: bool) -> None:
 
 
 def _show_artifact(session: Session, prefix: str, as_json: bool) -> None:
-    from cli.output import print_json
+    from cli.console.output import print_json
     from cli.sheets.artifact import print_artifact
     from knowledge.queries.artifacts import artifact_detail
 

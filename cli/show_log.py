@@ -18,9 +18,9 @@ def show_log(ctx: typer.Context, experiment_id: int, *, follow: bool, as_json: b
 
     Raises `AutoinferError` when nothing of them is kept here.
     """
-    from cli.executor import make_executor
-    from cli.opening import database_of, settings_of
-    from cli.output import print_json, say
+    from cli.console.opening import database_of, settings_of
+    from cli.console.output import print_json, say
+    from cli.executors.executor import make_executor
     from db.labels import Noun, format_label
 
     label = format_label(Noun.EXPERIMENT, experiment_id)

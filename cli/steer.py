@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import CampaignLabel, Json
+from cli.console.options import CampaignLabel, Json
 
 if TYPE_CHECKING:
-    from knowledge.allowances import Allowance
+    from knowledge.acts.allowances import Allowance
 
 Lever = Annotated[
     str | None, typer.Argument(metavar="LEVER", help="A lever of the campaign's space, such as threads.")
@@ -63,7 +63,7 @@ def cap(
     as_json: Json = False,
 ) -> None:
     """Give one lever at most so many tests, so much time, or such a share of all tests."""
-    from knowledge.allowances import parse_most
+    from knowledge.acts.allowances import parse_most
 
     _check_given("cap", lever, most, "3", clear)
     _steer(ctx, "cap", lever, clear, campaign, as_json, None if most is None else parse_most(most))
@@ -80,7 +80,7 @@ def reserve(
     as_json: Json = False,
 ) -> None:
     """Give one lever at least such a share of all tests, while it has hypotheses."""
-    from knowledge.allowances import parse_least
+    from knowledge.acts.allowances import parse_least
 
     _check_given("reserve", lever, least, "30%", clear)
     _steer(ctx, "reserve", lever, clear, campaign, as_json, None if least is None else parse_least(least))
@@ -110,13 +110,13 @@ def _steer(
     as_json: bool,
     allowance: Allowance | None = None,
 ) -> None:
-    from cli.opening import writing
-    from cli.output import print_json, say
+    from cli.console.opening import writing
+    from cli.console.output import print_json, say
     from configs.errors import UsageError
     from db.labels import Noun, format_label
     from db.states import DirectiveKind
-    from knowledge.lever_steering import give_directive, lift_directives
-    from knowledge.levers import known_levers
+    from knowledge.acts.lever_steering import give_directive, lift_directives
+    from knowledge.acts.levers import known_levers
     from knowledge.queries.campaigns import directive_view
     from knowledge.queries.lookup import campaign_of
 

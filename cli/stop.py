@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 from cli.withdraw import Why
 
 
@@ -20,9 +20,9 @@ def stop(
 
     Their jobs are cancelled, and so are those that wait with a price.
     """
-    from cli.executor import remote_executors
-    from cli.opening import database_of, settings_of
-    from cli.output import print_json, say
+    from cli.console.opening import database_of, settings_of
+    from cli.console.output import print_json, say
+    from cli.executors.executor import remote_executors
     from configs.errors import EXIT_FAILURE, UsageError
     from configs.quantities import format_usd
     from experiments.remote.ending import stop_all

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import CampaignToo, Json, named_once
+from cli.console.options import CampaignToo, Json, named_once
 
 if TYPE_CHECKING:
-    from knowledge.story import StoryView
+    from knowledge.telling.story import StoryView
 
 
 def story(
@@ -22,8 +22,8 @@ def story(
     as_json: Json = False,
 ) -> None:
     """A campaign as a story: how it began, what was found, what surprised, where it stands, what next."""
-    from cli.opening import reading
-    from cli.output import print_json
+    from cli.console.opening import reading
+    from cli.console.output import print_json
     from configs.errors import UsageError
     from db.labels import Noun, format_label
     from db.models import Campaign
@@ -44,7 +44,7 @@ def _print(story: StoryView) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    from cli.output import console
+    from cli.console.output import console
 
     out = console()
     left_out = 0

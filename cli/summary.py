@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import CampaignToo, Json, named_once
+from cli.console.options import CampaignToo, Json, named_once
 
 
 def summary(
@@ -22,10 +22,10 @@ def summary(
 
     from rich.text import Text
 
-    from agent.campaign.outcome import campaign_outcome
-    from cli.opening import reading
-    from cli.output import console, fields, print_json
-    from cli.still_paid import still_paid
+    from agent.campaign.learning.outcome import campaign_outcome
+    from cli.console.opening import reading
+    from cli.console.output import console, fields, print_json
+    from cli.console.still_paid import still_paid
     from configs.errors import UsageError
     from db.labels import Noun, format_label
     from db.models import Campaign
@@ -33,8 +33,8 @@ def summary(
     from knowledge.queries.facts import campaign_facts
     from knowledge.queries.lookup import campaign_of
     from knowledge.queries.story import story_facts
-    from knowledge.story import how_it_came
-    from knowledge.summary import summarize
+    from knowledge.telling.story import how_it_came
+    from knowledge.telling.summary import summarize
 
     with reading(ctx) as session:
         campaign_id = campaign_of(session, named_once(campaign, campaign_too))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Json
-from cli.table_options import Commit, GridName, Model, Out, TableBudget, WayOfAsking, Weights
-from cli.table_prepare import prepare
-from cli.table_shape import shape_of
-from cli.table_written import archive, export, page, same
+from cli.console.options import Json
+from cli.tables.table_options import Commit, GridName, Model, Out, TableBudget, WayOfAsking, Weights
+from cli.tables.table_prepare import prepare
+from cli.tables.table_shape import shape_of
+from cli.tables.table_written import archive, export, page, same
 
 if TYPE_CHECKING:
     from agent.tables.clock import Budget
@@ -91,8 +91,8 @@ def measure(
     from agent.tables.grid import REFERENCE
     from agent.tables.run import measure as measure_table
     from agent.tables.side_by_side import SideBySideRun
-    from cli.output import say
-    from cli.table_ground import end_on_signals, ground_of
+    from cli.console.output import say
+    from cli.tables.table_ground import end_on_signals, ground_of
     from configs.asked_over import IN_ENGINE
     from configs.errors import UsageError
     from configs.quantities import parse_duration_s
@@ -145,7 +145,7 @@ def list_(
 ) -> None:
     """List a grid's loads in the order of measuring, and its workloads; nothing is measured."""
     from agent.tables.measure import told
-    from cli.output import print_json, say
+    from cli.console.output import print_json, say
     from knowledge.figures import counted
 
     found = _grid(grid, model, weights)
@@ -194,8 +194,8 @@ def _run(
     from agent.tables.grid import DUMMY
     from agent.tables.loading import Sources, served_alone
     from agent.tables.run import TableRun
-    from cli.opening import settings_of
-    from cli.table_ground import command_line, identity_of
+    from cli.console.opening import settings_of
+    from cli.tables.table_ground import command_line, identity_of
     from configs.asked_over import HTTP, IN_ENGINE, asked_over_for
     from configs.errors import UsageError
     from experiments.checkpoints.tokenizer_file import SAVE_TOKENIZER, TOKENIZER_FILE, no_tokenizer
@@ -253,7 +253,7 @@ def _header(run: TableRun) -> list[str]:
 
 
 def _say_ended(ended: Ended, journal: Path, *, as_json: bool) -> None:
-    from cli.output import print_json, say
+    from cli.console.output import print_json, say
     from knowledge.figures import counted
 
     if as_json:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 app = typer.Typer(
     rich_markup_mode=None, add_completion=False, help="Make, list or revoke tokens to the dashboard."
@@ -20,8 +20,8 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="What the token is cal
 @app.command()
 def new(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
     """Make a token and print it: this once, because only its digest is stored."""
-    from cli.opening import writing
-    from cli.output import print_json, say
+    from cli.console.opening import writing
+    from cli.console.output import print_json, say
     from db.access_tokens import give
 
     with writing(ctx) as session:
@@ -35,8 +35,8 @@ def new(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
 @app.command("list")
 def list_(ctx: typer.Context, as_json: Json = False) -> None:
     """The tokens there are and were, by name."""
-    from cli.opening import reading
-    from cli.output import console, print_json, say, table
+    from cli.console.opening import reading
+    from cli.console.output import console, print_json, say, table
     from db.access_tokens import all_tokens
 
     with reading(ctx) as session:
@@ -72,8 +72,8 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
 @app.command()
 def revoke(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
     """Let a token open nothing any more, from a second later on; its name stays taken."""
-    from cli.opening import writing
-    from cli.output import print_json, say
+    from cli.console.opening import writing
+    from cli.console.output import print_json, say
     from db.access_tokens import revoke as revoke_token
 
     with writing(ctx) as session:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import CampaignToo, Json, named_once
+from cli.console.options import CampaignToo, Json, named_once
 
 if TYPE_CHECKING:
-    from agent.campaign.worker_process import WorkerProcess
-    from knowledge.queries.verification import VerificationView, VerifiedRow
+    from agent.campaign.resources.worker_process import WorkerProcess
+    from knowledge.queries.found.verification import VerificationView, VerifiedRow
 
 
 def verify(
@@ -49,12 +49,12 @@ def verify(
     """
     import time
 
-    from agent.campaign.verify import Limits, Runner
-    from agent.campaign.verify import verify as run_all
-    from cli.executor import unreachable_by
-    from cli.interrupt import Interrupt
-    from cli.opening import database_of, settings_of
-    from cli.output import print_json, say
+    from agent.campaign.rerun.verify import Limits, Runner
+    from agent.campaign.rerun.verify import verify as run_all
+    from cli.console.interrupt import Interrupt
+    from cli.console.opening import database_of, settings_of
+    from cli.console.output import print_json, say
+    from cli.executors.executor import unreachable_by
     from cli.reproduce import fresh_worker
     from configs.errors import EXIT_FAILURE, EXIT_OPEN
     from configs.quantities import parse_duration_s, parse_usd
@@ -123,9 +123,9 @@ def _quiet(row: VerifiedRow, number: int, total: int) -> None:
 
 
 def _tell(row: VerifiedRow, number: int, total: int) -> None:
-    from cli.output import say
-    from cli.words import effect_words
-    from knowledge.queries.verification import Standing
+    from cli.console.output import say
+    from cli.console.words import effect_words
+    from knowledge.queries.found.verification import Standing
 
     if row.standing is Standing.RUNS:
         claimed = effect_words(row.claimed)
@@ -139,9 +139,9 @@ def _tell(row: VerifiedRow, number: int, total: int) -> None:
 
 
 def _print(found: VerificationView) -> None:
-    from cli.output import console, say, table
-    from cli.words import effect_words
-    from knowledge.queries.verification import Standing
+    from cli.console.output import console, say, table
+    from cli.console.words import effect_words
+    from knowledge.queries.found.verification import Standing
 
     if found.verdicts:
         out = console()
@@ -176,7 +176,7 @@ def _print(found: VerificationView) -> None:
 
 def _goes_on(found: VerificationView) -> str:
     """How what is left is gone on with: elsewhere, where nothing of it can be reproduced here."""
-    from knowledge.queries.verification import SETTLED, Standing
+    from knowledge.queries.found.verification import SETTLED, Standing
 
     left = {row.standing for row in found.verdicts} - SETTLED
     command = f"autoinfer verify {found.campaign}"

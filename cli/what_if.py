@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from agent.asking.assumed import Assumed
     from agent.asking.what_if import Consequence
-    from agent.campaign.desk import Desk
+    from agent.campaign.decision.desk import Desk
     from db.models.base import JsonObject
 
 
@@ -17,15 +17,15 @@ def show_what_if(
     ctx: typer.Context, asked: str, campaign: str | None, most_shifts: int, as_json: bool
 ) -> None:
     """Print what would follow from `H-007=supported:-12%`, or from each outcome of `H-007`."""
-    from cli.briefly import briefly
+    from cli.console.briefly import briefly
 
     ctx.with_resource(briefly())
 
     from agent.asking.preview import read_ground, read_without_shape
     from agent.asking.what_if import what_if, what_if_unranked
     from agent.ground.stored_checkpoint import CheckpointElsewhere
-    from cli.opening import reading
-    from cli.output import print_json, say
+    from cli.console.opening import reading
+    from cli.console.output import print_json, say
     from configs.errors import UsageError
     from db.labels import Noun, format_label
     from db.models import Hypothesis
@@ -80,9 +80,9 @@ def _asked(text: str) -> tuple[str, tuple[Assumed, ...]]:
 
 
 def _print(desk: Desk, number: int, found: Consequence) -> None:
-    from cli.output import console as the_console
-    from cli.output import fields, say
-    from cli.words import places_words
+    from cli.console.output import console as the_console
+    from cli.console.output import fields, say
+    from cli.console.words import places_words
     from db.labels import Noun, format_label
     from knowledge.latency_only import LATENCY_ONLY
 

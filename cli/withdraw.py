@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -25,8 +25,8 @@ def withdraw(
 ) -> None:
     """Take a hypothesis that waits out of the queue for good."""
     from db.labels import Noun
-    from knowledge.steering import USER
-    from knowledge.steering import withdraw as take_out
+    from knowledge.acts.steering import USER
+    from knowledge.acts.steering import withdraw as take_out
 
     def take(session: Session, number: int) -> dict[str, str | None]:
         found = take_out(session, number, why)
@@ -45,8 +45,8 @@ def take_back(
     as_json: bool,
 ) -> None:
     """Take back what the label `text` names, by `take`, which gives what it became."""
-    from cli.opening import writing
-    from cli.output import print_json, say
+    from cli.console.opening import writing
+    from cli.console.output import print_json, say
     from configs.reasons import reason_given
     from db.labels import format_label
     from knowledge.queries.lookup import labelled

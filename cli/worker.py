@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Json
+from cli.console.options import Json
 
 if TYPE_CHECKING:
     from db.session import Database
@@ -65,12 +65,12 @@ def worker(
     import signal
     from functools import partial
 
-    from agent.campaign.confirm import conclude_ended
+    from agent.campaign.rerun.confirm import conclude_ended
     from agent.plan.job_time import planned_seconds
-    from cli.beside import command_beside
-    from cli.executor import JOBS_FOLDER, LOCAL, make_executor, make_remote_executor, worker_times
-    from cli.opening import database_of, settings_of
-    from cli.output import print_json, say
+    from cli.console.opening import database_of, settings_of
+    from cli.console.output import print_json, say
+    from cli.executors.executor import JOBS_FOLDER, LOCAL, make_executor, make_remote_executor, worker_times
+    from cli.running.beside import command_beside
     from db.labels import Noun
     from experiments.remote.settings import RemoteTimes
     from experiments.remote.worker import RemoteWorker

@@ -2,7 +2,7 @@
 
 A question compares two configurations that the author of the campaign wrote down, on a metric of their
 choice. The knobs that an arm does not name are the baseline's, which is not known before trial 0 is measured;
-so names and values are checked against the space by `agent.campaign.questions`, all else here.
+so names and values are checked against the space by `agent.campaign.queue.questions`, all else here.
 """
 
 from __future__ import annotations

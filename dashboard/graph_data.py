@@ -17,10 +17,10 @@ from dashboard.page import ALWAYS_S, Filters
 from dashboard.pages.knowledge import KnowledgeFilters, filtered
 from dashboard.routes import Server
 from dashboard.web.kept import keep
-from knowledge.graph import Graph, graphml, neighbourhood, node_link
-from knowledge.graph_building import sketch_graph
-from knowledge.graph_sketch import NOTHING, Sketch
-from knowledge.layout import layout
+from knowledge.graph.building import sketch_graph
+from knowledge.graph.layout import layout
+from knowledge.graph.sketch import NOTHING, Sketch
+from knowledge.graph.typed_graph import Graph, graphml, neighbourhood, node_link
 from knowledge.queries.around import node_name
 from knowledge.queries.graph_changes import last_change
 

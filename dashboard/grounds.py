@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from agent.asking.assumed import Assumed
 from agent.asking.preview import Ground, read_ground
 from agent.asking.what_if import Consequence, what_if
-from agent.campaign.order import newest_cause
+from agent.campaign.queue.order import newest_cause
 from agent.ground.legal import Legal
 
 MOST_KEPT = 4

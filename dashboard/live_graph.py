@@ -8,8 +8,8 @@ from threading import Lock
 
 from sqlalchemy.orm import Session
 
-from knowledge.graph import Graph
-from knowledge.live_graph import LiveGraph
+from knowledge.graph.live_graph import LiveGraph
+from knowledge.graph.typed_graph import Graph
 
 MOST_KEPT = 4
 _kept: dict[str, LiveGraph] = {}

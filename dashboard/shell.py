@@ -14,7 +14,7 @@ from dashboard.page import Page, Request
 from db.labels import Noun, format_label, parse_label_of
 from db.models import Campaign, Hypothesis
 from db.states import CampaignState, HypothesisState
-from knowledge.queries.paid_runs import Unattended, runs_in_flight, unattended
+from knowledge.queries.spent.paid_runs import Unattended, runs_in_flight, unattended
 from knowledge.queries.view import View
 
 MOST_CAMPAIGNS = 12

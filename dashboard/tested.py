@@ -14,7 +14,7 @@ from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
 from db.models import Experiment, Verdict
-from knowledge.queries.discovery import Tally, tallies_of
+from knowledge.queries.claims.discovery import Tally, tallies_of
 
 MOST_KEPT = 64
 """Campaigns whose counts are kept, of each database; then all are counted anew."""

@@ -20,11 +20,11 @@ from db.models import Artifact, Campaign, Experiment, Finding, FindingEvidence, 
 from db.states import EvidenceRelation, FindingStatus
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Configuration
-from knowledge.answers import rank_words
 from knowledge.findings.rules import Strength
-from knowledge.queries.stages import StageReport, stage_reports
+from knowledge.queries.measured.stages import StageReport, stage_reports
 from knowledge.scope import Scope
 from knowledge.stored import engine_of
+from knowledge.telling.answers import rank_words
 
 RULE = "R7-rank-transfer"
 """What derived such a finding."""

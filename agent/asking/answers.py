@@ -22,7 +22,7 @@ from agent.asking.rows import (
 from agent.asking.scopes import scoped
 from agent.asking.untested import untested
 from agent.asking.what_if import what_if
-from agent.campaign.reading_facts import read_facts
+from agent.campaign.known.reading_facts import read_facts
 from agent.ground.drafter import space_of
 from configs.errors import AutoinferError, UsageError
 from db.labels import Noun, format_label, parse_label_of
@@ -34,7 +34,7 @@ from knowledge.asking.answer import Answer, Question, Section, section, some
 from knowledge.asking.if_fell import fall, if_fell
 from knowledge.asking.walking import EVIDENT, campaign_of_node, label_in, number_of
 from knowledge.figures import counted
-from knowledge.graph import Graph
+from knowledge.graph.typed_graph import Graph
 from knowledge.queries.lookup import campaign_of
 
 GroundOf = Callable[[Session, int], Ground]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from agent.campaign.facts import Facts, Queued
+from agent.campaign.known.facts import Facts, Queued
 from configs.errors import UsageError
 from configs.quantities import parse_percent
 from configs.questions import is_latency

@@ -7,9 +7,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from agent.asking.what_if import MOST_RANKED, MOST_SHIFTS, against_the_others
-from agent.campaign.desk import Desk
-from agent.campaign.facts import Facts
-from agent.campaign.incumbent import Incumbent
+from agent.campaign.decision.desk import Desk
+from agent.campaign.known.facts import Facts
+from agent.campaign.known.incumbent import Incumbent
 from agent.ranking.values import Shift
 
 MOST_RELEARNT = 100

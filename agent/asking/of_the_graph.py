@@ -19,8 +19,8 @@ from knowledge.asking.answer import Answer, Row, Section, section
 from knowledge.asking.known import known
 from knowledge.asking.led_to import led_to
 from knowledge.asking.walking import EVIDENT, hypothesis_of, label_in
-from knowledge.graph import Graph
-from knowledge.queries.hypothesis_detail import moves_of
+from knowledge.graph.typed_graph import Graph
+from knowledge.queries.claims.hypothesis_detail import moves_of
 
 
 def what_is_known(session: Session, graph: Graph, knob: str, on: str | None) -> Answer:

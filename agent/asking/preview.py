@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from agent.campaign.desk import Desk
-from agent.campaign.facts import Facts, Queued
-from agent.campaign.held import draft_on
-from agent.campaign.measured import read_measured
-from agent.campaign.order import read_directives
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.within_memory import legal_of
+from agent.campaign.decision.desk import Desk
+from agent.campaign.known.facts import Facts, Queued
+from agent.campaign.known.measured import read_measured
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.known.within_memory import legal_of
+from agent.campaign.queue.held import draft_on
+from agent.campaign.queue.order import read_directives
 from agent.ground.drafter import space_of
 from agent.ground.legal import Legal
 from agent.proposers.user import Enqueued

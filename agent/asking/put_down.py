@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from agent.campaign.ruled_out import versions_here
+from agent.campaign.known.ruled_out import versions_here
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Verdict
 from db.models import Configuration as ConfigurationRow

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from agent.asking.fallen import Reordered
 from agent.asking.untested import Neighbour
 from agent.asking.what_if import Consequence
-from agent.campaign.desk import Desk
-from agent.campaign.incumbent import Incumbent
+from agent.campaign.decision.desk import Desk
+from agent.campaign.known.incumbent import Incumbent
 from agent.ranking.values import Shift
 from configs.quantities import format_duration
 from db.labels import Noun, format_label

@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 from db.labels import Noun, format_label, parse_label_of
 from db.models import Finding
 from knowledge.asking.answer import Answer, findings_in, tests_in, with_latency_only, with_scopes
-from knowledge.queries.doubts import doubts_of
+from knowledge.queries.found.doubts import doubts_of
+from knowledge.queries.found.scopes import scope_lines
 from knowledge.queries.made_up import latency_only_among
-from knowledge.queries.scopes import scope_lines
 
 
 def scoped(session: Session, answer: Answer) -> Answer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from agent.campaign.desk import Desk
+from agent.campaign.decision.desk import Desk
 from agent.surrogate.beliefs import Belief
 from db.states import DirectiveKind
 from experiments.space.configuration import Change, Configuration

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agent.asking.assumed import EACH, Assumed, check_assumed
-from agent.campaign.desk import Desk
-from agent.campaign.facts import Queued
+from agent.campaign.decision.desk import Desk
+from agent.campaign.known.facts import Queued
 from agent.proposers.port import Trial
 from agent.ranking.moves import shifts
 from agent.ranking.values import Place, Ranking, Shift

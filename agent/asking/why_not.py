@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from agent.asking.imported import imported_of, imported_rows
 from agent.asking.put_down import failures_put_down
 from agent.asking.scopes import scoped
-from agent.campaign.settling import settled
+from agent.campaign.known.settling import settled
 from configs.errors import AutoinferError, UsageError
 from db.labels import Noun, format_label, parse_label_of
 from db.models import Campaign, Directive, Finding, Hypothesis
@@ -27,9 +27,9 @@ from knowledge.asking.answer import Answer
 from knowledge.asking.walking import hypothesis_of, label_in
 from knowledge.asking.why_not import Mark, Objection, why_not_finding, why_not_hypothesis, why_not_values
 from knowledge.findings.telling import disputes
-from knowledge.graph import Graph
+from knowledge.graph.typed_graph import Graph
+from knowledge.queries.found.verification import differing_on
 from knowledge.queries.lookup import campaign_of
-from knowledge.queries.verification import differing_on
 from knowledge.stored import LEVER_JOINT
 
 if TYPE_CHECKING:

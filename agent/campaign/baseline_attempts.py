@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from agent.campaign.device_faults import GaveOut, device_gave_out
-from agent.campaign.devices import device_of
 from agent.campaign.fewer_bits import WORTH_FEWER_BITS, steps
+from agent.campaign.resources.device_faults import GaveOut, device_gave_out
+from agent.campaign.resources.devices import device_of
 from configs.targets import is_rented
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment

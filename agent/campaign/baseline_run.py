@@ -8,13 +8,13 @@ from contextlib import AbstractContextManager
 from sqlalchemy.orm import Session
 
 from agent.campaign.baseline_attempts import baseline_attempts
-from agent.campaign.device_faults import give_up_device
 from agent.campaign.device_rests import put_to_rest
-from agent.campaign.dispatch import dispatch_baseline
-from agent.campaign.facts import Facts
 from agent.campaign.fewer_bits import begin_from_fewer_bits
 from agent.campaign.glance import Seen
-from agent.campaign.within_memory import legal_of
+from agent.campaign.known.facts import Facts
+from agent.campaign.known.within_memory import legal_of
+from agent.campaign.queue.dispatch import dispatch_baseline
+from agent.campaign.resources.device_faults import give_up_device
 from configs.errors import AutoinferError
 from db.session import Database
 

@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager
 
 from sqlalchemy.orm import Session
 
-from agent.campaign.confirm_queue import learn_there, look_at, overdue_there, send
-from agent.campaign.confirming import choose_there
-from agent.campaign.desk import Desk
+from agent.campaign.decision.desk import Desk
 from agent.campaign.glance import Seen
-from agent.campaign.paid import HeldForPrice, held_for_price
-from agent.campaign.waiting import give_up
+from agent.campaign.rerun.confirm_queue import learn_there, look_at, overdue_there, send
+from agent.campaign.rerun.confirming import choose_there
+from agent.campaign.resources.paid import HeldForPrice, held_for_price
+from agent.campaign.resources.waiting import give_up
 from db.session import Database
 from db.states import CampaignState
 from experiments.kill_points import KillPoint, reached

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
-from agent.campaign.desk import Desk
-from agent.campaign.facts import Facts
-from agent.campaign.measured import Baseline, read_baseline, under_digests
-from agent.campaign.order import read_directives
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.within_memory import legal_of
+from agent.campaign.decision.desk import Desk
+from agent.campaign.known.facts import Facts
+from agent.campaign.known.measured import Baseline, read_baseline, under_digests
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.known.within_memory import legal_of
+from agent.campaign.queue.order import read_directives
 from db.session import Database
 
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from agent.campaign.device_faults import FoundOthers, found_others
-from agent.campaign.devices import Devices
 from agent.campaign.glance import Seen
+from agent.campaign.resources.device_faults import FoundOthers, found_others
+from agent.campaign.resources.devices import Devices
 from configs.quantities import format_duration
 from configs.targets import is_rented
 from db import events

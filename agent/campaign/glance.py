@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from agent.campaign.confirm_queue import out_there, unlearnt_there
-from agent.campaign.devices import ALIVE, Devices, devices_now, of_its_loop
-from agent.campaign.learn import unlearnt
-from agent.campaign.order import newest_cause
+from agent.campaign.learning.learn import unlearnt
+from agent.campaign.queue.order import newest_cause
+from agent.campaign.rerun.confirm_queue import out_there, unlearnt_there
+from agent.campaign.resources.devices import ALIVE, Devices, devices_now, of_its_loop
 from configs.targets import is_rented
 from db.models import Campaign, Job
 from db.states import CampaignState, JobState

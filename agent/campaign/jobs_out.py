@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.confirmations import Confirmations
 from agent.campaign.glance import Seen
-from agent.campaign.price_wait import PriceWait
-from agent.campaign.spent_time import SpentTime
-from agent.campaign.waiting import give_up_at_its_end, nobody_takes, overdue
-from agent.campaign.worker_process import Workers
+from agent.campaign.resources.price_wait import PriceWait
+from agent.campaign.resources.spent_time import SpentTime
+from agent.campaign.resources.waiting import give_up_at_its_end, nobody_takes, overdue
+from agent.campaign.resources.worker_process import Workers
 from configs.targets import is_rented
 from db import events
 from db.event_kinds import EventKind

@@ -7,9 +7,9 @@ from collections.abc import Collection
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from agent.campaign.devices import leave_out
-from agent.campaign.facts import Facts
+from agent.campaign.known.facts import Facts
 from agent.campaign.night import tell_of_question
+from agent.campaign.resources.devices import leave_out
 from db import events
 from db.clock import now
 from db.event_kinds import EventKind

@@ -15,41 +15,42 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
-from agent.campaign import life, order
-from agent.campaign.accept import accept
+from agent.campaign import life
+from agent.campaign.asked_model.kept_questions import tell_of_unseen
+from agent.campaign.asked_model.language_model import LanguageModel
 from agent.campaign.baseline_run import BaselineRun
-from agent.campaign.choosing import Choice, choose
-from agent.campaign.confirm_queue import supported, take_in_supported
 from agent.campaign.confirmations import Confirmations
-from agent.campaign.confirming import left_over
-from agent.campaign.desk import Desk
+from agent.campaign.decision.choosing import Choice, choose
+from agent.campaign.decision.desk import Desk
 from agent.campaign.desk_reading import DeskReader
-from agent.campaign.device_faults import device_gave_out, give_up_device
 from agent.campaign.device_rests import DeviceRests, Look, put_to_rest, waits_for_a_device, who_is_on
-from agent.campaign.devices import Devices, device_of
-from agent.campaign.dispatch import dispatch_test
-from agent.campaign.disputes_near import disputes_near
-from agent.campaign.disputing import room_for_disputes, take_disputes_apart, take_up_disputes
-from agent.campaign.facts import Facts
-from agent.campaign.foreseen import set_aside
 from agent.campaign.glance import Seen, look, nothing_soon
-from agent.campaign.held import release_held
-from agent.campaign.held_to_today import hold_to_today
 from agent.campaign.hold import Hold
 from agent.campaign.jobs_out import JobsOut
-from agent.campaign.kept_questions import tell_of_unseen
-from agent.campaign.language_model import LanguageModel
-from agent.campaign.learn import learn_test
-from agent.campaign.learn_baseline import learn_baseline
+from agent.campaign.known.facts import Facts
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.learning.learn import learn_test
+from agent.campaign.learning.learn_baseline import learn_baseline
+from agent.campaign.learning.outcome import note_best
 from agent.campaign.night import tell_of_question
-from agent.campaign.outcome import note_best
-from agent.campaign.price_wait import PriceWait
-from agent.campaign.questions import pose_questions
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.separating import follow_up
-from agent.campaign.spent_time import SpentTime
-from agent.campaign.waiting import approve_command
-from agent.campaign.worker_process import Workers
+from agent.campaign.queue import order
+from agent.campaign.queue.accept import accept
+from agent.campaign.queue.dispatch import dispatch_test
+from agent.campaign.queue.held import release_held
+from agent.campaign.queue.held_to_today import hold_to_today
+from agent.campaign.queue.questions import pose_questions
+from agent.campaign.rerun.confirm_queue import supported, take_in_supported
+from agent.campaign.rerun.confirming import left_over
+from agent.campaign.resources.device_faults import device_gave_out, give_up_device
+from agent.campaign.resources.devices import Devices, device_of
+from agent.campaign.resources.price_wait import PriceWait
+from agent.campaign.resources.spent_time import SpentTime
+from agent.campaign.resources.waiting import approve_command
+from agent.campaign.resources.worker_process import Workers
+from agent.campaign.separation.disputes_near import disputes_near
+from agent.campaign.separation.disputing import room_for_disputes, take_disputes_apart, take_up_disputes
+from agent.campaign.separation.foreseen import set_aside
+from agent.campaign.separation.separating import follow_up
 from agent.proposers.port import Draft
 from configs.errors import PASSING, LeaseLost, UsageError
 from configs.language_model import Endpoint
@@ -62,7 +63,7 @@ from db.session import Database
 from db.states import CampaignState, ExperimentKind, HypothesisState
 from experiments.kill_points import KillPoint, reached
 from experiments.worker.reaping import reap
-from knowledge.approvals import awaits_approval
+from knowledge.acts.approvals import awaits_approval
 from knowledge.going_on import BUDGET_OF, STOPPED_BY_USER
 
 _LOG = logging.getLogger(__name__)

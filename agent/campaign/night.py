@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from db import events
 from db.event_kinds import EventKind
 from db.models import Event
-from knowledge.queries.night import question_now
+from knowledge.queries.order.night import question_now
 
 ASKED = "directive_event_id"
 """Where the event keeps which directive asked the question."""

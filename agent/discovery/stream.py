@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from agent.discovery.e_lond import level
 from experiments.measurement.evidence import TIMED_METRICS, Metric
-from knowledge.queries.discovery import tests_of
+from knowledge.queries.claims.discovery import tests_of
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from configs.campaign import CHECKPOINT, DUMMY
 from db.models import Campaign
-from knowledge.approvals import approve_above_s
+from knowledge.acts.approvals import approve_above_s
 
 FOUND = "found"
 """What of a stored campaign's spec was not asked for but found on the ground."""

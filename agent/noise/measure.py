@@ -14,8 +14,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign.hold import Hold
-from agent.campaign.waiting import nobody_takes
-from agent.campaign.worker_process import WorkerProcess
+from agent.campaign.resources.waiting import nobody_takes
+from agent.campaign.resources.worker_process import WorkerProcess
 from agent.noise.series import AaAsked, PairRow, dispatch_pair, next_pair, pairs_of, read_series
 from configs.campaign import CampaignSpec
 from configs.errors import AutoinferError, LeaseLost

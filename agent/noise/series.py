@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
-from agent.campaign import store
-from agent.campaign.create import stored_spec
+from agent.campaign.beginning.create import stored_spec
+from agent.campaign.known import store
 from agent.ground.legal import gpu_known, legal_here
 from agent.ground.stored_spec import AT_ONCE, FOUND
 from agent.plan.ground import Ground, found_on, spec_on

@@ -1,8 +1,9 @@
 """The proposer `language-model`: drafts from what a language model answered. Pure.
 
-It asks nobody: a campaign that has an endpoint asks beside itself (`agent.campaign.language_model`) and gives
-it the answers that are ready, checked, as values. Without any it has nothing to say. The prediction is the
-model's own, so that it can be held to it; the order of the queue goes by the surrogate, as for everyone.
+It asks nobody: a campaign that has an endpoint asks beside itself
+(`agent.campaign.asked_model.language_model`) and gives it the answers that are ready, checked, as values.
+Without any it has nothing to say. The prediction is the model's own, so that it can be held to it; the order
+of the queue goes by the surrogate, as for everyone.
 """
 
 from __future__ import annotations

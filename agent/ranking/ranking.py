@@ -70,7 +70,7 @@ from agent.ranking.values import Candidate, Directive, Place, Ranking, Used, fac
 from agent.ranking.wholes import before_their_parts, whole_reason
 from configs.campaign import USD_PER_HOUR
 from db.states import DirectiveKind
-from knowledge.allowances import ALLOTTING
+from knowledge.acts.allowances import ALLOTTING
 
 FOCUS_FACTOR = 5.0
 """How much a focus multiplies a score: what is focused comes first unless something pays five times more."""

@@ -13,7 +13,7 @@ from agent.ranking.values import DISPUTE_EVERY, Beside, Candidate, Directive, Us
 from configs.quantities import format_duration, format_usd
 from db.labels import Noun, format_label
 from db.states import DirectiveKind
-from knowledge.allowances import Allowance
+from knowledge.acts.allowances import Allowance
 from knowledge.figures import metric_word
 
 Z_80 = 1.2816

@@ -17,13 +17,13 @@ from enum import StrEnum
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from agent.campaign.devices import device_of
-from agent.campaign.dispatch import enqueue_test
-from agent.campaign.elsewhere import check_arms, find_elsewhere
-from agent.campaign.ended import until_ended
-from agent.campaign.facts import Facts
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.verdicts import NOT_THE_CANDIDATES_FAULT, judge_experiment, settle, unsealed
+from agent.campaign.known.facts import Facts
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.learning.verdicts import NOT_THE_CANDIDATES_FAULT, judge_experiment, settle, unsealed
+from agent.campaign.queue.dispatch import enqueue_test
+from agent.campaign.rerun.elsewhere import check_arms, find_elsewhere
+from agent.campaign.rerun.ended import until_ended
+from agent.campaign.resources.devices import device_of
 from agent.recipe.planning import CHECK_S, ShortPlan, short_plan
 from agent.recipe.promising import baseline_of, promise_of, rests_on
 from agent.recipe.recipe import Promise, Recipe

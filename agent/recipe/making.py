@@ -27,7 +27,7 @@ from experiments.job.assembly import checkpoint_path
 from experiments.job.named import load_engine
 from experiments.space.configuration import Configuration as Point
 from knowledge.latency_only import UNKNOWN_QUALITY, latency_only
-from knowledge.queries.stages import stage_reports
+from knowledge.queries.measured.stages import stage_reports
 from knowledge.report.evidence import machines
 from knowledge.stored import engine_of, workload_of
 

@@ -18,7 +18,7 @@ from math import floor, sqrt
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from agent.campaign.facts import Facts
+from agent.campaign.known.facts import Facts
 from agent.judge import t_mixture
 from agent.judge.interval import NOISE_DOF_CAP, chance_below
 from agent.judge.pairs import TIMED_STAGES

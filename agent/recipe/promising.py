@@ -15,10 +15,10 @@ from db.labels import Noun, format_label, parse_label_of
 from db.models import Campaign, Configuration, Event, Experiment, Verdict
 from db.models.base import JsonObject
 from experiments.space.configuration import Configuration as Point
-from knowledge.queries.now_best import bests_told
+from knowledge.queries.found.verification import differing
 from knowledge.queries.pareto import judged_ratios
 from knowledge.queries.pareto_ratios import each_over_baseline
-from knowledge.queries.verification import differing
+from knowledge.queries.present.now_best import bests_told
 from knowledge.samples_digest import samples_digest
 from knowledge.stored import metric_of, verdict_metric
 

@@ -2,8 +2,8 @@
 
 The constants are those of the packaged model on two cores. On any other model, engine and target they would
 be wrong by an order of magnitude, so a campaign begins with priors of its own: its baseline has loaded,
-served and scored already (`agent/campaign/expected_cost.py`), and stages that built a checkpoint of this
-model told how long they took.
+served and scored already (`agent/campaign/decision/expected_cost.py`), and stages that built a checkpoint of
+this model told how long they took.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cli.output import console, fields, state, table
-from cli.words import configuration_words
+from cli.console.output import console, fields, state, table
+from cli.console.words import configuration_words
 from knowledge.figures import counted, percent, percent_interval
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from cli.output import console, fields, when
-from cli.words import configuration_words
+from cli.console.output import console, fields, when
+from cli.console.words import configuration_words
 from configs.quantities import format_duration
 from knowledge.figures import size
 

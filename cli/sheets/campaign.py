@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from cli.output import console, fields, state, when
-from cli.words import configuration_words
+from cli.console.output import console, fields, state, when
+from cli.console.words import configuration_words
 from configs.quantities import format_duration, format_usd
 from db.agreed_prices import AGREED_USD_PER_S
-from knowledge.approvals import APPROVE_ABOVE_S
+from knowledge.acts.approvals import APPROVE_ABOVE_S
 from knowledge.figures import counted
-from knowledge.queries.discovery import discovery_sentence, outside_sentence
+from knowledge.queries.claims.discovery import discovery_sentence, outside_sentence
 
 if TYPE_CHECKING:
     from knowledge.queries.campaigns import CampaignView
-    from knowledge.queries.verification import VerificationView
+    from knowledge.queries.found.verification import VerificationView
 
 GB = 1e9
 HOUR_S = 3600

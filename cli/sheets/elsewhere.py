@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cli.output import state, table
-from cli.words import effect_words
+from cli.console.output import state, table
+from cli.console.words import effect_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import RenderableType as Shown
 
-    from knowledge.queries.ties import FindingTieView, TieView
+    from knowledge.queries.found.ties import FindingTieView, TieView
 
 
 def experiments_elsewhere(ties: Sequence[TieView]) -> Shown:

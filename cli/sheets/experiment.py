@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cli.output import console, fields, state, table, when
+from cli.console.output import console, fields, state, table, when
+from cli.console.words import change_words, configuration_words, effect_words, value_words
 from cli.sheets.elsewhere import experiments_elsewhere
 from cli.sheets.kernel_timings import print_kernel_timings
 from cli.sheets.step_profile import print_step_profile
-from cli.words import change_words, configuration_words, effect_words, value_words
 from configs.quantities import format_duration
 from knowledge.figures import SHARES, counted, metric_word, size
 from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY
-from knowledge.queries.drafting import REPORTS, drafting_of
-from knowledge.queries.now_run import arm_of
-from knowledge.queries.resolved import flat
+from knowledge.queries.measured.drafting import REPORTS, drafting_of
+from knowledge.queries.measured.resolved import flat
+from knowledge.queries.present.now_run import arm_of
 from knowledge.stored import judge_words, number, workload_of
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from knowledge.queries.discovery import LevelView
-    from knowledge.queries.experiment_detail import ExperimentDetail, LaunchView
-    from knowledge.queries.spread import SpreadView
+    from knowledge.queries.claims.discovery import LevelView
+    from knowledge.queries.measured.experiment_detail import ExperimentDetail, LaunchView
+    from knowledge.queries.measured.spread import SpreadView
 
 SHOWN_DIGITS = 12
 """Hexadecimal digits of a digest."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cli.output import console, fields, state, table, when
+from cli.console.output import console, fields, state, table, when
+from cli.console.words import about_words, configuration_words, effect_words
 from cli.sheets.elsewhere import findings_elsewhere
-from cli.words import about_words, configuration_words, effect_words
 from knowledge.figures import listed, unit_of
 from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY
 
 if TYPE_CHECKING:
     from rich.console import RenderableType as Shown
 
-    from knowledge.queries.finding_detail import FindingDetail, PooledView
+    from knowledge.queries.found.finding_detail import FindingDetail, PooledView
 
 
 def print_finding(finding: FindingDetail) -> None:

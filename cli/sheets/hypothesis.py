@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cli.output import console, fields, state, table, when
+from cli.console.output import console, fields, state, table, when
+from cli.console.words import change_words, configuration_words, effect_words
 from cli.sheets.elsewhere import experiments_elsewhere
-from cli.words import change_words, configuration_words, effect_words
 from configs.authors import author_words
 from configs.quantities import format_duration
 from knowledge.figures import margin, metric_word
 
 if TYPE_CHECKING:
-    from knowledge.queries.hypothesis_detail import HypothesisDetail
+    from knowledge.queries.claims.hypothesis_detail import HypothesisDetail
 
 
 def print_hypothesis(detail: HypothesisDetail) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cli.output import console, table
+from cli.console.output import console, table
 
 if TYPE_CHECKING:
-    from knowledge.queries.kernel_timings import KernelTimingRow, KernelTimingsView
+    from knowledge.queries.measured.kernel_timings import KernelTimingRow, KernelTimingsView
 
 NOTHING = "—"
 

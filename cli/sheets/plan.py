@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from agent.plan.further import further_of
 from agent.plan.levers import Standing, count_words
-from cli.output import console, fields, say, state, table
+from cli.console.output import console, fields, say, state, table
+from cli.console.words import configuration_words, value_words
 from cli.sheets.prices import prices_document, print_prices
-from cli.words import configuration_words, value_words
 from configs.asked_over import asked_over_words
 from configs.quantities import format_bytes, format_duration
 from configs.targets import is_rented
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from agent.plan.levers import LeverRow
     from agent.plan.plan import Plan
-    from cli.prices import Quoted
+    from cli.executors.prices import Quoted
 
 GB = 1e9
 WH_PER_KWH = 1000

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cli.output import console, table
+from cli.console.output import console, table
 from configs.quantities import format_duration, format_usd
 from db.money import usd
 
 if TYPE_CHECKING:
     from agent.plan.price import Prices
-    from cli.prices import Quoted
+    from cli.executors.prices import Quoted
     from experiments.remote.quoting import Price
 
 HOUR_S = 3600

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cli.output import console, table
+from cli.console.output import console, table
 from knowledge.figures import counted
 
 if TYPE_CHECKING:
-    from knowledge.queries.step_profile import PartRow, StepProfileView
+    from knowledge.queries.measured.step_profile import PartRow, StepProfileView
 
 US_PER_MS = 1e3
 

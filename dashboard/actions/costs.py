@@ -26,7 +26,7 @@ from db import money
 from db.remote_runs import executors_known
 from db.states import BudgetScope
 from experiments.remote.ending import Make, Stopped, Stranger, stop_all, strangers
-from knowledge import budgeting
+from knowledge.acts import budgeting
 
 PAGE = "/costs"
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
-from agent.campaign.enqueue import enqueue
+from agent.campaign.queue.enqueue import enqueue
 from configs.errors import AutoinferError, UsageError
 from dashboard.actions.forms import REFUSED, TOLD, Form, read_form, takes
 from dashboard.rendering.environment import render

@@ -9,8 +9,8 @@ from fastapi import FastAPI, Path, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
-from agent.campaign.promote import ask, promotable, promote, quote_words
-from agent.campaign.waiting import served_devices
+from agent.campaign.rerun.promote import ask, promotable, promote, quote_words
+from agent.campaign.resources.waiting import served_devices
 from configs.errors import AutoinferError, UsageError
 from dashboard.actions.acts import add_acts, refused
 from dashboard.actions.forms import Form, read_form, takes

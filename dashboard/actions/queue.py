@@ -27,14 +27,14 @@ from db.models import Campaign
 from db.money import usd
 from db.session import Database
 from db.states import DirectiveKind
-from knowledge import approving, job_approvals, lever_steering, night, steering
-from knowledge.allowances import ALLOTTING, Allowance, parse_least, parse_most
-from knowledge.directives import hypothesis_label
-from knowledge.lever_steering import LEVER_DIRECTIVES
-from knowledge.levers import known_levers
+from knowledge.acts import approving, job_approvals, lever_steering, night, steering
+from knowledge.acts.allowances import ALLOTTING, Allowance, parse_least, parse_most
+from knowledge.acts.directives import hypothesis_label
+from knowledge.acts.lever_steering import LEVER_DIRECTIVES
+from knowledge.acts.levers import known_levers
 from knowledge.queries.going_on import going_on
 from knowledge.queries.lookup import campaign_of, labelled
-from knowledge.queries.queue_board import last_act, last_ranking
+from knowledge.queries.order.queue_board import last_act, last_ranking
 
 NEXT = "The next ranking follows it."
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dashboard.rendering.figures import percent, signed
-from knowledge.graph import Graph, NodeKind, Relation
-from knowledge.layout import Column
-from knowledge.tree import WORDS, strongest
+from knowledge.graph.layout import Column
+from knowledge.graph.tree import WORDS, strongest
+from knowledge.graph.typed_graph import Graph, NodeKind, Relation
 
 WIDTH = 968
 TOP, ROW = 58, 32

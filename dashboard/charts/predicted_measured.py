@@ -12,7 +12,7 @@ from math import log1p
 
 from dashboard.charts.axis import Axis, Tick, axis_of
 from dashboard.rendering.figures import interval, percent, signed
-from knowledge.queries.predictions import PredictedPoint
+from knowledge.queries.claims.predictions import PredictedPoint
 from knowledge.queries.view import EffectView
 
 ROUND_CHANGES = (-0.95, -0.9, -0.8, -0.7, -0.6, -0.5, -0.4, -0.3, -0.2, -0.1, -0.05)

@@ -7,13 +7,13 @@ from dataclasses import replace
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from agent.campaign.outcome import campaign_outcome
+from agent.campaign.learning.outcome import campaign_outcome
 from dashboard.mcp.answers import MOST_RELATED, Answer, Listed, listed
 from dashboard.mcp.asking import tested_campaign
 from dashboard.mcp.quoting import LONG, Quoted, maybe, quoted, told
 from knowledge.queries.campaigns import CampaignView, list_campaigns
 from knowledge.queries.facts import campaign_facts
-from knowledge.summary import summarize
+from knowledge.telling.summary import summarize
 
 
 class CampaignAnswer(Answer):

@@ -22,10 +22,10 @@ from dashboard.mcp.answers import (
 from dashboard.mcp.quoting import LONG, NAME, SHORT, Quoted, maybe, named, plain, quoted
 from db.labels import Noun
 from db.states import ExperimentState, VerdictOutcome
-from knowledge.queries.experiment_detail import experiment_detail
-from knowledge.queries.experiments import ExperimentRow, ExperimentsAsked, find_experiments
 from knowledge.queries.lookup import campaign_filter, labelled
-from knowledge.queries.quality_tests import quality_tests
+from knowledge.queries.measured.experiment_detail import experiment_detail
+from knowledge.queries.measured.experiments import ExperimentRow, ExperimentsAsked, find_experiments
+from knowledge.queries.measured.quality_tests import quality_tests
 
 MOST_SPREADS = 24
 """Spreads, one a launch and metric, that are told of an experiment."""

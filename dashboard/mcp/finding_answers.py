@@ -9,8 +9,8 @@ from dashboard.mcp.answers import MOST_RELATED, Answer, Change, Effect, Listed, 
 from dashboard.mcp.quoting import LONG, Quoted, maybe, named, quoted
 from db.labels import Noun
 from db.states import FindingStatus
-from knowledge.queries.finding_detail import DisputeView, finding_detail
-from knowledge.queries.findings import FindingView, list_findings
+from knowledge.queries.found.finding_detail import DisputeView, finding_detail
+from knowledge.queries.found.findings import FindingView, list_findings
 from knowledge.queries.lookup import campaign_filter, labelled
 from knowledge.stored import TOLD_BY
 

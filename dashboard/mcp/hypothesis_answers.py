@@ -21,10 +21,10 @@ from dashboard.mcp.asking import spoken_against
 from dashboard.mcp.quoting import LONG, Quoted, maybe, quoted
 from db.labels import Noun
 from db.states import HypothesisState
-from knowledge.queries.hypotheses import list_hypotheses
-from knowledge.queries.hypothesis_detail import hypothesis_detail
+from knowledge.queries.claims.hypotheses import list_hypotheses
+from knowledge.queries.claims.hypothesis_detail import hypothesis_detail
 from knowledge.queries.lookup import campaign_filter, campaign_of, labelled
-from knowledge.queries.queue import queue_page
+from knowledge.queries.order.queue import queue_page
 
 MOST_MOVES = 5
 """Changes of place that are told of a hypothesis."""

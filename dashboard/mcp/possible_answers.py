@@ -10,7 +10,7 @@ from dashboard.mcp.answers import Answer, Change, Effect, LatencyOnly, changes, 
 from dashboard.mcp.quoting import LONG, NAME, Quoted, maybe, quoted, told
 from dashboard.page import Ground, Request
 from dashboard.pages import enqueue, what_if
-from knowledge.levers import known_levers
+from knowledge.acts.levers import known_levers
 from knowledge.queries.lookup import campaign_of
 
 MOST_KNOBS, MOST_VALUES, MOST_SHIFTS = 80, 40, 5

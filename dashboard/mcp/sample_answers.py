@@ -12,7 +12,7 @@ from db.models import Experiment
 from db.states import Arm
 from knowledge.latency_only import plan_is_latency_only
 from knowledge.queries.lookup import labelled
-from knowledge.queries.samples import SamplesAsked, samples_page
+from knowledge.queries.measured.samples import SamplesAsked, samples_page
 
 
 class Sample(Answer):

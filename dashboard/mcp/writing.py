@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from agent.campaign.enqueue import enqueue
+from agent.campaign.queue.enqueue import enqueue
 from configs.authors import COLLEAGUE, author_words
 from configs.errors import UsageError
 from dashboard.mcp.answers import Done
@@ -21,11 +21,11 @@ from db import events
 from db.labels import Noun, format_label
 from db.models import Directive, Event, Hypothesis
 from db.states import DirectiveKind
-from knowledge import lever_steering, notes, steering
-from knowledge.allowances import ALLOTTING, Allowance, parse_least, parse_most
-from knowledge.directives import WAITING, active
+from knowledge.acts import lever_steering, notes, steering
+from knowledge.acts.allowances import ALLOTTING, Allowance, parse_least, parse_most
+from knowledge.acts.directives import WAITING, active
+from knowledge.acts.levers import known_levers
 from knowledge.findings.told import Telling, parse_saying, tell
-from knowledge.levers import known_levers
 from knowledge.queries.lookup import campaign_filter, campaign_of, labelled, newest_campaign
 
 MOST_WAITING = 20

@@ -17,7 +17,7 @@ from dashboard.live_graph import graph_of
 from dashboard.page import MOMENT_S, Filters, Ground, Page, Request
 from db.labels import Noun, format_label
 from knowledge.asking.answer import Answer, Question, section
-from knowledge.graph import Graph, NodeKind
+from knowledge.graph.typed_graph import Graph, NodeKind
 from knowledge.queries.lookup import campaign_of, newest_campaign
 from knowledge.queries.view import View
 

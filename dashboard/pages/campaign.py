@@ -10,19 +10,19 @@ from dashboard.pages.campaigns import CHANGED_BY, CampaignRow
 from dashboard.tested import counted_tests
 from db.labels import Noun
 from db.models import Campaign
-from knowledge.answers_sentence import answer_sentence, instead_of
-from knowledge.queries.answers import campaign_answers
-from knowledge.queries.answers_view import ContrastView
+from knowledge.queries.answered.answers import campaign_answers
+from knowledge.queries.answered.answers_view import ContrastView
 from knowledge.queries.bests import bests
-from knowledge.queries.calibration import CalibrationView, calibration
 from knowledge.queries.campaigns import campaign_detail
-from knowledge.queries.carried import CarriedView, carried_view
+from knowledge.queries.claims.calibration import CalibrationView, calibration
+from knowledge.queries.found.verification import VerificationView, verification
 from knowledge.queries.lookup import labelled
+from knowledge.queries.order.carried import CarriedView, carried_view
 from knowledge.queries.standing import StandingView, standing
 from knowledge.queries.story import campaign_story
-from knowledge.queries.verification import VerificationView, verification
 from knowledge.queries.view import EffectView, View, effect_view
-from knowledge.story import StoryView
+from knowledge.telling.answers_sentence import answer_sentence, instead_of
+from knowledge.telling.story import StoryView
 
 MOST_TOLD = 300
 """Experiments of a campaign up to which its page tells the story and the verification unasked: both are read

@@ -11,8 +11,8 @@ from configs.errors import UsageError
 from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from dashboard.pages.experiments import CHANGED_BY
 from db.labels import Noun, format_label, parse_label_of
-from knowledge.queries.comparison import ComparisonView, compare
 from knowledge.queries.lookup import existing
+from knowledge.queries.measured.comparison import ComparisonView, compare
 
 PATH = "/compare"
 

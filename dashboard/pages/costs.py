@@ -12,11 +12,11 @@ from sqlalchemy.orm import Session
 from configs.quantities import format_usd
 from dashboard.page import MOMENT_S, Filters, Ground, Page, Request, Table
 from db.event_kinds import EventKind
-from knowledge.queries.costs import CostRow, CostsView, costs
+from knowledge.queries.claims.model_answers import QuestionsRow, questions_by_model
 from knowledge.queries.lookup import campaign_filter
-from knowledge.queries.model_answers import QuestionsRow, questions_by_model
-from knowledge.queries.money import MoneyRow
-from knowledge.queries.paid_runs import (
+from knowledge.queries.spent.costs import CostRow, CostsView, costs
+from knowledge.queries.spent.money import MoneyRow
+from knowledge.queries.spent.paid_runs import (
     BY_BILL,
     PaidRuns,
     PaidRunView,

@@ -9,8 +9,8 @@ from pydantic import Field
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from agent.campaign.devices import device_of
-from agent.campaign.waiting import served_devices
+from agent.campaign.resources.devices import device_of
+from agent.campaign.resources.waiting import served_devices
 from agent.judge.course import course
 from agent.judge.pairs import TIMED_STAGES, PairEffect
 from configs.errors import UsageError
@@ -26,16 +26,16 @@ from db.models.base import JsonObject
 from db.states import Arm, ExperimentKind, VerdictOutcome
 from experiments.measurement.evidence import TIMED_METRICS, Metric, NoiseProfile
 from knowledge.figures import SHARES, changed, in_scale
-from knowledge.queries.belief import CheckView, checks_of
-from knowledge.queries.distribution import DistributionView, distribution
-from knowledge.queries.drafting import REPORTS, DraftingView, drafting_of
-from knowledge.queries.experiment_detail import ExperimentDetail, experiment_detail
-from knowledge.queries.experiments import latest_experiment
-from knowledge.queries.led_to import LedTo, led_to
 from knowledge.queries.lookup import labelled
-from knowledge.queries.quality_tests import QualityTestView, quality_tests
-from knowledge.queries.samples import values_by_arm
-from knowledge.queries.step_profile import PartRow
+from knowledge.queries.measured.belief import CheckView, checks_of
+from knowledge.queries.measured.distribution import DistributionView, distribution
+from knowledge.queries.measured.drafting import REPORTS, DraftingView, drafting_of
+from knowledge.queries.measured.experiment_detail import ExperimentDetail, experiment_detail
+from knowledge.queries.measured.experiments import latest_experiment
+from knowledge.queries.measured.quality_tests import QualityTestView, quality_tests
+from knowledge.queries.measured.samples import values_by_arm
+from knowledge.queries.measured.step_profile import PartRow
+from knowledge.queries.order.led_to import LedTo, led_to
 from knowledge.queries.view import View
 from knowledge.stored import number
 

@@ -9,9 +9,9 @@ from itertools import groupby
 from typing import Any
 
 from db.states import Arm
-from knowledge.queries.experiment_detail import ExperimentDetail
-from knowledge.queries.resolved import flat
-from knowledge.queries.stages import StageView
+from knowledge.queries.measured.experiment_detail import ExperimentDetail
+from knowledge.queries.measured.resolved import flat
+from knowledge.queries.measured.stages import StageView
 
 SHORT = 90
 """Characters of a value that are shown, such as of a long list of layers."""

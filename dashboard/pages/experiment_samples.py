@@ -24,7 +24,7 @@ from db.models import Experiment
 from db.session import Database
 from db.states import Arm
 from knowledge.latency_only import plan_is_latency_only
-from knowledge.queries.samples import SamplesAsked, SampleView, samples_page, stored_samples
+from knowledge.queries.measured.samples import SamplesAsked, SampleView, samples_page, stored_samples
 from knowledge.queries.view import View
 
 PATH = "/experiments/{label}/samples"

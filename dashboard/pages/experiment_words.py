@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from configs.quantities import HIGHER_IS_BETTER
 from db.states import ExperimentKind, ExperimentState, VerdictOutcome
 from knowledge.figures import SHARES, metric_word
-from knowledge.queries.experiment_detail import ExperimentDetail
+from knowledge.queries.measured.experiment_detail import ExperimentDetail
 from knowledge.queries.view import EffectView
 
 NARROW = "\u202f"

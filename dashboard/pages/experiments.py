@@ -16,7 +16,8 @@ from db.event_kinds import EventKind
 from db.models import Hypothesis
 from db.models.base import NAME_LENGTH
 from db.states import ExperimentKind, ExperimentState, HypothesisState, VerdictOutcome
-from knowledge.queries.experiments import (
+from knowledge.queries.lookup import campaign_filter
+from knowledge.queries.measured.experiments import (
     ExperimentCounts,
     ExperimentRow,
     ExperimentsAsked,
@@ -24,7 +25,6 @@ from knowledge.queries.experiments import (
     count_experiments,
     find_experiments,
 )
-from knowledge.queries.lookup import campaign_filter
 from knowledge.queries.view import View
 
 PATH = "/experiments"

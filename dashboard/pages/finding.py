@@ -12,7 +12,7 @@ from dashboard.pages.knowledge import KINDS
 from db.labels import Noun
 from knowledge.figures import SHARES
 from knowledge.findings.rules import Rule, Strength
-from knowledge.queries.finding_detail import FindingDetail, finding_detail
+from knowledge.queries.found.finding_detail import FindingDetail, finding_detail
 from knowledge.queries.lookup import labelled
 from knowledge.queries.view import EffectView
 from knowledge.stored import number

@@ -16,7 +16,7 @@ from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from db.event_kinds import EventKind
 from db.models.base import NAME_LENGTH
 from db.states import HypothesisState
-from knowledge.queries.hypotheses import (
+from knowledge.queries.claims.hypotheses import (
     Asked,
     FacetsView,
     HypothesisRow,
@@ -24,10 +24,10 @@ from knowledge.queries.hypotheses import (
     facets,
     list_hypotheses,
 )
+from knowledge.queries.claims.model_answers import AskedView, asked_of_model
+from knowledge.queries.claims.predictions import PredictionsView, predictions
+from knowledge.queries.claims.proposers import ProposerView, proposers
 from knowledge.queries.lookup import campaign_filter, newest_campaign
-from knowledge.queries.model_answers import AskedView, asked_of_model
-from knowledge.queries.predictions import PredictionsView, predictions
-from knowledge.queries.proposers import ProposerView, proposers
 from knowledge.queries.standing import GROUPS, Group, StandingView, standing
 from knowledge.queries.view import EffectView, View
 

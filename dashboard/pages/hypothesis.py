@@ -8,7 +8,7 @@ from dashboard.charts.glyph import Glyph, glyph, scale_of
 from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from dashboard.pages.hypotheses import CHANGED_BY
 from db.labels import Noun
-from knowledge.queries.hypothesis_detail import HypothesisDetail, hypothesis_detail
+from knowledge.queries.claims.hypothesis_detail import HypothesisDetail, hypothesis_detail
 from knowledge.queries.lookup import labelled
 from knowledge.queries.view import EffectView
 

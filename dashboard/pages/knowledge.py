@@ -15,13 +15,13 @@ from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Finding, Hypothesis
 from db.models.base import NAME_LENGTH
-from knowledge.graph import Graph, NodeKind, Relation, new_graph
+from knowledge.graph.tree import Branch, tree
+from knowledge.graph.typed_graph import Graph, NodeKind, Relation, new_graph
 from knowledge.queries.around import around, newest_finding, node_name
-from knowledge.queries.findings import FindingView, list_findings
+from knowledge.queries.found.findings import FindingView, list_findings
 from knowledge.queries.things import ThingRow, Things, list_things
 from knowledge.queries.view import Page as Rows
 from knowledge.queries.view import View
-from knowledge.tree import Branch, tree
 
 MOST_FINDINGS = 8
 """Findings on the page, the last changed first."""

@@ -14,8 +14,7 @@ from configs.errors import UsageError
 from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from knowledge.queries.lookup import campaign_filter, newest_campaign
-from knowledge.queries.model_answers import (
+from knowledge.queries.claims.model_answers import (
     AnswerRow,
     AnswerView,
     AskedView,
@@ -24,6 +23,7 @@ from knowledge.queries.model_answers import (
     model_answers,
     newest_answer,
 )
+from knowledge.queries.lookup import campaign_filter, newest_campaign
 from knowledge.queries.view import View
 
 PATH = "/language-model"

@@ -21,9 +21,9 @@ from db.states import VerdictOutcome
 from experiments.space.configuration import Change
 from knowledge.change_words import change_in_short
 from knowledge.queries.log import EventView
-from knowledge.queries.now import NowView, now_view
-from knowledge.queries.now_best import BestView
-from knowledge.queries.now_floor import TOO_HIGH
+from knowledge.queries.present.now import NowView, now_view
+from knowledge.queries.present.now_best import BestView
+from knowledge.queries.present.now_floor import TOO_HIGH
 from knowledge.queries.view import ChangeView, EffectView
 
 LARGEST_ID = 2**63 - 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from knowledge.figures import counted, listed
-from knowledge.queries.now import CampaignNow, NowView, Standing
-from knowledge.queries.now_run import RunView
+from knowledge.queries.present.now import CampaignNow, NowView, Standing
+from knowledge.queries.present.now_run import RunView
 
 WORDS = (
     "none",

@@ -11,9 +11,9 @@ from dashboard.pages.hypotheses import HypothesesFilters, StateWord
 from dashboard.pages.hypotheses import command as list_command
 from db.event_kinds import EventKind
 from db.models.base import NAME_LENGTH
-from knowledge.queries.hypotheses import Asked
+from knowledge.queries.claims.hypotheses import Asked
+from knowledge.queries.claims.predictions import MOST_POINTS, PredictionsView, predictions
 from knowledge.queries.lookup import campaign_filter
-from knowledge.queries.predictions import MOST_POINTS, PredictionsView, predictions
 
 
 class PredictionsFilters(Filters):

@@ -17,12 +17,12 @@ from dashboard.pages.queue_words import Line, lead, lines_of, place_change, with
 from dashboard.rendering.linking import Piece, pieces
 from db.models import Campaign
 from db.models.base import NAME_LENGTH
-from knowledge.levers import levers_of
-from knowledge.queries.calibration import CalibrationView, calibration
-from knowledge.queries.carried import CarriedView, carried_view
+from knowledge.acts.levers import levers_of
+from knowledge.queries.claims.calibration import CalibrationView, calibration
 from knowledge.queries.lookup import campaign_of
-from knowledge.queries.queue import QueueRow
-from knowledge.queries.queue_board import MoveView, QueueBoard, queue_board
+from knowledge.queries.order.carried import CarriedView, carried_view
+from knowledge.queries.order.queue import QueueRow
+from knowledge.queries.order.queue_board import MoveView, QueueBoard, queue_board
 from knowledge.queries.view import EffectView, View
 
 MOST_ROWS = 200

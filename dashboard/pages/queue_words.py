@@ -10,8 +10,8 @@ from dashboard.rendering.figures import MINUS, NARROW, signed
 from dashboard.rendering.linking import Piece, pieces
 from db.states import CampaignState, HypothesisState
 from knowledge.figures import counted
-from knowledge.queries.queue import QueueRow
-from knowledge.queries.queue_board import QueueBoard
+from knowledge.queries.order.queue import QueueRow
+from knowledge.queries.order.queue_board import QueueBoard
 
 MINUTE_S = 60.0
 

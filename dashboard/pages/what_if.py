@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from agent.asking.assumed import EACH, Assumed, parse_assumed
 from agent.asking.preview import read_without_shape
 from agent.asking.what_if import Consequence, what_if_unranked
-from agent.campaign.facts import Queued
+from agent.campaign.known.facts import Queued
 from agent.ground.stored_checkpoint import CheckpointElsewhere
 from configs.errors import UsageError
 from dashboard.grounds import consequences, ground_of

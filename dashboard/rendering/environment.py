@@ -25,8 +25,8 @@ from dashboard.rendering.linking import (
 )
 from dashboard.rendering.subjects import subject_url
 from knowledge.figures import margin, metric_word, size
+from knowledge.graph.tree import relation_words
 from knowledge.stored import judge_words
-from knowledge.tree import relation_words
 
 ROOM = Path(__file__).parents[1]
 TEMPLATES = ROOM / "templates"

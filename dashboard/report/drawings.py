@@ -15,9 +15,9 @@ from dashboard.rendering.environment import environment
 from dashboard.report import words
 from db.states import ExperimentState
 from knowledge.figures import SHARES
-from knowledge.queries.now_best import BestView
+from knowledge.queries.claims.predictions import PredictionsView
 from knowledge.queries.pareto import ParetoView
-from knowledge.queries.predictions import PredictionsView
+from knowledge.queries.present.now_best import BestView
 from knowledge.report.view import TrialView
 
 

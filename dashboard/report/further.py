@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboard.report.document import Block, Paragraph, Points, Row, Section, table
-from knowledge.queries.further import NOT_JUDGED
+from knowledge.queries.measured.further import NOT_JUDGED
 from knowledge.report.view import ReportView
 
 

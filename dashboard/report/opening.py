@@ -12,7 +12,7 @@ from db.models.base import JsonObject
 from db.states import CampaignState, ExperimentKind, VerdictOutcome
 from knowledge.figures import counted, listed, margin, metric_word, taken_of
 from knowledge.latency_only import FASTEST, UNKNOWN_QUALITY
-from knowledge.queries.discovery import discovery_sentence, outside_sentence
+from knowledge.queries.claims.discovery import discovery_sentence, outside_sentence
 from knowledge.report.view import ReportView
 from knowledge.stored import number as as_number
 

@@ -8,8 +8,8 @@ from dashboard.rendering.figures import NARROW, percent, whole
 from dashboard.report import words
 from dashboard.report.document import Block, Paragraph, Row, table
 from knowledge.figures import counted, listed
-from knowledge.queries.carried import CarriedView
-from knowledge.queries.proposers import ProposerView
+from knowledge.queries.claims.proposers import ProposerView
+from knowledge.queries.order.carried import CarriedView
 from knowledge.report.view import ReportView
 
 MOST_NAMED = 10

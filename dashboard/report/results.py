@@ -9,8 +9,8 @@ from dashboard.report import drawings, words
 from dashboard.report.document import Block, Figure, Paragraph, Row, Section, table
 from knowledge.figures import counted, metric_word
 from knowledge.latency_only import UNKNOWN_QUALITY
-from knowledge.queries.now_best import BestView, StepView
-from knowledge.queries.now_floor import TOO_HIGH
+from knowledge.queries.present.now_best import BestView, StepView
+from knowledge.queries.present.now_floor import TOO_HIGH
 from knowledge.report.view import ReportView
 
 

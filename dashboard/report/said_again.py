@@ -5,7 +5,7 @@ from __future__ import annotations
 from dashboard.rendering.figures import NARROW
 from dashboard.report import words
 from dashboard.report.document import Block, Paragraph, Row, table
-from knowledge.queries.verification import Standing, VerifiedRow
+from knowledge.queries.found.verification import Standing, VerifiedRow
 from knowledge.report.view import AgainView, ReportView
 
 

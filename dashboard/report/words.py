@@ -8,7 +8,7 @@ from agent.ground.stored_spec import REFERENCE
 from dashboard.rendering.figures import NARROW, interval, number, percent, signed
 from db.states import ExperimentState, VerdictOutcome
 from knowledge.figures import SHARES, metric_word
-from knowledge.queries.now_best import MarginView
+from knowledge.queries.present.now_best import MarginView
 from knowledge.queries.view import ChangeView, EffectView
 
 NONE = "–"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dashboard.web.timing import BOUNDS_S, Timings
 from experiments.telemetry.history import DeviceHistory
 from experiments.telemetry.reading import DeviceReading
-from knowledge.queries.money import MoneyRow
+from knowledge.queries.spent.money import MoneyRow
 from knowledge.queries.vitals import VitalsView
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -1,8 +1,8 @@
 """The bell: a worker tells the process that started it, at once, that a job has left it.
 
 A campaign's loop so need not look often while something is measured, and still loses no time afterwards. The
-worker inherits the writing end of a pipe; the reading end is `agent.campaign.worker_process`'s. What a ring
-means is in the database: one that is lost costs the listener a wait, nothing else.
+worker inherits the writing end of a pipe; the reading end is `agent.campaign.resources.worker_process`'s.
+What a ring means is in the database: one that is lost costs the listener a wait, nothing else.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 from configs.authors import author_words
 from knowledge.claim_scope import claim_and_scope
 from knowledge.figures import DEFAULT_METRIC, listed, metric_word
-from knowledge.graph import Graph, NodeKind, Relation
+from knowledge.graph.typed_graph import Graph, NodeKind, Relation
 from knowledge.latency_only import LATENCY_ONLY
 from knowledge.queries.view import EffectView, View
 

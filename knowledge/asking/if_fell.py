@@ -26,8 +26,8 @@ from knowledge.asking.walking import (
     to,
 )
 from knowledge.figures import counted, listed
-from knowledge.graph import Graph, NodeKind, Relation
-from knowledge.graph_pieces import OF_EVIDENCE
+from knowledge.graph.pieces import OF_EVIDENCE
+from knowledge.graph.typed_graph import Graph, NodeKind, Relation
 
 MOST_RESTING = 40
 """Hypotheses that are shown."""

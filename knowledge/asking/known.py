@@ -34,7 +34,7 @@ from knowledge.asking.walking import (
     tests_of,
 )
 from knowledge.figures import counted, listed
-from knowledge.graph import Graph, NodeKind, Relation
+from knowledge.graph.typed_graph import Graph, NodeKind, Relation
 
 MOST_OF_A_VALUE = 5
 """Tests of one value that are shown, the newest."""

@@ -17,7 +17,7 @@ from knowledge.asking.walking import (
     to,
 )
 from knowledge.figures import counted, listed
-from knowledge.graph import Graph, NodeKind, Relation
+from knowledge.graph.typed_graph import Graph, NodeKind, Relation
 
 MOST_GENERATIONS = 12
 """Steps back that are followed."""

@@ -10,8 +10,8 @@ from configs.targets import is_rented
 from db import states
 from db.labels import Noun, format_label, parse_label
 from experiments.space.space import NEAR
-from knowledge.graph import MOST_NEAR, Graph, NodeKind, Relation
-from knowledge.graph_pieces import OF_EVIDENCE
+from knowledge.graph.pieces import OF_EVIDENCE
+from knowledge.graph.typed_graph import MOST_NEAR, Graph, NodeKind, Relation
 
 WAITING = ("proposed", "queued", "testing")
 """States of a hypothesis that is not decided yet."""

@@ -26,8 +26,8 @@ from knowledge.change_words import LEVERS_OF_WEIGHTS
 from knowledge.doubts import doubt_words
 from knowledge.figures import listed
 from knowledge.findings.verdict_fact import Saying
-from knowledge.graph import Graph, NodeKind, Relation
-from knowledge.graph_pieces import OF_EVIDENCE
+from knowledge.graph.pieces import OF_EVIDENCE
+from knowledge.graph.typed_graph import Graph, NodeKind, Relation
 
 AGAINST_RULES = ("R2-no-effect", "R3-quality", "R4-infeasible", "R6-contradicted")
 """Rules of findings that speak against a change, where a finding does not tell what it says of it."""

@@ -11,7 +11,7 @@ from configs.catalog import Kind, packaged_names
 from db.models import Experiment, FindingEvidence, ImportedEvidence, ImportedVerdict, Launch, Verdict
 from db.states import AGREEING, Arm
 from experiments.space.loading import load_space
-from knowledge.queries.resolved import flat
+from knowledge.queries.measured.resolved import flat
 
 
 def ran(session: Session, experiment_id: int) -> dict[str, str]:

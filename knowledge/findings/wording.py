@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from experiments.space.configuration import Change, Configuration
 from knowledge.change_words import LEVERS_OF_WEIGHTS, change_in_words, shown
-from knowledge.draws import rests_on_a_draw
 from knowledge.figures import better, clause, counted, effect, gain, metric_word
 from knowledge.figures import margin as margin_words
 from knowledge.findings.pooling import Estimate
 from knowledge.findings.verdict_fact import Saying, VerdictFact, said
+from knowledge.telling.draws import rests_on_a_draw
 
 _BRIEFLY = {
     Saying.HELPS: "makes it better by {} or more",

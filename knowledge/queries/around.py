@@ -17,11 +17,11 @@ from sqlalchemy.orm import Session
 from configs.errors import UsageError
 from db.labels import Noun, format_label, parse_label
 from db.models import Campaign, Experiment, Finding, FindingEvidence, Hypothesis, HypothesisParent, Verdict
-from knowledge.graph import Graph
-from knowledge.graph_building import Part, build_part
-from knowledge.graph_pieces import model_name
-from knowledge.queries.carried import findings_carried
-from knowledge.queries.ties import ties_of_findings
+from knowledge.graph.building import Part, build_part
+from knowledge.graph.pieces import model_name
+from knowledge.graph.typed_graph import Graph
+from knowledge.queries.found.ties import ties_of_findings
+from knowledge.queries.order.carried import findings_carried
 from knowledge.stored import findings_behind, separates_of
 
 MOST_NODES = 48

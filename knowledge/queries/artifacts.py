@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from configs.errors import UsageError
 from db.labels import Noun, format_label
 from db.models import Artifact, ExperimentArtifact
-from knowledge.queries.stages import ArtifactView, artifact_view
+from knowledge.queries.measured.stages import ArtifactView, artifact_view
 
 LEAST_DIGITS = 4
 """Fewest hexadecimal digits that may stand for a digest."""

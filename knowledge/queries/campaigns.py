@@ -16,11 +16,11 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Directive, Experiment, Hypothesis
 from db.models.base import JsonObject
 from db.states import CampaignState, DirectiveKind, ExperimentKind
-from knowledge.approvals import approve_above_s, waits_in_queue
+from knowledge.acts.approvals import approve_above_s, waits_in_queue
 from knowledge.latency_only import latency_only
 from knowledge.queries.at_work import in_a_word, interrupted_campaigns
+from knowledge.queries.claims.discovery import DiscoveryView, Tally, tallied_view, tallies_of
 from knowledge.queries.devices import AtRest, devices_of_campaign, shown_away
-from knowledge.queries.discovery import DiscoveryView, Tally, tallied_view, tallies_of
 from knowledge.queries.view import Page, View
 from knowledge.stored import alpha_of, configuration_of
 

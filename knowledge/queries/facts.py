@@ -11,19 +11,19 @@ from sqlalchemy.orm import Session
 from db.labels import Noun, format_label
 from db.models import Experiment, Hypothesis, Verdict
 from db.states import ExperimentState, HypothesisState
-from knowledge.facts import CampaignFacts, JudgedFact, WaitingFact
 from knowledge.queries.at_work import interrupted_tests
 from knowledge.queries.baseline_in_tests import baseline_in_tests
 from knowledge.queries.campaigns import campaign_detail
-from knowledge.queries.carried import carried_view
+from knowledge.queries.claims.model_answers import asked_of_model
+from knowledge.queries.claims.proposers import proposers
 from knowledge.queries.devices import devices_of_tests
-from knowledge.queries.gpu_throttling import gpu_throttling
-from knowledge.queries.model_answers import asked_of_model
-from knowledge.queries.night import question_now
-from knowledge.queries.proposers import proposers
-from knowledge.queries.verification import differing
+from knowledge.queries.found.verification import differing
+from knowledge.queries.measured.gpu_throttling import gpu_throttling
+from knowledge.queries.order.carried import carried_view
+from knowledge.queries.order.night import question_now
 from knowledge.queries.view import prediction_interval
 from knowledge.stored import number, separates_of, was_foreseen
+from knowledge.telling.facts import CampaignFacts, JudgedFact, WaitingFact
 
 DROPPED = (HypothesisState.INFEASIBLE, HypothesisState.WITHDRAWN)
 """States of a hypothesis that stands for no other any more."""

@@ -33,8 +33,8 @@ from knowledge.figures import DEFAULT_METRIC
 from knowledge.front import bins, front
 from knowledge.latency_only import latency_only
 from knowledge.queries.baseline_time import baseline_time_ms
-from knowledge.queries.now_floor import FloorView, floor_of, profile_of
 from knowledge.queries.pareto_ratios import Placed, Ratio, chained, launch_ratios
+from knowledge.queries.present.now_floor import FloorView, floor_of, profile_of
 from knowledge.queries.view import ChangeView, View, changes_between
 from knowledge.stored import metric_of, number
 

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from db.models import Experiment, Launch
 from db.states import Arm
 from experiments.measurement.evidence import Stage
-from knowledge.queries.launch_means import launch_means
+from knowledge.queries.measured.launch_means import launch_means
 
 UPPER = 0.975
 """Quantile at the upper end of a two-sided interval of 95 %."""

@@ -14,11 +14,11 @@ from db.models import Campaign, Hypothesis, Verdict
 from db.states import HypothesisState
 from knowledge.figures import counted, listed
 from knowledge.latency_only import latency_only
+from knowledge.queries.claims.hypotheses import FIRST_VERDICT, hypothesis_label
 from knowledge.queries.facts import coming_next, under_test
-from knowledge.queries.hypotheses import FIRST_VERDICT, hypothesis_label
 from knowledge.queries.view import EffectView, View, effect_view
-from knowledge.summary import validating
-from knowledge.summary_part import PartView
+from knowledge.telling.summary import validating
+from knowledge.telling.summary_part import PartView
 
 MOST_NAMED = 3
 """Hypotheses named of each group; the list has the rest."""

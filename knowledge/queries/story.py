@@ -22,10 +22,10 @@ from knowledge.figures import DEFAULT_METRIC
 from knowledge.latency_only import latency_only
 from knowledge.queries.bests import best_of
 from knowledge.queries.facts import campaign_facts
-from knowledge.queries.saved_time import saved_time
-from knowledge.queries.verification import verification
+from knowledge.queries.found.verification import verification
+from knowledge.queries.spent.saved_time import saved_time
 from knowledge.stored import FROM_MODEL, number
-from knowledge.story import BestMoment, Moment, Said, StoryFacts, StoryView, tell_story
+from knowledge.telling.story import BestMoment, Moment, Said, StoryFacts, StoryView, tell_story
 
 TROUBLES = (
     EventKind.CAMPAIGN_PAUSED,

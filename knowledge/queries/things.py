@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Finding, FindingEvidence, Hypothesis, HypothesisParent, Verdict
 from db.states import ExperimentKind
-from knowledge.graph import NodeKind, Relation
-from knowledge.queries.doubts import NO_DOUBT, doubts_of
-from knowledge.queries.ties import experiment_relations
+from knowledge.graph.typed_graph import NodeKind, Relation
+from knowledge.queries.found.doubts import NO_DOUBT, doubts_of
+from knowledge.queries.found.ties import experiment_relations
 from knowledge.queries.view import Page, View
 from knowledge.stored import LEVER_JOINT
 

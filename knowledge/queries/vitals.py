@@ -11,8 +11,8 @@ from db import events
 from db.clock import now
 from db.models import Campaign, Experiment, Hypothesis, Job
 from db.states import CampaignState, ExperimentState, HypothesisState, JobState
-from knowledge.approvals import waits_in_queue
-from knowledge.queries.money import BudgetView, MoneyRow, budget_views, by_target
+from knowledge.acts.approvals import waits_in_queue
+from knowledge.queries.spent.money import BudgetView, MoneyRow, budget_views, by_target
 from knowledge.queries.view import View
 
 

@@ -14,26 +14,26 @@ from db.models import Campaign, Configuration, Event
 from db.models.base import JsonObject
 from db.noise import SERIES_NAME
 from db.states import FindingStatus
-from knowledge.answers_sentence import answer_sentence
-from knowledge.queries.answers import campaign_answers
+from knowledge.queries.answered.answers import campaign_answers
 from knowledge.queries.baseline_in_tests import baseline_in_tests
-from knowledge.queries.calibration import calibration
 from knowledge.queries.campaigns import CampaignView, campaign_detail
-from knowledge.queries.carried import carried_view
-from knowledge.queries.costs import costs
-from knowledge.queries.findings import FindingView, list_findings
-from knowledge.queries.gpu_throttling import gpu_throttling
-from knowledge.queries.hypotheses import Asked
-from knowledge.queries.model_answers import asked_of_model
-from knowledge.queries.now_reached import best_of
+from knowledge.queries.claims.calibration import calibration
+from knowledge.queries.claims.hypotheses import Asked
+from knowledge.queries.claims.model_answers import asked_of_model
+from knowledge.queries.claims.predictions import predictions
+from knowledge.queries.claims.proposers import ProposerView, proposers
+from knowledge.queries.found.findings import FindingView, list_findings
+from knowledge.queries.found.verification import verification
+from knowledge.queries.measured.gpu_throttling import gpu_throttling
+from knowledge.queries.order.carried import carried_view
 from knowledge.queries.pareto import pareto
-from knowledge.queries.predictions import predictions
-from knowledge.queries.proposers import ProposerView, proposers
-from knowledge.queries.verification import verification
+from knowledge.queries.present.now_reached import best_of
+from knowledge.queries.spent.costs import costs
 from knowledge.report import evidence
 from knowledge.report import trials as path
 from knowledge.report.view import AnsweredView, ReportView
 from knowledge.stored import engine_of
+from knowledge.telling.answers_sentence import answer_sentence
 
 MOST_FINDINGS = 1_000
 """Findings told at most, in the order of their numbers."""

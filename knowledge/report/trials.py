@@ -14,11 +14,11 @@ from db.models import Campaign, Configuration, Event, Experiment, Hypothesis, Mo
 from db.models.base import JsonObject
 from db.states import ExperimentKind, HypothesisState
 from knowledge.latency_only import plan_is_latency_only
-from knowledge.queries.further import further_workloads
-from knowledge.queries.now_best import bests_told, margin_of
+from knowledge.queries.found.verification import is_said_again
+from knowledge.queries.measured.further import further_workloads
 from knowledge.queries.pareto import judged_ratios
 from knowledge.queries.pareto_ratios import Placed, each_over_baseline
-from knowledge.queries.verification import is_said_again
+from knowledge.queries.present.now_best import bests_told, margin_of
 from knowledge.queries.view import EffectView, changes_between, effect_view, prediction_view, verdict_effect
 from knowledge.report.view import AgainView, FurtherTestView, MoveCauseView, SearchView, TrialView
 from knowledge.stored import metric_of

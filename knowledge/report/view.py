@@ -13,19 +13,19 @@ from typing import Literal
 from db.models.base import JsonObject
 from db.states import ExperimentKind, ExperimentState, VerdictOutcome
 from knowledge.queries.baseline_in_tests import BaselineInTestsView
-from knowledge.queries.calibration import CalibrationView
 from knowledge.queries.campaigns import CampaignView
-from knowledge.queries.carried import CarriedView
-from knowledge.queries.costs import CostsView
-from knowledge.queries.findings import FindingView
-from knowledge.queries.further import FurtherView
-from knowledge.queries.gpu_throttling import GpuThrottlingView
-from knowledge.queries.model_answers import AskedView
-from knowledge.queries.now_best import BestView, MarginView
+from knowledge.queries.claims.calibration import CalibrationView
+from knowledge.queries.claims.model_answers import AskedView
+from knowledge.queries.claims.predictions import PredictionsView
+from knowledge.queries.claims.proposers import ProposerView
+from knowledge.queries.found.findings import FindingView
+from knowledge.queries.found.verification import VerificationView
+from knowledge.queries.measured.further import FurtherView
+from knowledge.queries.measured.gpu_throttling import GpuThrottlingView
+from knowledge.queries.order.carried import CarriedView
 from knowledge.queries.pareto import ParetoView
-from knowledge.queries.predictions import PredictionsView
-from knowledge.queries.proposers import ProposerView
-from knowledge.queries.verification import VerificationView
+from knowledge.queries.present.now_best import BestView, MarginView
+from knowledge.queries.spent.costs import CostsView
 from knowledge.queries.view import ChangeView, EffectView, View
 
 FORMAT: Literal["autoinfer-report-1"] = "autoinfer-report-1"

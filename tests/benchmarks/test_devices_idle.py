@@ -17,7 +17,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from sqlalchemy import select
 
 from agent.campaign.loop import CampaignLoop
-from agent.campaign.worker_process import WorkerProcess, Workers
+from agent.campaign.resources.worker_process import WorkerProcess, Workers
 from db.models import Job
 from db.session import Database
 from experiments.job.journal import RecordKind

@@ -22,13 +22,13 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from sqlalchemy import func, select
 
 from agent.campaign.loop import CampaignLoop
-from agent.campaign.worker_process import WorkerProcess, Workers
+from agent.campaign.resources.worker_process import WorkerProcess, Workers
 from db.models import Campaign, Job, Verdict
 from db.session import Database
 from db.states import CampaignState
 from experiments.job.journal import RecordKind
 from experiments.job.place import RECORDS_NAME
-from knowledge.steering import stop_campaign
+from knowledge.acts.steering import stop_campaign
 from tests.benchmarks.slowness import Promise
 from tests.simulated.campaign import registered_here, start
 

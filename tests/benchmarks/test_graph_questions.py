@@ -47,7 +47,7 @@ from db.session import Database
 from db.states import EvidenceRelation, VerdictOutcome
 from knowledge.asking.answer import Answer
 from knowledge.asking.if_fell import fall
-from knowledge.live_graph import LiveGraph
+from knowledge.graph.live_graph import LiveGraph
 from tests.benchmarks.slowness import Promise
 from tests.history.large_history import large_history
 from tests.history.large_story import Size
@@ -69,11 +69,11 @@ KNOB = "serving.threads"
 OF_THE_GRAPH = (f"known {KNOB}", "led-to F-400", "why-not H-002", f"why-not {KNOB}=2", "show F-400")
 OF_BELIEFS = ("untested", "if-fell F-400")
 
-_ALL = "cli.main, cli.output, configs.settings_sources, db.session"
-_GRAPH = f"{_ALL}, networkx, knowledge.graph_building"
+_ALL = "cli.main, cli.console.output, configs.settings_sources, db.session"
+_GRAPH = f"{_ALL}, networkx, knowledge.graph.building"
 IMPORTED = {
     "known, led-to": f"{_GRAPH}, agent.asking.of_the_graph",
-    "why-not": f"{_GRAPH}, agent.asking.why_not, agent.campaign.stored_ground",
+    "why-not": f"{_GRAPH}, agent.asking.why_not, agent.campaign.known.stored_ground",
     "untested": f"{_ALL}, agent.asking.answers",
     "if-fell": f"{_GRAPH}, agent.asking.answers",
 }
@@ -208,7 +208,7 @@ def test_a_question_as_a_command_is_answered_soon(tmp_path: Path) -> None:
     for what, modules in IMPORTED.items():
         program = (
             "from configs.library_threads import compute_in_one_thread\n"
-            "from cli.briefly import briefly\n"
+            "from cli.console.briefly import briefly\n"
             f"compute_in_one_thread()\nwith briefly():\n    import {modules}\n"
         )
         print(f"{1e3 * computed_s([sys.executable, '-c', program]):8.0f} ms  imports of {what}")

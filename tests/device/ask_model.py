@@ -20,12 +20,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agent.campaign.desk import Desk
-from agent.campaign.measured import read_measured
-from agent.campaign.order import read_directives
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.told_to_model import findings_in_scope, known, turnable
-from agent.campaign.within_memory import legal_of
+from agent.campaign.asked_model.told_to_model import findings_in_scope, known, turnable
+from agent.campaign.decision.desk import Desk
+from agent.campaign.known.measured import read_measured
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.known.within_memory import legal_of
+from agent.campaign.queue.order import read_directives
 from agent.language_model.answer import Allowed, Proposal, read_answer
 from agent.language_model.asking import Question, ask
 from agent.language_model.exchange import Line

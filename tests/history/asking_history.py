@@ -6,9 +6,9 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
-from agent.campaign import store
-from agent.campaign.accept import put_down
-from agent.campaign.create import create_campaign
+from agent.campaign.beginning.create import create_campaign
+from agent.campaign.known import store
+from agent.campaign.queue.accept import put_down
 from agent.proposers.claims import refuted_if, unpredicted
 from agent.proposers.port import Draft
 from agent.surrogate.levers import joined

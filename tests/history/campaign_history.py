@@ -12,8 +12,8 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
-from agent.campaign.accept import accept
-from agent.campaign.create import create_campaign
+from agent.campaign.beginning.create import create_campaign
+from agent.campaign.queue.accept import accept
 from agent.plan.ground import Ground
 from agent.proposers.port import Draft
 from agent.surrogate.levers import joined

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from agent.campaign import store
+from agent.campaign.known import store
 from db.content import put_environment
 from db.models import Campaign, Experiment, Job, Launch
 from db.samples import Sample, insert_samples

@@ -21,7 +21,7 @@ from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from agent.campaign.carried_best import best_of
+from agent.campaign.known.carried_best import best_of
 from agent.proposers.port import CarriedBest, Trial
 from agent.replay.course import Budget, course
 from agent.replay.planners.ours import MIN_EFFECT, OwnPlanner

@@ -27,8 +27,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent.campaign.incumbent import find_incumbent
-from agent.campaign.reading_facts import read_facts
+from agent.campaign.known.incumbent import find_incumbent
+from agent.campaign.known.reading_facts import read_facts
 from agent.ground.checkpoint import find_checkpoint
 from configs.core_shares import usable
 from db.session import open_database
@@ -36,7 +36,7 @@ from experiments.space.configuration import Configuration
 from experiments.stages.pruning.calibration import calibration_documents
 from experiments.stages.pruning.choosing import Choice
 from experiments.stages.pruning.prune import prune
-from knowledge.queries.carried import carried_view
+from knowledge.queries.order.carried import carried_view
 from tests.proofs.counting import at_least_one
 
 REACHED = 0.95

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 
-from agent.campaign.facts import Facts
-from agent.campaign.incumbent import find_incumbent
-from agent.campaign.reading_facts import read_facts
+from agent.campaign.known.facts import Facts
+from agent.campaign.known.incumbent import find_incumbent
+from agent.campaign.known.reading_facts import read_facts
 from configs.cpu import usable_cores
 from db.session import open_database
 from experiments.engines.port import GenerationTrace, Launch

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from agent.campaign.dispatch import dispatch_baseline
-from agent.campaign.facts import Facts, Queued
-from agent.campaign.learn_baseline import learn_baseline
-from agent.campaign.reading_facts import read_facts
+from agent.campaign.known.facts import Facts, Queued
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.learning.learn_baseline import learn_baseline
+from agent.campaign.queue.dispatch import dispatch_baseline
 from agent.ground.legal import legal_here
 from db import queue
 from db.models import Hypothesis, Job

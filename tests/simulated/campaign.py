@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from agent.campaign.create import create_campaign
+from agent.campaign.beginning.create import create_campaign
+from agent.campaign.beginning.survey import survey
 from agent.campaign.loop import CampaignLoop, LoopTimes
-from agent.campaign.survey import survey
-from agent.campaign.worker_process import WorkerProcess, Workers
+from agent.campaign.resources.worker_process import WorkerProcess, Workers
 from agent.ground.target import Target, find_target
 from configs.campaign import CampaignSpec, load_campaign
 from configs.cpu import probe_cpu
@@ -124,7 +124,7 @@ def start(folder: Path, opened: Database | None = None, **changes: object) -> tu
     """A database with a campaign that nobody drives yet; a target other than `cpu` is made up."""
     spec = simulated_spec(folder, **changes)
     database = new_database(folder) if opened is None else opened
-    with registered_here(folder), patch("agent.campaign.survey.find_target", made_up_target):
+    with registered_here(folder), patch("agent.campaign.beginning.survey.find_target", made_up_target):
         ground = survey(spec)
     with database.write() as session:
         return database, create_campaign(session, spec, ground)

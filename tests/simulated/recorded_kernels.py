@@ -4,15 +4,15 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from agent.campaign import order
-from agent.campaign.accept import accept
-from agent.campaign.desk import Desk
-from agent.campaign.dispatch import dispatch_test
-from agent.campaign.facts import Queued
-from agent.campaign.learn import learn_test
-from agent.campaign.measured import read_measured
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.separating import follow_up
+from agent.campaign.decision.desk import Desk
+from agent.campaign.known.facts import Queued
+from agent.campaign.known.measured import read_measured
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.learning.learn import learn_test
+from agent.campaign.queue import order
+from agent.campaign.queue.accept import accept
+from agent.campaign.queue.dispatch import dispatch_test
+from agent.campaign.separation.separating import follow_up
 from agent.ground.legal import legal_here
 from agent.proposers.port import Draft
 from agent.surrogate.levers import joined
@@ -23,7 +23,7 @@ from experiments.measurement.evidence import Arm, LaunchRecord
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
-from knowledge.queries.queue import QueueRow, queue_page
+from knowledge.queries.order.queue import QueueRow, queue_page
 from tests.recorded.vllm_kernels import launch
 from tests.simulated.by_hand import run_by_hand
 

@@ -20,7 +20,7 @@ from experiments.job.spec import TestJob
 from experiments.measurement.evidence import Arm, LaunchRecord
 from experiments.space.configuration import Configuration
 from experiments.worker.cancelling import cancel
-from knowledge import steering
+from knowledge.acts import steering
 from tests.simulated.by_hand import launch, run_by_hand
 
 MOST_TURNS_TO_STOP = 2

@@ -21,8 +21,8 @@ from functools import cache, cached_property
 from random import Random
 from statistics import fmean
 
-from agent.campaign.incumbent import find_incumbent
-from agent.campaign.order import LEAST_DRAFTS, QUEUE_TARGET
+from agent.campaign.known.incumbent import find_incumbent
+from agent.campaign.queue.order import LEAST_DRAFTS, QUEUE_TARGET
 from agent.proposers.asking import ask, parts_of
 from agent.proposers.carried import NAME as CARRIED
 from agent.proposers.carried import taken_over

@@ -8,9 +8,9 @@ from random import Random
 import pytest
 from sqlalchemy import func, select
 
-from agent.campaign.learn import learn_test
-from agent.campaign.outcome import note_best
-from agent.campaign.verify import Limits, Runner, verify
+from agent.campaign.learning.learn import learn_test
+from agent.campaign.learning.outcome import note_best
+from agent.campaign.rerun.verify import Limits, Runner, verify
 from db import events
 from db.event_kinds import EventKind
 from db.models import Experiment
@@ -20,7 +20,7 @@ from experiments.job.result import Failure
 from experiments.job.spec import TestJob
 from experiments.measurement.evidence import Arm, LaunchRecord, Stage
 from experiments.space.configuration import Configuration as Point
-from knowledge.queries.verification import (
+from knowledge.queries.found.verification import (
     Standing,
     VerificationView,
     verification,

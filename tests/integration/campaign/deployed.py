@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from agent.campaign.outcome import note_best
+from agent.campaign.learning.outcome import note_best
 from agent.recipe.checking import Checked, check
 from agent.recipe.making import recipe_of
 from agent.recipe.planning import CHECK_S

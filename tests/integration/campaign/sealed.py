@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from sqlalchemy.orm import Session
 
-from agent.campaign.accept import accept
-from agent.campaign.dispatch import dispatch_test
-from agent.campaign.learn import learn_test
-from agent.campaign.reading_facts import read_facts
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.learning.learn import learn_test
+from agent.campaign.queue.accept import accept
+from agent.campaign.queue.dispatch import dispatch_test
 from agent.ground.legal import legal_here
 from agent.proposers.port import Draft
 from agent.surrogate.levers import joined

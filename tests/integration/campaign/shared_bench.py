@@ -19,9 +19,9 @@ from experiments.job.spec import parse_job
 from experiments.worker.claiming import Taken
 from experiments.worker.reporting import Reporter
 from experiments.worker.settings import WorkerTimes
-from knowledge import approving, steering
-from knowledge.approvals import awaits_approval
-from knowledge.queries.now import NowView, now_view
+from knowledge.acts import approving, steering
+from knowledge.acts.approvals import awaits_approval
+from knowledge.queries.present.now import NowView, now_view
 from tests.simulated.by_hand import LEASE_S, measure_baseline, run_by_hand
 from tests.simulated.campaign import start
 from tests.simulated.turn_by_turn import Bench, alike

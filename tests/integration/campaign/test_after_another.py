@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from agent.campaign import store
-from agent.campaign.reading_facts import read_facts
+from agent.campaign.known import store
+from agent.campaign.known.reading_facts import read_facts
 from db.models import Experiment, Hypothesis
 from db.session import Database
 from db.states import ExperimentKind

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from agent.campaign.learn import learn_test
-from agent.campaign.outcome import campaign_outcome, note_best
-from cli.telling import _best_words
+from agent.campaign.learning.learn import learn_test
+from agent.campaign.learning.outcome import campaign_outcome, note_best
+from cli.running.telling import _best_words
 from configs.campaign import CHECKPOINT
 from dashboard.page import Request
 from dashboard.pages.now import PAGE, NowFilters
@@ -24,8 +24,8 @@ from db.session import Database
 from db.states import VerdictOutcome
 from experiments.job.spec import TestJob
 from experiments.measurement.evidence import Arm, LaunchRecord, Metric
-from knowledge.queries.now_reached import best_of
 from knowledge.queries.pareto import FrontRow, pareto
+from knowledge.queries.present.now_reached import best_of
 from knowledge.queries.story import campaign_story
 from knowledge.report.gathering import report
 from tests.integration.campaign.campaigned import pairs

@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from agent.campaign.accept import accept
-from agent.campaign.outcome import campaign_outcome
-from agent.campaign.reading_facts import read_facts
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.learning.outcome import campaign_outcome
+from agent.campaign.queue.accept import accept
 from agent.ground.legal import legal_here
 from agent.proposers.port import Draft
 from db import events
@@ -27,9 +27,9 @@ from experiments.measurement.evidence import Arm, LaunchRecord, Stage
 from experiments.measurement.plan import Prediction
 from experiments.recording import load_test_spec
 from experiments.space.configuration import Configuration
-from knowledge.answers import answers_markdown
-from knowledge.answers_sentence import instead_of
-from knowledge.queries.answers import campaign_answers
+from knowledge.queries.answered.answers import campaign_answers
+from knowledge.telling.answers import answers_markdown
+from knowledge.telling.answers_sentence import instead_of
 from tests.simulated.by_hand import launch, measure_baseline, run_by_hand
 from tests.simulated.campaign import SPACE, start
 from tests.simulated.turn_by_turn import Bench

@@ -10,8 +10,8 @@ from configs.errors import UsageError
 from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Hypothesis
 from db.states import ExperimentKind, HypothesisState
-from knowledge import approving
-from knowledge.approvals import awaits_approval
+from knowledge.acts import approving
+from knowledge.acts.approvals import awaits_approval
 from tests.simulated.by_hand import measure_baseline
 from tests.simulated.campaign import start
 from tests.simulated.turn_by_turn import TIMES, Bench
@@ -100,8 +100,8 @@ def test_an_approval_that_was_taken_back_counts_no_more(bench: Bench) -> None:
 def test_nothing_is_dispatched_whose_approval_was_taken_back_after_it_was_chosen(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agent.campaign.choosing import Choice, choose
-    from agent.campaign.desk import Desk
+    from agent.campaign.decision.choosing import Choice, choose
+    from agent.campaign.decision.desk import Desk
 
     taken_back = []
 
@@ -129,7 +129,7 @@ def test_a_campaign_that_nobody_attends_ends_and_says_how_to_go_on(bench: Bench)
 
 
 def test_withdrawing_what_waits_ends_the_waiting(bench: Bench) -> None:
-    from knowledge import steering
+    from knowledge.acts import steering
 
     def withdraw_all() -> None:
         with bench.database.write() as session:

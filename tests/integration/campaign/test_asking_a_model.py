@@ -12,14 +12,14 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import select
 
-from agent.campaign.accept import accept
-from agent.campaign.desk import Desk
-from agent.campaign.kept_questions import NEVER_SEEN, tell_of_unseen
-from agent.campaign.language_model import NO_ENDPOINT, NO_TIME, NOT_AWAITED, LanguageModel
+from agent.campaign.asked_model.kept_questions import NEVER_SEEN, tell_of_unseen
+from agent.campaign.asked_model.language_model import NO_ENDPOINT, NO_TIME, NOT_AWAITED, LanguageModel
+from agent.campaign.decision.desk import Desk
+from agent.campaign.known.measured import read_measured
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.known.within_memory import legal_of
 from agent.campaign.loop import CampaignLoop
-from agent.campaign.measured import read_measured
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.within_memory import legal_of
+from agent.campaign.queue.accept import accept
 from agent.language_model.asking import ATTEMPTS, Question, Reply
 from agent.language_model.beside import Asked
 from agent.language_model.usage import UNTOLD, Usage
@@ -33,7 +33,7 @@ from db.models import Experiment, ModelAnswer
 from db.session import Database
 from db.states import ExperimentKind
 from experiments.measurement.judging import Outcome
-from knowledge.queries.model_answers import model_answers, spent_on_model
+from knowledge.queries.claims.model_answers import model_answers, spent_on_model
 from tests.simulated.by_hand import measure_baseline
 from tests.simulated.campaign import start
 from tests.simulated.chat_server import chat_server
@@ -333,7 +333,7 @@ def test_attempts_that_tell_no_count_use_the_budget_up(ground: Ground) -> None:
 ASKS = """
 import signal, sys
 from pathlib import Path
-from agent.campaign.language_model import LanguageModel
+from agent.campaign.asked_model.language_model import LanguageModel
 from configs.language_model import Endpoint
 from db.session import open_database
 from tests.integration.campaign.test_asking_a_model import Ground

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.campaign.desk import Desk
-from agent.campaign.learn_baseline import learn_baseline
-from agent.campaign.measured import read_measured, scaled
-from agent.campaign.outcome import campaign_outcome
-from agent.campaign.reading_facts import read_facts
+from agent.campaign.decision.desk import Desk
+from agent.campaign.known.measured import read_measured, scaled
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.learning.learn_baseline import learn_baseline
+from agent.campaign.learning.outcome import campaign_outcome
 from agent.ground.legal import legal_here
 from agent.surrogate.feasibility import FAILED_BEFORE, Tried
-from cli.telling import naive_words
+from cli.running.telling import naive_words
 from db import events
 from db.event_kinds import EventKind
 from db.models import Experiment, Finding

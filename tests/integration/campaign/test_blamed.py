@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from agent.campaign.reading_facts import read_facts
+from agent.campaign.known.reading_facts import read_facts
 from db.models import Experiment, Verdict
 from experiments.engines.port import Blames
 from experiments.job.blame import BLAMES

@@ -7,9 +7,9 @@ from unittest.mock import patch
 import pytest
 from sqlalchemy import select
 
+from agent.campaign.learning.outcome import campaign_outcome
 from agent.campaign.loop import CampaignLoop, LoopTimes
-from agent.campaign.outcome import campaign_outcome
-from agent.campaign.worker_process import Workers
+from agent.campaign.resources.worker_process import Workers
 from db.models import Experiment, Hypothesis, Job, Move
 from db.states import ExperimentKind, HypothesisState
 from tests.simulated.campaign import LEASE_S, made_up_target, registered_here, start, worker_process
@@ -23,7 +23,7 @@ THERE = "cuda:3"
 def test_both_devices_take_their_first_of_one_queue(tmp_path: Path) -> None:
     with (
         registered_here(tmp_path),
-        patch("agent.campaign.elsewhere.find_target", made_up_target),
+        patch("agent.campaign.rerun.elsewhere.find_target", made_up_target),
     ):
         database, campaign_id = start(tmp_path, confirm_on=[THERE])
         workers = Workers({device: worker_process(tmp_path, device) for device in ("cpu", THERE)})

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from agent.campaign.choosing import choose
-from agent.campaign.desk import Desk
-from agent.campaign.dispatch import dispatch_test
-from agent.campaign.measured import read_measured
-from agent.campaign.outcome import campaign_outcome
-from agent.campaign.reading_facts import read_facts
+from agent.campaign.decision.choosing import choose
+from agent.campaign.decision.desk import Desk
+from agent.campaign.known.measured import read_measured
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.learning.outcome import campaign_outcome
+from agent.campaign.queue.dispatch import dispatch_test
 from agent.ground.legal import legal_here
 from agent.proposers.separation import PROPOSER
 from db import events
@@ -21,9 +21,9 @@ from db.session import Database
 from db.states import HypothesisState, VerdictOutcome
 from experiments.measurement.judging import Outcome
 from experiments.recording import load_test_spec
-from knowledge import steering
+from knowledge.acts import steering
 from knowledge.queries.facts import campaign_facts
-from knowledge.summary import summarize
+from knowledge.telling.summary import summarize
 from tests.recorded.vllm_kernels import SPACE
 from tests.simulated.by_hand import measure_baseline
 from tests.simulated.campaign import drive, start

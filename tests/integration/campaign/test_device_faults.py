@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from agent.campaign.device_faults import MOST_BUSY
 from agent.campaign.loop import CampaignLoop, LoopTimes
+from agent.campaign.resources.device_faults import MOST_BUSY
 from db import events
 from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Hypothesis, Job, Verdict
@@ -54,7 +54,7 @@ def test_a_rented_device_that_others_use_is_tried_again_and_then_given_up(
     campaign: tuple[Database, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database, campaign_id = campaign
-    for module in ("device_faults", "device_rests"):
+    for module in ("resources.device_faults", "device_rests"):
         monkeypatch.setattr(f"agent.campaign.{module}.is_rented", lambda device: True)
     reason = drive(database, campaign_id, [BUSY] * MOST_BUSY)
     assert reason.startswith("3 experiments in a row found its device used by others: cuda:0")

@@ -10,8 +10,8 @@ from agent.campaign.device_rests import LOOK_EVERY_S
 from db.event_kinds import EventKind
 from db.models import Campaign, Hypothesis
 from db.states import CampaignState, HypothesisState
-from knowledge import steering
-from knowledge.approvals import awaits_approval
+from knowledge.acts import steering
+from knowledge.acts.approvals import awaits_approval
 from tests.integration.campaign.shared_bench import (
     BUSY,
     FREE,

@@ -12,9 +12,9 @@ from db.models import Campaign
 from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.devices import devices_at_rest
 from knowledge.queries.facts import campaign_facts
-from knowledge.queries.now import NowView, Standing
-from knowledge.queries.verification import verification
-from knowledge.summary import summarize
+from knowledge.queries.found.verification import verification
+from knowledge.queries.present.now import NowView, Standing
+from knowledge.telling.summary import summarize
 from tests.integration.campaign.shared_bench import BUSY, FREE, NOTEBOOK, TAKEN, SharedBench, bench
 
 __all__ = ["bench"]

@@ -8,14 +8,14 @@ import pytest
 from sqlalchemy import event, select
 from sqlalchemy.orm import Session
 
-from agent.campaign import disputes_near as reading
-from agent.campaign.accept import accept
-from agent.campaign.desk import Desk
-from agent.campaign.disputes_near import disputes_near
-from agent.campaign.disputing import room_for_disputes, take_disputes_apart, take_up_disputes
-from agent.campaign.measured import read_measured
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.ruled_out import read_ruled_out
+from agent.campaign.decision.desk import Desk
+from agent.campaign.known.measured import read_measured
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.known.ruled_out import read_ruled_out
+from agent.campaign.queue.accept import accept
+from agent.campaign.separation import disputes_near as reading
+from agent.campaign.separation.disputes_near import disputes_near
+from agent.campaign.separation.disputing import room_for_disputes, take_disputes_apart, take_up_disputes
 from agent.ground.legal import legal_here
 from agent.proposers.dispute import PROPOSER
 from agent.proposers.port import Draft
@@ -29,7 +29,7 @@ from experiments.measurement.plan import Prediction, StoppingPlan
 from knowledge.findings.exchange import read_file
 from knowledge.findings.importing import export_verdicts, import_verdicts
 from knowledge.findings.keeping import update_findings
-from knowledge.queries.finding_detail import finding_detail
+from knowledge.queries.found.finding_detail import finding_detail
 from tests.history.campaign_history import add_experiment, add_launch
 from tests.recorded.vllm_kernels import SPACE
 from tests.simulated.by_hand import measure_baseline

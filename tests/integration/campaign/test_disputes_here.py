@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from agent.campaign.disputing import MOST_TAKEN_UP, take_disputes_apart
+from agent.campaign.separation.disputing import MOST_TAKEN_UP, take_disputes_apart
 from agent.proposers.dispute import PROPOSER
 from db.models import Campaign, Configuration, Hypothesis
 from db.models.base import JsonObject
@@ -18,7 +18,7 @@ from knowledge.findings.exchange import read_file
 from knowledge.findings.importing import export_verdicts, import_verdicts
 from knowledge.findings.told import Telling, tell
 from knowledge.findings.verdict_fact import Saying
-from knowledge.queries.finding_detail import finding_detail
+from knowledge.queries.found.finding_detail import finding_detail
 from tests.integration.campaign.test_disputes import (
     GROUP,
     KERNEL,

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from agent.campaign.dispatch import dispatch_baseline
-from agent.campaign.learn import learn_test
-from agent.campaign.learn_baseline import learn_baseline
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.verify import Limits, Runner, verify
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.learning.learn import learn_test
+from agent.campaign.learning.learn_baseline import learn_baseline
+from agent.campaign.queue.dispatch import dispatch_baseline
+from agent.campaign.rerun.verify import Limits, Runner, verify
 from agent.ground.legal import legal_here
 from db import queue
 from db.models import Experiment, Hypothesis, Job
@@ -19,7 +19,7 @@ from db.states import ExperimentState, HypothesisState
 from experiments.job.result import Failure
 from experiments.worker.cancelling import cancel
 from experiments.worker.reaping import reap
-from knowledge import steering
+from knowledge.acts import steering
 from tests.integration.campaign.campaigned import pairs
 from tests.integration.campaign.sealed import dispatch, propose
 from tests.integration.campaign.test_promoting import measured as measure_there

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from agent.campaign.desk import Desk
-from agent.campaign.foreseen import Confounder, foresee, set_aside
-from agent.campaign.measured import read_measured
-from agent.campaign.reading_facts import read_facts
+from agent.campaign.decision.desk import Desk
+from agent.campaign.known.measured import read_measured
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.separation.foreseen import Confounder, foresee, set_aside
 from agent.ground.legal import legal_here
 from agent.judge.confounding import Difference
 from db import events
@@ -18,12 +18,12 @@ from db.models import Experiment, Hypothesis, Verdict
 from db.session import Database
 from db.states import HypothesisState, VerdictOutcome
 from experiments.measurement.judging import Outcome
-from knowledge import steering
-from knowledge.answers import answers_markdown
-from knowledge.queries.answers import campaign_answers
+from knowledge.acts import steering
+from knowledge.queries.answered.answers import campaign_answers
+from knowledge.queries.claims.follow_ups import follow_ups_of
 from knowledge.queries.facts import campaign_facts
-from knowledge.queries.follow_ups import follow_ups_of
-from knowledge.summary import summarize
+from knowledge.telling.answers import answers_markdown
+from knowledge.telling.summary import summarize
 from tests.recorded.vllm_kernels import SPACE
 from tests.simulated.by_hand import measure_baseline
 from tests.simulated.campaign import drive, start

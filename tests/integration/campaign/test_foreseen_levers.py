@@ -5,10 +5,10 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from agent.campaign.facts import Queued
-from agent.campaign.foreseen import Confounder, foresee
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.verdicts import CONFOUNDERS
+from agent.campaign.known.facts import Queued
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.learning.verdicts import CONFOUNDERS
+from agent.campaign.separation.foreseen import Confounder, foresee
 from agent.judge.confounding import Difference
 from agent.proposers.port import Trial
 from agent.proposers.separation import PROPOSER

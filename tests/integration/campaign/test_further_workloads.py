@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.campaign.dispatch import enqueue_test
-from agent.campaign.reading_facts import read_facts
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.queue.dispatch import enqueue_test
 from db.models import Experiment
 from db.states import ExperimentKind, VerdictOutcome
 from experiments.job.seal import seal_of
 from experiments.recording import load_launches, load_test_spec
-from knowledge.queries.experiment_detail import ExperimentDetail, experiment_detail
+from knowledge.queries.measured.experiment_detail import ExperimentDetail, experiment_detail
 from tests.integration.campaign.sealed import dispatch, propose
 from tests.integration.campaign.test_promoting import ORIGINAL, Judged, measured
 from tests.simulated.by_hand import measure_baseline

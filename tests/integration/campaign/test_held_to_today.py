@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import select
 
 from agent.asking.why_not import what_rules_out
-from agent.campaign import store
 from agent.campaign.desk_reading import DeskReader
-from agent.campaign.held_to_today import NOT_ADMITTED, hold_to_today
-from agent.campaign.stored_ground import read_legal
+from agent.campaign.known import store
+from agent.campaign.known.stored_ground import read_legal
+from agent.campaign.queue.held_to_today import NOT_ADMITTED, hold_to_today
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
@@ -18,7 +18,7 @@ from db.models import Experiment, Hypothesis
 from db.session import Database
 from db.states import ExperimentKind, HypothesisState
 from experiments.space.configuration import Configuration, KnobValue
-from knowledge.graph_building import build_graph
+from knowledge.graph.building import build_graph
 from knowledge.stored import HELD, SEPARATES
 from tests.integration.campaign.sealed import dispatch, propose_change
 from tests.recorded.levers_on_four import levers_on_four

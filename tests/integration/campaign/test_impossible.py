@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from agent.campaign.enqueue import enqueue
+from agent.campaign.queue.enqueue import enqueue
 from db.models import Experiment, Hypothesis, StageRun, Verdict
 from db.states import CampaignState, HypothesisState, StageOutcome, VerdictOutcome
 from experiments.measurement.evidence import Stage
-from knowledge import steering
+from knowledge.acts import steering
 from tests.simulated.campaign import drive, start
 from tests.unit.agent.test_questions import plain_checkpoint
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from agent.campaign.create import create_campaign
+from agent.campaign.beginning.create import create_campaign
+from agent.campaign.beginning.survey import survey
 from agent.campaign.desk_reading import DeskReader
-from agent.campaign.dispatch import dispatch_baseline
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.survey import survey
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.queue.dispatch import dispatch_baseline
 from agent.ground.legal import legal_here
 from agent.proposers.rules import RulesProposer
 from configs.campaign import load_campaign
@@ -59,7 +59,7 @@ def dispatched(
 ) -> list[dict[str, object]]:
     """The kernels that a baseline's job on a device is asked to time, by an engine that can or can't."""
     with database.write() as session, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("agent.campaign.dispatch.times_kernels", lambda engine: can)
+        patch.setattr("agent.campaign.queue.dispatch.times_kernels", lambda engine: can)
         facts = read_facts(session, campaign_id)
         space = legal_here(facts.spec, facts.checkpoint, facts.cores).space
         experiment_id = dispatch_baseline(session, facts, space, device)

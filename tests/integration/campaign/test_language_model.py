@@ -14,9 +14,9 @@ from db.event_kinds import EventKind
 from db.models import Experiment, Hypothesis, ModelAnswer
 from db.session import Database
 from db.states import ExperimentKind, HypothesisState
-from knowledge.notes import add_note
-from knowledge.queries.hypothesis_detail import hypothesis_detail
-from knowledge.queries.model_answers import asked_of_model, model_answers
+from knowledge.acts.notes import add_note
+from knowledge.queries.claims.hypothesis_detail import hypothesis_detail
+from knowledge.queries.claims.model_answers import asked_of_model, model_answers
 from tests.simulated.campaign import drive, start
 from tests.simulated.chat_server import MODEL, chat_server
 

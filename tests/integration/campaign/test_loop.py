@@ -14,16 +14,16 @@ import pytest
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
-from agent.campaign.learn import unlearnt
-from agent.campaign.outcome import campaign_outcome
-from agent.campaign.reading_facts import read_facts
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.learning.learn import unlearnt
+from agent.campaign.learning.outcome import campaign_outcome
 from db import events
 from db.event_kinds import EventKind
 from db.models import Event, Experiment, Finding, Hypothesis, Job, Launch, Move, Verdict
 from db.session import Database, open_database
 from db.states import ExperimentKind, HypothesisState, JobState
 from experiments.kill_points import KILL_VARIABLE, KillPoint
-from knowledge import lever_steering, steering
+from knowledge.acts import lever_steering, steering
 from tests.integration.worker.processes import processes_of
 from tests.simulated.campaign import drive, start
 from tests.simulated.places import simulated_executor

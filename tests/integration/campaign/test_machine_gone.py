@@ -13,10 +13,10 @@ from dashboard.pages.now import PAGE, NowFilters
 from dashboard.pages.queue import PAGE as QUEUE
 from dashboard.pages.queue import QueueFilters
 from db.session import Database
+from knowledge.queries.claims.hypothesis_detail import hypothesis_detail
 from knowledge.queries.devices import on_devices
 from knowledge.queries.facts import campaign_facts
-from knowledge.queries.hypothesis_detail import hypothesis_detail
-from knowledge.summary import summarize
+from knowledge.telling.summary import summarize
 from tests.recorded.levers_on_four import levers_on_four
 
 

@@ -8,18 +8,18 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from agent.campaign.accept import accept
-from agent.campaign.dispatch import dispatch_test
-from agent.campaign.learn import learn_test
-from agent.campaign.outcome import campaign_outcome
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.reproduce import enqueue_reproduction
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.learning.learn import learn_test
+from agent.campaign.learning.outcome import campaign_outcome
+from agent.campaign.queue.accept import accept
+from agent.campaign.queue.dispatch import dispatch_test
+from agent.campaign.rerun.reproduce import enqueue_reproduction
 from agent.discovery.e_lond import level
 from agent.ground.legal import legal_here
 from agent.proposers.port import Draft
+from cli.running.telling import Teller
 from cli.sheets.campaign import print_campaign
 from cli.sheets.experiment import print_experiment
-from cli.telling import Teller
 from db import events
 from db.event_kinds import EventKind
 from db.models import Experiment, Job, Verdict
@@ -29,8 +29,8 @@ from experiments.measurement.evidence import Arm, Metric
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
 from knowledge.queries.campaigns import campaign_detail
-from knowledge.queries.experiment_detail import experiment_detail
-from knowledge.queries.verification import verification
+from knowledge.queries.found.verification import verification
+from knowledge.queries.measured.experiment_detail import experiment_detail
 from tests.simulated.by_hand import launch, measure_baseline, run_by_hand
 from tests.simulated.campaign import start
 

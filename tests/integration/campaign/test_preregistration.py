@@ -9,11 +9,11 @@ import pytest
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
-from agent.campaign.accept import Duplicate
-from agent.campaign.dispatch import dispatch_test
-from agent.campaign.learn import learn_test, unlearnt
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.reproduce import conclude, enqueue_reproduction
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.learning.learn import learn_test, unlearnt
+from agent.campaign.queue.accept import Duplicate
+from agent.campaign.queue.dispatch import dispatch_test
+from agent.campaign.rerun.reproduce import conclude, enqueue_reproduction
 from agent.proposers.user import PROPOSER as USER
 from db import events
 from db.event_kinds import EventKind

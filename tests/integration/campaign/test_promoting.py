@@ -14,12 +14,12 @@ import pytest
 from sqlalchemy import func, select
 
 from agent.campaign import glance
-from agent.campaign.confirm import OTHER_TARGET, Confirmation, conclude, conclude_ended, ended
-from agent.campaign.elsewhere import find_elsewhere, ran_elsewhere
-from agent.campaign.learn import learn_test
-from agent.campaign.promote import Asked, ask, promotable, promote
-from agent.campaign.reproduce import enqueue_reproduction, unfinished_reproduction
-from agent.campaign.waiting import nobody_takes, overdue
+from agent.campaign.learning.learn import learn_test
+from agent.campaign.rerun.confirm import OTHER_TARGET, Confirmation, conclude, conclude_ended, ended
+from agent.campaign.rerun.elsewhere import find_elsewhere, ran_elsewhere
+from agent.campaign.rerun.promote import Asked, ask, promotable, promote
+from agent.campaign.rerun.reproduce import enqueue_reproduction, unfinished_reproduction
+from agent.campaign.resources.waiting import nobody_takes, overdue
 from agent.ground.target import Target
 from agent.plan.card import card_of_rented
 from configs.cpu import probe_cpu
@@ -40,12 +40,12 @@ from experiments.telemetry.identity import DeviceIdentity
 from experiments.worker.settings import WorkerTimes
 from experiments.worker.worker import run_worker
 from knowledge.asking.led_to import led_to
-from knowledge.graph import Relation
-from knowledge.graph_building import build_graph
+from knowledge.graph.building import build_graph
+from knowledge.graph.typed_graph import Relation
 from knowledge.queries.around import around
-from knowledge.queries.experiment_detail import experiment_detail
-from knowledge.queries.findings import list_findings
-from knowledge.queries.hypothesis_detail import hypothesis_detail
+from knowledge.queries.claims.hypothesis_detail import hypothesis_detail
+from knowledge.queries.found.findings import list_findings
+from knowledge.queries.measured.experiment_detail import experiment_detail
 from knowledge.queries.things import Things, list_things
 from tests.integration.campaign.sealed import dispatch, one_pair, propose
 from tests.new_database import FILE_NAME, database_url
@@ -76,7 +76,7 @@ class Judged:
         with (
             self.database.read() as session,
             registered_here(self.folder),
-            patch("agent.campaign.elsewhere.find_target", made_up_target),
+            patch("agent.campaign.rerun.elsewhere.find_target", made_up_target),
         ):
             return ask(session, ORIGINAL, target)
 
@@ -277,14 +277,14 @@ def test_one_that_is_under_way_is_gone_on_with_and_is_no_reproduction(judged: Ju
     with judged.database.write() as session:
         with (
             registered_here(judged.folder),
-            patch("agent.campaign.elsewhere.find_target", made_up_target),
+            patch("agent.campaign.rerun.elsewhere.find_target", made_up_target),
         ):
             again = enqueue_reproduction(session, fresh_id)
         spec, row = load_test_spec(session, again), session.get_one(Experiment, again)
         assert (spec.target, row.target, row.reproduces_experiment_id) == (KEY, KEY, fresh_id)
         assert not glance.look(session, judged.campaign_id).flying
         with (
-            patch("agent.campaign.elsewhere.find_target", lambda target: made_up_target("cpu")),
+            patch("agent.campaign.rerun.elsewhere.find_target", lambda target: made_up_target("cpu")),
             pytest.raises(UsageError, match=f"E-0003 was measured on {KEY}, and cpu here is cpu:"),
         ):
             enqueue_reproduction(session, fresh_id)
@@ -335,7 +335,7 @@ def test_a_device_without_memory_for_an_arm_is_refused_before_anything_is_queued
     with (
         judged.database.read() as session,
         registered_here(judged.folder),
-        patch("agent.campaign.elsewhere.find_target", small),
+        patch("agent.campaign.rerun.elsewhere.find_target", small),
         pytest.raises(UsageError, match=r"The control does not fit: .* MB missing"),
     ):
         ask(session, ORIGINAL, THERE)
@@ -353,7 +353,7 @@ def test_a_kernel_that_the_device_lacks_is_refused_before_anything_is_queued(jud
     with (
         judged.database.read() as session,
         registered_here(judged.folder),
-        patch("agent.campaign.elsewhere.find_target", other),
+        patch("agent.campaign.rerun.elsewhere.find_target", other),
         patch("agent.ground.legal.not_served_by", without),
         pytest.raises(UsageError, match=r"The candidate can't run on cuda:3: .*capability 9\.0"),
     ):

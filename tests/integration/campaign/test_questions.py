@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from agent.campaign.outcome import campaign_outcome
+from agent.campaign.learning.outcome import campaign_outcome
 from db import events
 from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Hypothesis
 from db.session import Database
 from db.states import CampaignState, ExperimentKind, HypothesisState
-from knowledge.steering import stop_campaign
+from knowledge.acts.steering import stop_campaign
 from tests.simulated.campaign import drive, start
 
 pytestmark = pytest.mark.timeout(600)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, select
 
-from agent.campaign.confirm import ended
+from agent.campaign.rerun.confirm import ended
 from agent.recipe.checking import Holding, begin_check, check, conclude_check
 from agent.recipe.folder import RECIPE, files_of
 from cli.main import call
@@ -29,8 +29,8 @@ from knowledge.findings.exchange import read_file
 from knowledge.findings.importing import export_verdicts, import_verdicts
 from knowledge.findings.keeping import update_findings
 from knowledge.findings.staleness import StaleCause
-from knowledge.queries.finding_detail import finding_detail
-from knowledge.queries.verification import verification
+from knowledge.queries.found.finding_detail import finding_detail
+from knowledge.queries.found.verification import verification
 from tests.integration.campaign.deployed import GAIN, Deployed, deployed, first, promising, remembering
 from tests.integration.campaign.test_promoting import ORIGINAL, run
 from tests.new_database import database_url

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import delete, select, update
 
-from agent.campaign.reading_facts import read_facts
+from agent.campaign.known.reading_facts import read_facts
 from agent.recipe.planning import ENOUGH, LEAST_PAIRS, short_plan
 from db.models import (
     Campaign,

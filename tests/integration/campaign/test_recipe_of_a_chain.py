@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from agent.campaign.learn import learn_test
-from agent.campaign.outcome import note_best
-from agent.campaign.reproduce import unfinished_reproduction
+from agent.campaign.learning.learn import learn_test
+from agent.campaign.learning.outcome import note_best
+from agent.campaign.rerun.reproduce import unfinished_reproduction
 from agent.recipe.checking import Checked, Holding, begin_check, check
 from agent.recipe.making import recipe_of
 from agent.recipe.recipe import Recipe
@@ -22,7 +22,7 @@ from db.models import Experiment, Finding, FindingEvidence, Verdict
 from db.session import Database
 from db.states import FindingStatus, VerdictOutcome
 from experiments.space.configuration import KnobValue
-from knowledge.queries.verification import Standing, fresh_runs, verification
+from knowledge.queries.found.verification import Standing, fresh_runs, verification
 from tests.integration.campaign.campaigned import Campaigned, campaign, pairs
 from tests.integration.campaign.sealed import dispatch, propose_change
 from tests.simulated.by_hand import measure_baseline, run_by_hand

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from agent.campaign.learn import learn_test
-from agent.campaign.reproduce import Reproduction, conclude, enqueue_reproduction, reproduce
+from agent.campaign.learning.learn import learn_test
+from agent.campaign.rerun.reproduce import Reproduction, conclude, enqueue_reproduction, reproduce
 from db import queue
 from db.models import Experiment, Job, Verdict
 from db.session import Database

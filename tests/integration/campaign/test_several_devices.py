@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from agent.campaign import order
-from agent.campaign.choosing import choose
-from agent.campaign.desk import Desk
-from agent.campaign.measured import read_measured
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.reproduce import enqueue_reproduction
+from agent.campaign.decision.choosing import choose
+from agent.campaign.decision.desk import Desk
+from agent.campaign.known.measured import read_measured
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.queue import order
+from agent.campaign.rerun.reproduce import enqueue_reproduction
 from agent.discovery.e_lond import level
 from agent.ground.legal import legal_here
 from agent.proposers.port import Draft, Proposer
@@ -33,13 +33,13 @@ from experiments.measurement.evidence import LaunchRecord
 from experiments.worker.claiming import Taken
 from experiments.worker.reporting import Reporter
 from experiments.worker.settings import WorkerTimes
-from knowledge import approving, steering
+from knowledge.acts import approving, steering
 from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.devices import on_devices
-from knowledge.queries.experiments import list_experiments
 from knowledge.queries.facts import under_test
-from knowledge.queries.now import now_view
-from knowledge.queries.queue import queue_page
+from knowledge.queries.measured.experiments import list_experiments
+from knowledge.queries.order.queue import queue_page
+from knowledge.queries.present.now import now_view
 from tests.simulated.by_hand import LEASE_S, measure_baseline, run_by_hand
 from tests.simulated.campaign import start
 from tests.simulated.turn_by_turn import TIMES, Bench, alike

@@ -15,9 +15,9 @@ from mcp.client import Client
 from sqlalchemy import select
 from starlette.testclient import TestClient
 
-from agent.campaign.create import create_campaign
-from agent.campaign.outcome import campaign_outcome
-from agent.campaign.survey import survey
+from agent.campaign.beginning.create import create_campaign
+from agent.campaign.beginning.survey import survey
+from agent.campaign.learning.outcome import campaign_outcome
 from cli.main import call
 from cli.sheets.finding import print_finding
 from configs.settings import Settings
@@ -32,11 +32,11 @@ from experiments.measurement.evidence import QUALITY_METRICS
 from experiments.shapes.folder import shape_in
 from knowledge.latency_only import FASTEST, LATENCY_ONLY, UNKNOWN_QUALITY
 from knowledge.queries.campaigns import campaign_detail
-from knowledge.queries.discovery import discovery_sentence
+from knowledge.queries.claims.discovery import discovery_sentence
 from knowledge.queries.facts import campaign_facts
-from knowledge.queries.finding_detail import finding_detail
-from knowledge.queries.now import now_view
-from knowledge.summary import summarize
+from knowledge.queries.found.finding_detail import finding_detail
+from knowledge.queries.present.now import now_view
+from knowledge.telling.summary import summarize
 from tests.history.campaign_history import History
 from tests.integration.mcp.calling import INFO, caller
 from tests.new_database import database_url, new_database

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from agent.campaign.accept import accept
-from agent.campaign.create import create_campaign
-from agent.campaign.dispatch import dispatch_test
-from agent.campaign.learn import learn_test
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.separating import follow_up
-from agent.campaign.survey import survey
+from agent.campaign.beginning.create import create_campaign
+from agent.campaign.beginning.survey import survey
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.learning.learn import learn_test
+from agent.campaign.queue.accept import accept
+from agent.campaign.queue.dispatch import dispatch_test
+from agent.campaign.separation.separating import follow_up
 from agent.ground.legal import legal_here
 from agent.proposers.port import Draft
 from configs.campaign import load_campaign

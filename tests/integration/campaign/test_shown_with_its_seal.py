@@ -15,8 +15,8 @@ from db.models import (
 from db.states import Arm as StoredArm
 from db.states import VerdictOutcome
 from experiments.rejudging import ALIKE
-from knowledge.queries.belief import CheckState, checks_of
-from knowledge.queries.experiment_detail import experiment_detail
+from knowledge.queries.measured.belief import CheckState, checks_of
+from knowledge.queries.measured.experiment_detail import experiment_detail
 from tests.integration.campaign.sealed import Dispatched, change_plan, dispatched, one_pair
 from tests.simulated.by_hand import run_by_hand
 

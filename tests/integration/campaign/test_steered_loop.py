@@ -10,9 +10,9 @@ from db.event_kinds import EventKind
 from db.models import Experiment, Hypothesis
 from db.session import Database
 from db.states import DirectiveKind, ExperimentKind, HypothesisState
-from knowledge import lever_steering, night
-from knowledge.allowances import parse_least, parse_most
-from knowledge.queries.night import Answer, question_now
+from knowledge.acts import lever_steering, night
+from knowledge.acts.allowances import parse_least, parse_most
+from knowledge.queries.order.night import Answer, question_now
 from tests.simulated.campaign import drive, start
 
 pytestmark = pytest.mark.timeout(600)

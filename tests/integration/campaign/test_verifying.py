@@ -13,11 +13,11 @@ from sqlalchemy import func, select
 from starlette.testclient import TestClient
 
 from agent.asking.why_not import what_rules_out
+from agent.campaign.known.stored_ground import read_legal
+from agent.campaign.learning.outcome import campaign_outcome
 from agent.campaign.life import end
-from agent.campaign.outcome import campaign_outcome
-from agent.campaign.reproduce import enqueue_reproduction
-from agent.campaign.stored_ground import read_legal
-from agent.campaign.verify import Limits, Runner, verify
+from agent.campaign.rerun.reproduce import enqueue_reproduction
+from agent.campaign.rerun.verify import Limits, Runner, verify
 from agent.recipe.promising import denied
 from configs.errors import UsageError
 from configs.settings import Settings
@@ -29,16 +29,16 @@ from db.noise import SERIES_NAME
 from db.states import ExperimentKind, ExperimentState, FindingStatus, VerdictOutcome
 from experiments.job.result import Failure
 from experiments.worker.reaping import reap
-from knowledge.graph_building import build_graph
+from knowledge.graph.building import build_graph
 from knowledge.queries.facts import campaign_facts
-from knowledge.queries.findings import list_findings
-from knowledge.queries.verification import (
+from knowledge.queries.found.findings import list_findings
+from knowledge.queries.found.verification import (
     Standing,
     VerifiedRow,
     fresh_runs,
     verification,
 )
-from knowledge.summary import summarize
+from knowledge.telling.summary import summarize
 from tests.history.model_elsewhere import FOLDER, move_model_away
 from tests.integration.campaign.campaigned import HERE, TIMES_ALONE, Campaigned, campaign, interrupt, pairs
 from tests.integration.campaign.test_promoting import (

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 from sqlalchemy import func, select, update
 
-from agent.campaign.verify import Limits, Runner, verify
+from agent.campaign.rerun.verify import Limits, Runner, verify
 from cli.main import call
 from configs.errors import UsageError
 from db.labels import Noun, parse_label_of
@@ -17,7 +17,7 @@ from db.models import Experiment, Finding, Job, Verdict
 from db.session import Database
 from db.states import ExperimentKind, VerdictOutcome
 from experiments.recording import load_test_spec
-from knowledge.queries.verification import ANSWERED, Standing
+from knowledge.queries.found.verification import ANSWERED, Standing
 from tests.integration.campaign.campaigned import HERE, RENTED, Campaigned, campaign, interrupt
 from tests.integration.campaign.test_promoting import (
     FRESH,
@@ -49,8 +49,8 @@ def promoted(tmp_path: Path) -> Iterator[Judged]:
 def devices_that_are_there(folder: Path) -> Iterator[None]:
     with (
         registered_here(folder),
-        patch("agent.campaign.elsewhere.find_target", made_up_target),
-        patch("agent.campaign.verify.find_target", made_up_target),
+        patch("agent.campaign.rerun.elsewhere.find_target", made_up_target),
+        patch("agent.campaign.rerun.verify.find_target", made_up_target),
     ):
         yield
 
@@ -130,7 +130,7 @@ def test_the_command_tells_what_can_not_be_reproduced_here_from_what_differs_by_
     def by_a_worker_here(database: Database, *_: object) -> None:
         run(database, promoted.folder, "cpu")
 
-    monkeypatch.setattr("agent.campaign.reproduce.until_ended", by_a_worker_here)
+    monkeypatch.setattr("agent.campaign.rerun.reproduce.until_ended", by_a_worker_here)
     line = ["--db", database_url(promoted.folder), "verify", "C-1", "--no-worker"]
     assert call(line) == 3
     told = " ".join(capsys.readouterr().out.split())

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select, update
 
-from agent.campaign.allowance import more_dollars
-from agent.campaign.fresh_price import NoRoom, price_watch
-from agent.campaign.reproduce import allow_reproduction, enqueue_reproduction, reproduce
-from agent.campaign.verify import Limits
+from agent.campaign.rerun.reproduce import allow_reproduction, enqueue_reproduction, reproduce
+from agent.campaign.rerun.verify import Limits
+from agent.campaign.resources.allowance import more_dollars
+from agent.campaign.resources.fresh_price import NoRoom, price_watch
 from configs.errors import UsageError
 from db.models import Campaign, Experiment, Job, JobQuote, RemoteRun
 from db.money import budgets, microusd
 from db.states import JobState, RemoteRunState
-from knowledge.queries.verification import (
+from knowledge.queries.found.verification import (
     Standing,
 )
 from tests.integration.campaign.campaigned import RENTED, Campaigned, campaign, interrupt

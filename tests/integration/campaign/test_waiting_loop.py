@@ -12,11 +12,11 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from agent.campaign import order
-from agent.campaign.choosing import Choice
-from agent.campaign.desk import Desk
-from agent.campaign.facts import Facts
-from agent.campaign.reading_facts import read_facts
+from agent.campaign.decision.choosing import Choice
+from agent.campaign.decision.desk import Desk
+from agent.campaign.known.facts import Facts
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.queue import order
 from agent.proposers.confirmation import PROPOSER as CONFIRMATION
 from agent.proposers.port import Draft
 from configs.errors import DatabaseLocked

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.campaign.create import create_campaign
-from agent.campaign.survey import survey
+from agent.campaign.beginning.create import create_campaign
+from agent.campaign.beginning.survey import survey
 from cli.main import call
 from configs.campaign import load_campaign
 from db.session import open_database

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from agent.campaign.worker_process import REMOTE_STOP_S
+from agent.campaign.resources.worker_process import REMOTE_STOP_S
 from db.models import Experiment, Hypothesis, HypothesisParent, Job, Move, RemoteRun, Verdict
 from db.states import EvidenceRelation, ExperimentKind, HypothesisState, RemoteRunState
-from knowledge.queries.ties import ties_of_experiments
+from knowledge.queries.found.ties import ties_of_experiments
 from tests.integration.cli.rented_place import TARGET, RentedPlace
 from tests.integration.worker.processes import events_of
 from tests.new_database import new_database

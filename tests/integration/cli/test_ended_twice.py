@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 import typer
 
-from cli import driving
-from cli.driving import Begun, Beside, drive
+from cli.running import driving
+from cli.running.driving import Begun, Beside, drive
 from configs.campaign import load_campaign
 from configs.settings import Settings
 from tests.history.campaign_history import History, a_full_history
@@ -67,7 +67,7 @@ def test_what_still_costs_is_told_though_a_service_manager_asks_while_workers_en
             if asked_before:
                 signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr("agent.campaign.worker_process.Workers", Slow)
+    monkeypatch.setattr("agent.campaign.resources.worker_process.Workers", Slow)
     monkeypatch.setattr("agent.campaign.loop.CampaignLoop", Loop)
     monkeypatch.setattr(driving, "_workers", lambda *_: {})
     monkeypatch.setattr(driving, "_still_paid", lambda *_: [STILL])

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from cli.check_result import Verdict
-from cli.checks import check_language_model
+from cli.health.check_result import Verdict
+from cli.health.checks import check_language_model
 from configs.settings import Settings
 from db.models import Hypothesis, ModelAnswer
 from db.session import open_database

@@ -7,13 +7,13 @@ import pytest
 from sqlalchemy import select
 
 from agent.proposers.user import PROPOSER as USER
-from cli.telling import Teller, naive_words
+from cli.running.telling import Teller, naive_words
 from configs.campaign import load_campaign
 from db import events
 from db.event_kinds import EventKind
 from db.models import Hypothesis
 from db.states import HypothesisState
-from knowledge import steering
+from knowledge.acts import steering
 from tests.history.campaign_history import a_full_history
 
 

@@ -10,7 +10,7 @@ from markupsafe import escape
 from sqlalchemy import inspect, update
 from starlette.testclient import TestClient
 
-from agent.campaign.create import create_campaign
+from agent.campaign.beginning.create import create_campaign
 from agent.plan.ground import Ground
 from configs.campaign import load_campaign
 from configs.settings import Settings

@@ -36,7 +36,7 @@ def judged(tmp_path: Path) -> Iterator[Judged]:
 @pytest.fixture
 def client(judged: Judged, tmp_path: Path) -> Iterator[TestClient]:
     app = create_app(Settings(data_dir=tmp_path), judged.database)
-    with registered_here(tmp_path), patch("agent.campaign.elsewhere.find_target", made_up_target):
+    with registered_here(tmp_path), patch("agent.campaign.rerun.elsewhere.find_target", made_up_target):
         yield TestClient(app, base_url=BASE, follow_redirects=False)
 
 

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 from starlette.testclient import TestClient
 
-from agent.campaign.enqueue import MOST_TOLD
+from agent.campaign.queue.enqueue import MOST_TOLD
 from agent.ground.legal import Legal
 from configs.settings import Settings
 from dashboard.app import create_app
@@ -33,7 +33,7 @@ def history(tmp_path: Path) -> Iterator[History]:
 def client(history: History, tmp_path: Path) -> Iterator[TestClient]:
     app = create_app(Settings(data_dir=tmp_path), history.database)
     legal_of = patch("agent.asking.preview.legal_of", return_value=LEGAL)
-    with legal_of, patch("agent.campaign.enqueue.legal_of", return_value=LEGAL):
+    with legal_of, patch("agent.campaign.queue.enqueue.legal_of", return_value=LEGAL):
         yield TestClient(app, base_url=BASE, follow_redirects=False)
 
 

@@ -102,7 +102,9 @@ def history(tmp_path: Path) -> Iterator[History]:
 @pytest.fixture
 def client(history: History, tmp_path: Path) -> Iterator[TestClient]:
     app = create_app(Settings(data_dir=tmp_path), history.database)
-    with patch("agent.campaign.enqueue.legal_of", return_value=LEGAL):  # the history's checkpoint is nowhere
+    with patch(
+        "agent.campaign.queue.enqueue.legal_of", return_value=LEGAL
+    ):  # the history's checkpoint is nowhere
         yield TestClient(app, base_url=BASE, follow_redirects=False)
 
 

@@ -20,8 +20,8 @@ from dashboard.app import create_app
 from db.models import Experiment
 from db.states import Arm, ExperimentState, VerdictOutcome
 from experiments.measurement.gpu_block import PUT_OFF_BESIDE, TIMED_AGAIN_BESIDE, gpu_during
-from knowledge.queries.experiment_detail import experiment_detail
-from knowledge.queries.gpu_blocks import gpu_blocks
+from knowledge.queries.measured.experiment_detail import experiment_detail
+from knowledge.queries.measured.gpu_blocks import gpu_blocks
 from tests.history.campaign_history import History, add_launch
 from tests.unit.measurement.test_gpu_block import of_the_recording
 

@@ -22,7 +22,7 @@ from db.models import Experiment, Job, StageRun, Verdict
 from db.states import ExperimentState, JobState, VerdictOutcome
 from experiments.measurement.evidence import NOT_UP, UNCHECKED
 from experiments.worker.claiming import run_key
-from knowledge.queries.experiment_detail import experiment_detail
+from knowledge.queries.measured.experiment_detail import experiment_detail
 from tests.history.campaign_history import History, a_full_history
 from tests.new_database import new_database
 

@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import func, select
 from starlette.testclient import TestClient
 
-from agent.campaign.judged_time import JUDGED_S
-from agent.campaign.reading_facts import read_facts
+from agent.campaign.known.judged_time import JUDGED_S
+from agent.campaign.known.reading_facts import read_facts
 from agent.plan.stored_times import stored_times
 from cli.sheets.experiment import print_experiment
 from configs.settings import Settings
@@ -39,9 +39,9 @@ from experiments.measurement.evidence import (
 from experiments.measurement.plan import FurtherWorkload
 from experiments.recording import load_launches, record_result
 from experiments.space.configuration import Configuration
-from knowledge.queries.experiment_detail import experiment_detail
-from knowledge.queries.further import LEAST_PAIRS, NOT_JUDGED, further_workloads, metric_view
-from knowledge.queries.now_run import steps_of
+from knowledge.queries.measured.experiment_detail import experiment_detail
+from knowledge.queries.measured.further import LEAST_PAIRS, NOT_JUDGED, further_workloads, metric_view
+from knowledge.queries.present.now_run import steps_of
 from knowledge.report.gathering import report
 from tests.history.campaign_history import BASE, History
 from tests.simulated.specs import a_test_job

@@ -13,9 +13,9 @@ import pytest
 from sqlalchemy import select
 
 from agent.asking.assumed import EACH
-from agent.campaign import learnt_from
-from agent.campaign.desk import Desk
-from agent.campaign.facts import Queued
+from agent.campaign.decision import learnt_from
+from agent.campaign.decision.desk import Desk
+from agent.campaign.known.facts import Queued
 from agent.surrogate.beliefs import Beliefs
 from dashboard.grounds import consequences, ground_of
 from db import events

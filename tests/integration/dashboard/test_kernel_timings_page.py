@@ -19,7 +19,7 @@ from db.models import StageRun
 from db.states import StageOutcome, VerdictOutcome
 from experiments.engines.kernel_timings import KernelTimings
 from experiments.job.kernel_timing import TIMINGS, without_samples
-from knowledge.queries.experiment_detail import experiment_detail
+from knowledge.queries.measured.experiment_detail import experiment_detail
 from tests.history.campaign_history import History
 from tests.recorded.kernel_timings import recorded
 

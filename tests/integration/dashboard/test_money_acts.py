@@ -292,7 +292,7 @@ def test_a_server_that_can_t_ask_providers_tells_the_commands(tmp_path: Path, hi
 
 
 def test_older_runs_are_on_pages_of_their_own(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("knowledge.queries.paid_runs.MOST_RUNS", 2)
+    monkeypatch.setattr("knowledge.queries.spent.paid_runs.MOST_RUNS", 2)
     first = client.get("/costs.json").json()["runs"]
     assert [each["key"] for each in first["items"]] == ["job5-1", "job3-2", "job4-1", "job3-1"]
     rest = client.get(f"/costs.json?before={first['older']}").json()["runs"]

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from configs.settings import Settings
 from dashboard.app import create_app
 from db.states import VerdictOutcome
-from knowledge.steering import pause_campaign
+from knowledge.acts.steering import pause_campaign
 from tests.history.campaign_history import History, a_full_history
 
 BASE = "http://127.0.0.1"

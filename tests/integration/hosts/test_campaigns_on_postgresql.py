@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
+from agent.campaign.learning.outcome import campaign_outcome
 from agent.campaign.loop import CampaignLoop, LoopTimes
-from agent.campaign.outcome import campaign_outcome
 from configs.errors import LeaseLost
 from db.models import Event, Experiment, Job, Launch, Verdict, Worker
 from db.session import Database, open_database

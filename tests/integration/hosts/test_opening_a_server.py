@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select, text
 from typer.core import TyperCommand
 
-from cli.opening import same_settings
+from cli.console.opening import same_settings
 from configs.errors import DatabaseLocked, DatabaseUnreachable
 from configs.settings import Settings
 from dashboard.app import create_app

@@ -18,7 +18,7 @@ from experiments.recording import record_result
 from experiments.space.configuration import Configuration
 from experiments.telemetry.watching import GpuReading, GpuWatch
 from knowledge.queries.facts import campaign_facts
-from knowledge.summary import summarize
+from knowledge.telling.summary import summarize
 from tests.history.campaign_history import History
 from tests.integration.job.running import Run, run
 from tests.simulated.specs import WORKLOAD, a_test_job

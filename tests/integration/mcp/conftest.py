@@ -29,6 +29,6 @@ def legal() -> Iterator[None]:
     found = Legal(SPACE)
     with (
         patch("agent.asking.preview.legal_of", return_value=found),
-        patch("agent.campaign.enqueue.legal_of", return_value=found),
+        patch("agent.campaign.queue.enqueue.legal_of", return_value=found),
     ):
         yield

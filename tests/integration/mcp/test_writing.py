@@ -24,8 +24,8 @@ from db.models import Campaign, Event, Finding
 from db.session import open_database
 from db.states import CampaignState, DirectiveKind
 from experiments.space.legality import Withheld
-from knowledge.allowances import parse_most
-from knowledge.lever_steering import give_directive
+from knowledge.acts.allowances import parse_most
+from knowledge.acts.lever_steering import give_directive
 from tests.history.campaign_history import SPACE, History
 from tests.integration.mcp.calling import AUTHOR, ITS_WORD, ask, caller, in_process
 from tests.new_database import database_url
@@ -146,7 +146,7 @@ def test_why_a_value_can_t_be_here_is_marked_as_what_a_preview_says_of_it(folder
     never = Legal(SPACE, (Withheld("serving.threads", 1, cause),))
     with (
         patch("agent.asking.preview.legal_of", return_value=never),
-        patch("agent.campaign.enqueue.legal_of", return_value=never),
+        patch("agent.campaign.queue.enqueue.legal_of", return_value=never),
     ):
         refused = ask(folder, "propose", allowed=WRITES, **PROPOSAL).text
         previewed = ask(folder, "preview", assignments=PROPOSAL["assignments"]).structured

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select, update
 
-from agent.campaign.allowance import extend
-from agent.campaign.create import create_campaign, interrupted
-from agent.campaign.dispatch import enqueue_test, stopping_plan
-from agent.campaign.enqueue import enqueue as enqueue_hypothesis
-from agent.campaign.facts import Queued
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.survey import survey
-from agent.campaign.worker_process import WorkerProcess
+from agent.campaign.beginning.create import create_campaign, interrupted
+from agent.campaign.beginning.survey import survey
+from agent.campaign.known.facts import Queued
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.queue.dispatch import enqueue_test, stopping_plan
+from agent.campaign.queue.enqueue import enqueue as enqueue_hypothesis
+from agent.campaign.resources.allowance import extend
+from agent.campaign.resources.worker_process import WorkerProcess
 from agent.noise.measure import Progress, SeriesLoop
 from agent.noise.report import as_document, load_pairs, series_report
 from agent.noise.series import (

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.campaign.survey import survey
+from agent.campaign.beginning.survey import survey
 from agent.noise.measure import SeriesLoop
 from agent.noise.series import AaAsked, configuration_of, create_series
 from configs.errors import DatabaseMissing, UsageError

@@ -9,7 +9,7 @@ from db.models import JobQuote
 from db.session import Database
 from db.states import BudgetScope
 from experiments.remote.worker import RemoteWorker
-from knowledge.job_approvals import approve_price
+from knowledge.acts.job_approvals import approve_price
 from tests.integration.remote.conftest import enqueue, give_budget
 from tests.integration.remote.test_money import TIMES
 from tests.integration.worker.processes import events_of

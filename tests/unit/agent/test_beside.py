@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.campaign.desk import Desk
+from agent.campaign.decision.desk import Desk
 from tests.unit.agent.test_desk import BASELINE, COMPILED, PRUNED, SPACE, desk, queued
 
 OTHERWISE_COMPILED = SPACE.with_change(BASELINE, {"serving.compile": "default"})

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from agent.campaign.outcome import arms_ms, weights_note
-from cli.telling import _best_words
+from agent.campaign.learning.outcome import arms_ms, weights_note
+from cli.running.telling import _best_words
 from experiments.measurement.evidence import Arm, Json, LaunchRecord, Metric, Stage
 from experiments.space.configuration import Configuration
 from knowledge.figures import against_control

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.campaign.create import create_campaign, interrupted
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.survey import survey
+from agent.campaign.beginning.create import create_campaign, interrupted
+from agent.campaign.beginning.survey import survey
+from agent.campaign.known.reading_facts import read_facts
 from agent.ground.drafter import with_whole_path
 from agent.ground.legal import legal_here
 from configs.campaign import CampaignSpec, load_campaign
@@ -20,7 +20,7 @@ from db.states import HypothesisState
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import KnobValue
-from knowledge.queries.answers import campaign_answers
+from knowledge.queries.answered.answers import campaign_answers
 from tests.unit.agent.test_questions import database, plain_checkpoint, posed
 
 __all__ = ["database"]  # the fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.campaign.survey import survey
+from agent.campaign.beginning.survey import survey
 from agent.ground.legal import legal_here
 from agent.ground.shape import check_judged_here, find_shape, refused_on_a_shape
 from configs.campaign import CampaignSpec, load_campaign

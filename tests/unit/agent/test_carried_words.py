@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agent.campaign.carried_words import TOLD_STEP, rests_on, tell_carried
-from agent.campaign.desk import Desk
-from agent.campaign.order import rank_queue, take_in
-from agent.campaign.ruled_out import Differing, RuledOut
+from agent.campaign.decision.carried_words import TOLD_STEP, rests_on, tell_carried
+from agent.campaign.decision.desk import Desk
+from agent.campaign.known.ruled_out import Differing, RuledOut
+from agent.campaign.queue.order import rank_queue, take_in
 from agent.surrogate.carried import Carried
 from db import events
 from db.event_kinds import EventKind
 from db.models import Hypothesis
 from experiments.measurement.judging import Outcome
-from knowledge.queries.carried import carried_view
+from knowledge.queries.order.carried import carried_view
 from tests.history.campaign_history import History
 from tests.unit.agent.test_desk import BASELINE, COMPILED, PRUNED, desk, queued, trial
 from tests.unit.knowledge.conftest import history

@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
-from agent.campaign.desk import Desk
-from agent.campaign.measured import Baseline
+from agent.campaign.decision.desk import Desk
+from agent.campaign.known.measured import Baseline
 from agent.ground.drafter import space_of
 from agent.ground.legal import Legal
 from agent.plan.card import card_asked

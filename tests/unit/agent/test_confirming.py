@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from agent.campaign.choosing import choose
-from agent.campaign.confirming import PROPOSER, choose_there, drafts, left_over
-from agent.campaign.desk import Desk
-from agent.campaign.expected_there import best_there
-from agent.campaign.facts import Queued
-from agent.campaign.other_targets import OtherTarget, Terms
+from agent.campaign.decision.choosing import choose
+from agent.campaign.decision.desk import Desk
+from agent.campaign.decision.expected_there import best_there
+from agent.campaign.known.facts import Queued
+from agent.campaign.known.other_targets import OtherTarget, Terms
+from agent.campaign.rerun.confirming import PROPOSER, choose_there, drafts, left_over
 from agent.proposers.port import Trial
 from agent.ranking.values import Place
 from experiments.measurement.evidence import Metric

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from agent.campaign.choosing import NEARLY_AS_GOOD, ROOM, choose
-from agent.campaign.desk import QUESTIONS, Desk, combined
-from agent.campaign.facts import Facts, Queued
-from agent.campaign.incumbent import find_incumbent
-from agent.campaign.measured import Baseline
+from agent.campaign.decision.choosing import NEARLY_AS_GOOD, ROOM, choose
+from agent.campaign.decision.desk import QUESTIONS, Desk, combined
+from agent.campaign.known.facts import Facts, Queued
+from agent.campaign.known.incumbent import find_incumbent
+from agent.campaign.known.measured import Baseline
 from agent.ground.legal import Legal
 from agent.proposers.port import CarriedBest, Trial
 from agent.proposers.user import PROPOSER as USER
@@ -251,7 +251,9 @@ def test_what_is_part_of_another_campaign_s_best_on_the_same_control_is_known_as
     best = CarriedBest("C-9", "E-0099", "", BASELINE, both, -0.5, 2)
     ranked: list[Candidate] = []
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("agent.campaign.desk.rank", lambda given, *_, **__: ranked.extend(given) or Ranking())
+        patched.setattr(
+            "agent.campaign.decision.desk.rank", lambda given, *_, **__: ranked.extend(given) or Ranking()
+        )
         found = desk(whole, part, other)
         known = replace(found, facts=replace(found.facts, carried_bests=(best,)))
         known.ranking_of((whole, part, other, elsewhere))

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from agent.campaign.choosing import choose
-from agent.campaign.desk import Desk
-from agent.campaign.facts import Queued
-from agent.campaign.order import QUEUE_TARGET, proposals
+from agent.campaign.decision.choosing import choose
+from agent.campaign.decision.desk import Desk
+from agent.campaign.known.facts import Queued
+from agent.campaign.queue.order import QUEUE_TARGET, proposals
 from agent.proposers.confirmation import PROPOSER as CONFIRMATION
 from agent.proposers.dedupe import Earlier, refusal
 from agent.proposers.port import Trial

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from agent.campaign import store
-from agent.campaign.create import create_campaign
-from agent.campaign.desk import Desk
-from agent.campaign.enqueue import enqueue
-from agent.campaign.held import WAITS, release_held
-from agent.campaign.measured import Baseline
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.survey import survey
-from agent.campaign.within_memory import legal_of
+from agent.campaign.beginning.create import create_campaign
+from agent.campaign.beginning.survey import survey
+from agent.campaign.decision.desk import Desk
+from agent.campaign.known import store
+from agent.campaign.known.measured import Baseline
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.known.within_memory import legal_of
+from agent.campaign.queue.enqueue import enqueue
+from agent.campaign.queue.held import WAITS, release_held
 from agent.ground.legal import Legal, legal_here
 from configs.campaign import load_campaign
 from configs.errors import UsageError
@@ -29,8 +29,8 @@ from db.session import Database, open_database
 from db.states import CampaignState, HypothesisState
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.space.configuration import Configuration
-from knowledge import steering
-from knowledge.queries.queue import queue_page
+from knowledge.acts import steering
+from knowledge.queries.order.queue import queue_page
 from tests.unit.agent.test_questions import database
 
 __all__ = ["database"]  # the fixture
@@ -191,7 +191,7 @@ def test_others_may_write_while_it_is_thought_about(
         with other.write():
             return legal_of(*arguments, **named)
 
-    monkeypatch.setattr("agent.campaign.enqueue.legal_of", think)
+    monkeypatch.setattr("agent.campaign.queue.enqueue.legal_of", think)
     assert put(database, "Half precision is faster", "serving.dtype=bfloat16") == 1
     other.close()
 

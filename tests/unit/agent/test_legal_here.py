@@ -9,8 +9,8 @@ import numpy
 import pytest
 from safetensors.numpy import save_file
 
-from agent.campaign.create import create_campaign
-from agent.campaign.survey import survey
+from agent.campaign.beginning.create import create_campaign
+from agent.campaign.beginning.survey import survey
 from agent.ground.legal import Legal, drafter_parameters, legal_here
 from configs.campaign import load_campaign
 from configs.models import load_model_profile

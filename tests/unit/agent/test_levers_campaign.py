@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.campaign.questions import check_questions
-from agent.campaign.survey import survey
-from cli.asked import campaign_asked
+from agent.campaign.beginning.survey import survey
+from agent.campaign.queue.questions import check_questions
+from cli.running.asked import campaign_asked
 from configs.asked_over import HTTP, IN_ENGINE
 from configs.campaign import CampaignSpec, load_campaign
 from configs.catalog import Kind, packaged_names

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.campaign.incumbent import find_incumbent
+from agent.campaign.known.incumbent import find_incumbent
 from agent.proposers.asking import ask
 from agent.proposers.port import Trial
 from agent.proposers.rules import RulesProposer

@@ -10,12 +10,12 @@ import pytest
 from safetensors.numpy import save_file
 from sqlalchemy import select
 
-from agent.campaign import order
-from agent.campaign.create import create_campaign
-from agent.campaign.enqueue import enqueue
-from agent.campaign.questions import pose_questions
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.survey import survey
+from agent.campaign.beginning.create import create_campaign
+from agent.campaign.beginning.survey import survey
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.queue import order
+from agent.campaign.queue.enqueue import enqueue
+from agent.campaign.queue.questions import pose_questions
 from agent.ground.legal import legal_here
 from configs.campaign import CampaignSpec, load_campaign
 from configs.errors import UsageError

@@ -13,13 +13,13 @@ import pytest
 from safetensors.numpy import save_file
 from sqlalchemy import select
 
-from agent.campaign.create import create_campaign
-from agent.campaign.desk import QUESTIONS, Desk
-from agent.campaign.facts import Facts
-from agent.campaign.measured import Baseline
-from agent.campaign.questions import check_questions, pose_questions
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.survey import survey
+from agent.campaign.beginning.create import create_campaign
+from agent.campaign.beginning.survey import survey
+from agent.campaign.decision.desk import QUESTIONS, Desk
+from agent.campaign.known.facts import Facts
+from agent.campaign.known.measured import Baseline
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.queue.questions import check_questions, pose_questions
 from agent.ground.legal import legal_here
 from configs.campaign import CampaignSpec, load_campaign
 from configs.errors import UsageError

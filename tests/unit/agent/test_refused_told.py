@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from sqlalchemy.orm import Session
 
-from agent.campaign.kept_questions import NO_ANSWER_YET
-from agent.campaign.refused_told import MOST_REFUSED, refused_of_answers
+from agent.campaign.asked_model.kept_questions import NO_ANSWER_YET
+from agent.campaign.asked_model.refused_told import MOST_REFUSED, refused_of_answers
 from db.models import ModelAnswer
 from db.session import Database
 from experiments.space.knob import Knob

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agent.campaign.ruled_out import Differing, RuledOut, asked_again, differs_from, rules_out
+from agent.campaign.known.ruled_out import Differing, RuledOut, asked_again, differs_from, rules_out
 from configs.campaign import load_campaign
 from db.models import Campaign
 from experiments.space.configuration import Change, Configuration

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.campaign import store
-from agent.campaign.create import create_campaign
-from agent.campaign.desk import Desk
-from agent.campaign.facts import Facts
-from agent.campaign.measured import Baseline
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.settling import settled
-from agent.campaign.survey import survey
+from agent.campaign.beginning.create import create_campaign
+from agent.campaign.beginning.survey import survey
+from agent.campaign.decision.desk import Desk
+from agent.campaign.known import store
+from agent.campaign.known.facts import Facts
+from agent.campaign.known.measured import Baseline
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.known.settling import settled
 from agent.ground.legal import legal_here
 from agent.proposers.draft import claim
 from agent.proposers.rules import RulesProposer

@@ -11,17 +11,17 @@ import typer
 from sqlalchemy import delete, func, select
 from typer.testing import CliRunner
 
-from agent.campaign.allowance import extend
-from agent.campaign.create import budget_of_interrupted, create_campaign, interrupted
-from agent.campaign.dispatch import dispatch_baseline
+from agent.campaign.beginning.create import budget_of_interrupted, create_campaign, interrupted
+from agent.campaign.beginning.survey import survey
+from agent.campaign.known.reading_facts import read_facts
 from agent.campaign.loop import CampaignLoop
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.survey import survey
-from agent.campaign.waiting import nobody_takes
+from agent.campaign.queue.dispatch import dispatch_baseline
+from agent.campaign.resources.allowance import extend
+from agent.campaign.resources.waiting import nobody_takes
 from agent.ground.legal import legal_here
 from agent.plan.ground import Ground
+from cli.executors.worker_command import worker_command
 from cli.main import app
-from cli.worker_command import worker_command
 from configs.campaign import load_campaign
 from configs.errors import AutoinferError, UsageError
 from configs.settings import Settings
@@ -30,7 +30,7 @@ from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Job, Worker
 from db.session import Database, open_database
 from db.states import CampaignState, ExperimentState, JobState, WorkerState
-from knowledge.steering import stop_campaign
+from knowledge.acts.steering import stop_campaign
 from tests.unit.agent.test_questions import database, plain_checkpoint
 
 __all__ = ["database"]  # the fixture
@@ -101,7 +101,7 @@ def test_the_checkpoint_is_not_read_while_others_wait_for_the_database(
         with other.write():
             raise UsageError("The checkpoint is gone.")
 
-    monkeypatch.setattr("agent.campaign.survey.survey", look)
+    monkeypatch.setattr("agent.campaign.beginning.survey.survey", look)
     address = f"sqlite:///{tmp_path / 'a.db'}"
     resume = ["--db", address, "--data-dir", str(tmp_path), "run", "--resume", "C-1", "--no-worker"]
     result = CliRunner().invoke(app, resume)

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from agent.campaign.choosing import choose
-from agent.campaign.desk import Desk
-from agent.campaign.order import proposals
-from agent.campaign.steered import settling, used_by
+from agent.campaign.decision.choosing import choose
+from agent.campaign.decision.desk import Desk
+from agent.campaign.decision.steered import settling, used_by
+from agent.campaign.queue.order import proposals
 from agent.ranking.moves import moves
 from agent.ranking.values import Cause, Directive
 from configs.campaign import ApprovalSpec

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 import yaml
 
-from agent.campaign.create import create_campaign
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.survey import survey
-from agent.campaign.waiting import come_first, nobody_takes
+from agent.campaign.beginning.create import create_campaign
+from agent.campaign.beginning.survey import survey
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.resources.waiting import come_first, nobody_takes
 from agent.ground.sweep import swept
 from agent.ground.target import Target, check_serves, find_target
 from agent.plan.begin import devices_told, known_times
 from agent.plan.duration import Stored
-from cli.asked import campaign_asked
+from cli.running.asked import campaign_asked
 from configs.campaign import load_campaign
 from configs.cpu import probe_cpu
 from configs.errors import AutoinferError, UsageError
@@ -78,7 +78,8 @@ def test_an_engine_without_campaigns_on_a_gpu_says_so() -> None:
 
 def with_a_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "agent.campaign.survey.find_target", lambda device, **_: Target(device, probe_cpu(), INVENTED)
+        "agent.campaign.beginning.survey.find_target",
+        lambda device, **_: Target(device, probe_cpu(), INVENTED),
     )
 
 
@@ -95,7 +96,7 @@ def test_a_campaign_on_a_gpu_is_stored_with_its_device_and_its_jobs_wait_for_tha
 ) -> None:
     """The engine's own check is left out: the stand-in has no driver for it to find."""
     with_a_stand_in(monkeypatch)
-    monkeypatch.setattr("agent.campaign.survey.check_serves", lambda engine, device: None)
+    monkeypatch.setattr("agent.campaign.beginning.survey.check_serves", lambda engine, device: None)
     monkeypatch.setattr(ReferenceEngine, "check", lambda *_, **__: None)
     spec = load_campaign("default", {"target": "cuda:1"})
     with database.write() as session:
@@ -129,7 +130,7 @@ def test_a_campaign_says_before_it_begins_which_kernels_its_sweep_passes_over(
     """The GPU is made up; the engine's own check is left out, for it has no driver to find it by."""
     gpu = replace(INVENTED, compute_capability=capability)
     monkeypatch.setattr(
-        "agent.campaign.survey.find_target", lambda device, **_: Target(device, probe_cpu(), gpu)
+        "agent.campaign.beginning.survey.find_target", lambda device, **_: Target(device, probe_cpu(), gpu)
     )
     monkeypatch.setattr(VllmEngine, "check", lambda *_, **__: None)
     asked = campaign_asked("default", {"target": "cuda:0"})

@@ -8,8 +8,8 @@ from itertools import permutations
 
 import pytest
 
-from agent.campaign.expected_cost import cost_priors
-from agent.campaign.measured import Baseline
+from agent.campaign.decision.expected_cost import cost_priors
+from agent.campaign.known.measured import Baseline
 from agent.proposers.port import CampaignView, Draft
 from agent.proposers.rules import RulesProposer
 from agent.ranking.candidates import candidate_of

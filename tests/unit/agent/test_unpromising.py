@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from agent.campaign.desk import Desk
-from agent.campaign.order import take_in
-from agent.campaign.unpromising import sift
+from agent.campaign.decision.desk import Desk
+from agent.campaign.decision.unpromising import sift
+from agent.campaign.queue.order import take_in
 from agent.proposers.port import Draft, FromModel, Trial
 from db import events
 from db.event_kinds import EventKind

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.campaign.worker_process import WorkerProcess, Workers
+from agent.campaign.resources.worker_process import WorkerProcess, Workers
 from experiments.worker.bell import BELL_VARIABLE, ring
 
 LONG_S = 60.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from cli.briefly import briefly
+from cli.console.briefly import briefly
 
 
 def test_no_garbage_is_looked_for_within_and_it_is_afterwards() -> None:

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from cli import checks
-from cli.check_result import Check, Verdict
-from cli.database_checks import check_database
+from cli.health import checks
+from cli.health.check_result import Check, Verdict
+from cli.health.database_checks import check_database
 from db.session import Database, open_database
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from cli.lazy import Entry, load
+from cli.console.lazy import Entry, load
+from cli.console.options import FLAG_GLOBALS, VALUED_GLOBALS
 from cli.main import COMMANDS
-from cli.options import FLAG_GLOBALS, VALUED_GLOBALS
 
 HEAVY = (
     "torch",
@@ -49,7 +49,13 @@ def test_the_help_of_all_commands_loads_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     heavy, ours = done.stderr.splitlines()
     assert heavy == ""
-    assert set(ours.split()) == {"cli.main", "cli.failures", "cli.lazy", "cli.options"}
+    assert set(ours.split()) == {
+        "cli.console",
+        "cli.main",
+        "cli.console.failures",
+        "cli.console.lazy",
+        "cli.console.options",
+    }
 
 
 @pytest.mark.parametrize("entry", COMMANDS, ids=lambda entry: entry.name)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.executor import unreachable_by
+from cli.executors.executor import unreachable_by
 from configs.errors import ProviderUnreachable
 from configs.settings import Settings
 from tests.simulated.remote_executor import FileProvider
@@ -23,7 +23,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             raise ProviderUnreachable("The provider does not answer.", "Wait a moment.")
         return FileProvider(root, place, target=target)
 
-    monkeypatch.setattr("cli.executor.registered", lambda port, name: make)
+    monkeypatch.setattr("cli.executors.executor.registered", lambda port, name: make)
     return found
 
 

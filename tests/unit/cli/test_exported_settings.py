@@ -9,7 +9,7 @@ import click
 import pytest
 import typer
 
-from cli.opening import settings_of
+from cli.console.opening import settings_of
 from experiments.engines.port import Infeasible
 from experiments.job.device_guard import DeviceGuard
 from experiments.job.unnamed_memory import VARIABLE, allowed_bytes

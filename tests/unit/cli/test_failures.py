@@ -2,7 +2,7 @@ import errno
 
 import pytest
 
-from cli.failures import in_words
+from cli.console.failures import in_words
 from configs.errors import AutoinferError, DiskFull, UsageError
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.check_result import Verdict
 from cli.engines import look_at
-from cli.gpu_checks import check_gpus, check_vllm
+from cli.health.check_result import Verdict
+from cli.health.gpu_checks import check_gpus, check_vllm
 from configs.settings import Settings
 from experiments import other_python
 from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, event, text
 
-from cli.interrupt import ENDING, Interrupt
+from cli.console.interrupt import ENDING, Interrupt
 
 
 class InterruptedInItsFinalizer:

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.options import VALUED_GLOBALS, hoist_globals, wants_json
+from cli.console.options import VALUED_GLOBALS, hoist_globals, wants_json
 
 words = st.sampled_from(
     [

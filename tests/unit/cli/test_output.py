@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from cli import output
-from cli.failures import Told, tell
-from cli.words import change_words, configuration_words, effect_words, rank_words
+from cli.console import output
+from cli.console.failures import Told, tell
+from cli.console.words import change_words, configuration_words, effect_words, rank_words
 from configs.errors import UsageError
 from knowledge.queries.view import ChangeView, EffectView
 

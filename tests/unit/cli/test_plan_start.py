@@ -10,7 +10,7 @@ from agent.plan.card import card_asked
 from agent.plan.levers import LeverRow, Standing
 from agent.plan.model import find_model
 from agent.plan.plan import Plan, make_plan
-from cli.asked import campaign_asked
+from cli.running.asked import campaign_asked
 from cli.sheets.plan import print_start
 
 

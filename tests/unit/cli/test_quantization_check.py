@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.check_result import Verdict
-from cli.quantization_check import check_quantization
+from cli.health.check_result import Verdict
+from cli.health.quantization_check import check_quantization
 from configs.settings import Settings
 from configs.settings_sources import load_settings
 from experiments import other_python

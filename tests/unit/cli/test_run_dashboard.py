@@ -18,10 +18,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from agent.campaign.loop import CampaignLoop
-from agent.campaign.worker_process import WorkerProcess
-from cli.failures import INTERRUPTED
+from agent.campaign.resources.worker_process import WorkerProcess
+from cli.console.failures import INTERRUPTED
 from cli.main import app
-from cli.run_dashboard import RunDashboard
+from cli.running.run_dashboard import RunDashboard
 from configs.priority import NICENESS
 from dashboard.listening import Listening, listen
 from tests.waiting import PATIENCE_S
@@ -95,7 +95,7 @@ def test_ctrl_c_ends_the_stay_though_it_reaches_another_thread(
         time.sleep(0.5)  # so that it waits by then
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)
 
-    monkeypatch.setattr("cli.run_dashboard.say", lambda *_: said.set())
+    monkeypatch.setattr("cli.running.run_dashboard.say", lambda *_: said.set())
     other = threading.Thread(target=interrupt)
     with running(listening, tmp_path, "import time; time.sleep(600)") as dashboard:
         dashboard.keep()
@@ -141,7 +141,7 @@ class Stub:
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch) -> Stub:
     made = Stub()
-    monkeypatch.setattr("cli.run_dashboard.dashboard_beside", made.beside)
+    monkeypatch.setattr("cli.running.run_dashboard.dashboard_beside", made.beside)
     return made
 
 

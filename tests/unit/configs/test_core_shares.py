@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.campaign.worker_process import WorkerProcess
+from agent.campaign.resources.worker_process import WorkerProcess
 from configs.core_shares import LEAST_CORES, core_shares, siblings_of, usable
 
 TWO = ("cuda:0", "cuda:1")

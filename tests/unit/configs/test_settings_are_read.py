@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.executor import make_executor, worker_times
+from cli.executors.executor import make_executor, worker_times
 from configs.settings import Settings
 from experiments.executors.local import LocalExecutor
 from experiments.job.context import DEFAULT_STAGE_LIMITS_S

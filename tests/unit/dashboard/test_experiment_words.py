@@ -12,11 +12,11 @@ from dashboard.pages.experiment_parts import arm_rows, stage_bars
 from dashboard.pages.experiment_words import change_words, first_clause, words_of
 from dashboard.pages.experiments import ExperimentsFilters, Order
 from db.states import Arm, VerdictOutcome
-from knowledge.queries.belief import CheckState, checks_of
-from knowledge.queries.distribution import MOST_STEPS, distribution
-from knowledge.queries.experiment_detail import ExperimentDetail, experiment_detail
-from knowledge.queries.experiments import ExperimentSort
-from knowledge.queries.quality_tests import quality_tests
+from knowledge.queries.measured.belief import CheckState, checks_of
+from knowledge.queries.measured.distribution import MOST_STEPS, distribution
+from knowledge.queries.measured.experiment_detail import ExperimentDetail, experiment_detail
+from knowledge.queries.measured.experiments import ExperimentSort
+from knowledge.queries.measured.quality_tests import quality_tests
 from knowledge.queries.view import EffectView
 from tests.history.campaign_history import History, a_full_history
 

@@ -24,13 +24,13 @@ from db.labels import Noun, format_label
 from db.states import VerdictOutcome
 from knowledge.findings.told import Telling, tell
 from knowledge.findings.verdict_fact import Saying
-from knowledge.graph import NodeKind, Relation, neighbourhood
-from knowledge.graph_building import build_graph, sketch_graph
-from knowledge.graph_pieces import OF_EVIDENCE
-from knowledge.layout import layout
+from knowledge.graph.building import build_graph, sketch_graph
+from knowledge.graph.layout import layout
+from knowledge.graph.pieces import OF_EVIDENCE
+from knowledge.graph.tree import Branch, tree
+from knowledge.graph.typed_graph import NodeKind, Relation, neighbourhood
 from knowledge.queries.around import around, newest_finding
 from knowledge.queries.things import Things, list_things
-from knowledge.tree import Branch, tree
 from tests.history.campaign_history import History, a_full_history
 
 

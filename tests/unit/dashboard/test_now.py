@@ -17,10 +17,10 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Verdict
 from db.noise import SERIES_NAME
 from db.states import Arm, CampaignState, ExperimentKind, VerdictOutcome
-from knowledge.queries.now import NowView, Standing, now_view
-from knowledge.queries.now_best import Told, Trial, steps_of
-from knowledge.queries.now_floor import FloorView, Part, best_floor_of, floor_of, overhead_of
-from knowledge.queries.now_run import steps_of as run_steps_of
+from knowledge.queries.present.now import NowView, Standing, now_view
+from knowledge.queries.present.now_best import Told, Trial, steps_of
+from knowledge.queries.present.now_floor import FloorView, Part, best_floor_of, floor_of, overhead_of
+from knowledge.queries.present.now_run import steps_of as run_steps_of
 from tests.history.campaign_history import BASE, History, a_full_history
 from tests.new_database import new_database
 

@@ -8,7 +8,7 @@ import pytest
 
 from dashboard.charts.predicted_measured import LEAST_GAP, predicted_measured
 from db.states import VerdictOutcome
-from knowledge.queries.predictions import PredictedPoint
+from knowledge.queries.claims.predictions import PredictedPoint
 from knowledge.queries.view import EffectView
 
 

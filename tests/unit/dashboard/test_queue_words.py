@@ -8,7 +8,7 @@ from markupsafe import Markup
 from dashboard.pages.queue_words import arithmetic, place_change, steered, why
 from dashboard.rendering.linking import breakable, came_up, coded, levers_told, pieces, without_beside
 from db.states import HypothesisState
-from knowledge.queries.queue import QueueRow
+from knowledge.queries.order.queue import QueueRow
 
 ROW = QueueRow(
     rank=2,

@@ -7,8 +7,8 @@ import pytest
 from db.models import Campaign
 from db.states import VerdictOutcome
 from knowledge.asking.answer import Answer, Row
-from knowledge.graph import Graph
-from knowledge.graph_building import build_graph
+from knowledge.graph.building import build_graph
+from knowledge.graph.typed_graph import Graph
 from tests.history.campaign_history import BASE, SPACE, History
 
 KNOBS = [*(knob.name for knob in SPACE.knobs), "quantization.bits"]

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from configs.questions import Role
 from db.states import HypothesisState, VerdictOutcome
-from knowledge.queries.answers_view import ArmView, ContrastView
-from knowledge.queries.drafting import text_changed
-from knowledge.queries.quality_tests import quality_tests
+from knowledge.queries.answered.answers_view import ArmView, ContrastView
+from knowledge.queries.measured.drafting import text_changed
+from knowledge.queries.measured.quality_tests import quality_tests
 
 RAW: Mapping[str, object] = {"quantization.corpus": "raw", "quantization.seed": 0}
 BLEND: Mapping[str, object] = {"quantization.corpus": "blend:0.5", "quantization.seed": 0}

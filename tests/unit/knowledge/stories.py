@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from agent.campaign import store
+from agent.campaign.known import store
 from db import events
 from db.clock import now
 from db.event_kinds import EventKind
@@ -18,11 +18,11 @@ from db.states import (
     ExperimentState,
     VerdictOutcome,
 )
-from knowledge.lever_steering import give_directive, lift_directives
-from knowledge.notes import add_note
+from knowledge.acts.lever_steering import give_directive, lift_directives
+from knowledge.acts.notes import add_note
 from knowledge.queries.story import campaign_story
 from knowledge.stored import FROM_MODEL
-from knowledge.story import StoryView
+from knowledge.telling.story import StoryView
 from tests.history.campaign_history import BASE, History, a_full_history
 
 

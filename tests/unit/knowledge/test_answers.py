@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select, update
 
-from agent.campaign.outcome import campaign_outcome
-from agent.campaign.reading_facts import read_facts
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.learning.outcome import campaign_outcome
 from db.models import Campaign, Launch, Measurement, Verdict
 from db.samples import Sample, insert_samples
 from db.states import Arm, HypothesisState, VerdictOutcome
 from experiments.space.configuration import KnobValue
-from knowledge.answers import answers_markdown
-from knowledge.answers_sentence import instead_of
-from knowledge.queries.answers import campaign_answers
-from knowledge.queries.answers_view import AnswersView
-from knowledge.queries.drafting import drafting_of
+from knowledge.queries.answered.answers import campaign_answers
+from knowledge.queries.answered.answers_view import AnswersView
 from knowledge.queries.facts import campaign_facts
 from knowledge.queries.lookup import asking_campaign
-from knowledge.summary import summarize
+from knowledge.queries.measured.drafting import drafting_of
+from knowledge.telling.answers import answers_markdown
+from knowledge.telling.answers_sentence import instead_of
+from knowledge.telling.summary import summarize
 from tests.history.asking_history import CARRIES, LOSES, AskingHistory, an_asking_history
 from tests.history.campaign_history import History
 from tests.unit.knowledge.contrasts import another_draw

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from db.states import HypothesisState, VerdictOutcome
-from knowledge.answers_sentence import answer_sentence
+from knowledge.telling.answers_sentence import answer_sentence
 from tests.unit.knowledge.contrasts import another_draw, contrast
 
 SUPPORTED, REFUTED = VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED

@@ -14,7 +14,7 @@ from knowledge.asking.walking import label_in
 from knowledge.asking.why_not import why_not_values
 from knowledge.findings.told import Telling, tell
 from knowledge.findings.verdict_fact import Saying
-from knowledge.graph import new_graph
+from knowledge.graph.typed_graph import new_graph
 from knowledge.queries.view import EffectView
 from tests.history.campaign_history import History
 from tests.unit.knowledge.asked import graph_of, rows

@@ -8,8 +8,8 @@ from db.labels import Noun, format_label, parse_label_of
 from db.models import Experiment, Hypothesis
 from db.states import ExperimentKind, ExperimentState, VerdictOutcome
 from knowledge.asking.if_fell import BEGUN_FROM, fall, if_fell
-from knowledge.graph import neighbourhood
-from knowledge.graph_building import build_graph
+from knowledge.graph.building import build_graph
+from knowledge.graph.typed_graph import neighbourhood
 from knowledge.queries.around import around
 from tests.history.campaign_history import SPACE, History
 from tests.unit.knowledge.asked import FASTER, chain, graph_of, ids, rows

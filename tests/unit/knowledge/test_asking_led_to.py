@@ -9,9 +9,9 @@ from db.states import VerdictOutcome
 from knowledge.asking.if_fell import fall
 from knowledge.asking.known import known
 from knowledge.asking.led_to import led_to
-from knowledge.graph import neighbourhood
+from knowledge.graph.typed_graph import neighbourhood
 from knowledge.queries.around import around
-from knowledge.queries.hypothesis_detail import hypothesis_detail
+from knowledge.queries.claims.hypothesis_detail import hypothesis_detail
 from tests.history.campaign_history import History
 from tests.unit.knowledge.asked import chain, graph_of, ids, rows
 

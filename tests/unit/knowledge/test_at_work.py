@@ -15,12 +15,12 @@ from experiments.worker.reaping import reap
 from knowledge.queries.at_work import INTERRUPTED
 from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.devices import on_devices
-from knowledge.queries.experiment_detail import experiment_detail
-from knowledge.queries.experiments import count_experiments, list_experiments
 from knowledge.queries.facts import campaign_facts
-from knowledge.queries.now import NowView, Standing, now_view
-from knowledge.queries.queue import queue_page
-from knowledge.summary import SummaryView, summarize
+from knowledge.queries.measured.experiment_detail import experiment_detail
+from knowledge.queries.measured.experiments import count_experiments, list_experiments
+from knowledge.queries.order.queue import queue_page
+from knowledge.queries.present.now import NowView, Standing, now_view
+from knowledge.telling.summary import SummaryView, summarize
 from tests.history.campaign_history import History
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)

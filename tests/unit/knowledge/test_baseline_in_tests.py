@@ -13,7 +13,6 @@ from scipy.stats import ttest_ind
 from dashboard.report.html import as_html
 from dashboard.report.markdown import as_markdown
 from experiments.measurement.evidence import Stage
-from knowledge.facts import CampaignFacts
 from knowledge.queries.baseline_in_tests import (
     BaselineInTestsView,
     BaselineLaunch,
@@ -23,7 +22,8 @@ from knowledge.queries.baseline_in_tests import (
 from knowledge.queries.facts import campaign_facts
 from knowledge.queries.story import campaign_story
 from knowledge.report.gathering import report
-from knowledge.summary import summarize
+from knowledge.telling.facts import CampaignFacts
+from knowledge.telling.summary import summarize
 from tests.history.campaign_history import History
 from tests.history.timed_baseline import BEGAN, LATER, OWN, Lab, a_loaded_lab
 

@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 from scipy.stats import binomtest
 
-from knowledge.queries.calibration import CalibrationView, calibration, chance, score_interval
+from knowledge.queries.claims.calibration import CalibrationView, calibration, chance, score_interval
 from tests.recorded.levers_on_four import levers_on_four
 
 PAGE = Path(__file__).parents[3] / "docs" / "results" / "h200-levers-four.md"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.ruled_out import asked_again, rules_out
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.known.ruled_out import asked_again, rules_out
 from agent.surrogate.carried import Carried
 from configs.errors import UsageError
 from db import events
@@ -22,7 +22,7 @@ from knowledge.findings.importing import export_verdicts, import_verdicts
 from knowledge.findings.staleness import StaleCause
 from knowledge.findings.told import Telling, tell
 from knowledge.findings.verdict_fact import Saying
-from knowledge.queries.carried import carried_view
+from knowledge.queries.order.carried import carried_view
 from tests.history.campaign_history import BASE, SPACE, VERSIONS, History
 
 SUPPORTED, REFUTED = VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED

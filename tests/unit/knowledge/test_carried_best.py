@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.campaign import store
-from agent.campaign.facts import Facts
-from agent.campaign.reading_facts import read_facts
+from agent.campaign.known import store
+from agent.campaign.known.facts import Facts
+from agent.campaign.known.reading_facts import read_facts
 from db.models import Campaign, Finding
 from db.states import FindingStatus, VerdictOutcome
 from experiments.measurement.evidence import Json

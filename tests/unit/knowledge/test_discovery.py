@@ -11,7 +11,7 @@ from sqlalchemy import select
 from db.models import Campaign, Experiment
 from db.states import VerdictOutcome
 from knowledge.queries.campaigns import campaign_detail
-from knowledge.queries.discovery import (
+from knowledge.queries.claims.discovery import (
     DispatchedTest,
     discovery_sentence,
     discovery_view,
@@ -19,11 +19,11 @@ from knowledge.queries.discovery import (
     tallied_view,
     tallies_of,
 )
-from knowledge.queries.discovery import (
+from knowledge.queries.claims.discovery import (
     tests_of as dispatched_tests_of,
 )
 from knowledge.queries.facts import campaign_facts
-from knowledge.summary import summarize
+from knowledge.telling.summary import summarize
 from tests.history.campaign_history import History
 from tests.history.large_history import large_history
 from tests.history.large_story import Size

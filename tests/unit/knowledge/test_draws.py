@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from db.states import VerdictOutcome
-from knowledge.draws import read_against_draws, rests_on_a_draw
+from knowledge.telling.draws import read_against_draws, rests_on_a_draw
 from tests.unit.knowledge.contrasts import BLEND, RAW, another_draw, contrast
 
 SUPPORTED = VerdictOutcome.SUPPORTED

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from db.models import Launch, Measurement
 from db.states import ExperimentKind, ExperimentState, VerdictOutcome
-from knowledge.queries.experiments import (
+from knowledge.queries.measured.experiments import (
     ExperimentsAsked,
     ExperimentSort,
     count_experiments,
@@ -18,8 +18,8 @@ from knowledge.queries.experiments import (
     find_experiments,
     latest_experiment,
 )
-from knowledge.queries.samples import launch_spreads, stored_samples, values_by_arm
-from knowledge.queries.spread import spread
+from knowledge.queries.measured.samples import launch_spreads, stored_samples, values_by_arm
+from knowledge.queries.measured.spread import spread
 from tests.history.campaign_history import History, a_full_history
 
 

@@ -15,7 +15,7 @@ from knowledge.findings.importing import Imported, export_verdicts, import_verdi
 from knowledge.findings.staleness import moved_on
 from knowledge.findings.told import Telling, take_back, tell
 from knowledge.findings.verdict_fact import Saying
-from knowledge.queries.finding_detail import FindingDetail, finding_detail
+from knowledge.queries.found.finding_detail import FindingDetail, finding_detail
 from tests.history.campaign_history import TARGET, VERSIONS, History
 
 SUPPORTED, REFUTED = VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED
@@ -172,7 +172,7 @@ def test_what_comes_first_from_elsewhere_is_replicated_by_a_verdict_of_here(
 
 
 def test_a_note_closes_imported_evidence_too(history: History, elsewhere: History) -> None:
-    from knowledge.notes import add_note
+    from knowledge.acts.notes import add_note
 
     elsewhere.judge(elsewhere.propose({"serving.threads": 1}), SUPPORTED)
     taken_in(history, told_by(elsewhere))

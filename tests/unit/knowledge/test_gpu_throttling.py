@@ -17,7 +17,7 @@ from db.models import Experiment
 from db.states import Arm, VerdictOutcome
 from experiments.measurement.evidence import Json, Stage
 from knowledge.queries.facts import campaign_facts
-from knowledge.queries.gpu_throttling import (
+from knowledge.queries.measured.gpu_throttling import (
     MOST_NAMED,
     BlocksOfGpu,
     GpuThrottlingView,
@@ -27,7 +27,7 @@ from knowledge.queries.gpu_throttling import (
 )
 from knowledge.queries.story import campaign_story
 from knowledge.report.gathering import report
-from knowledge.summary import summarize
+from knowledge.telling.summary import summarize
 from tests.history.campaign_history import History, add_launch
 from tests.history.slowed_gpu import (
     BRAKE,

@@ -7,8 +7,8 @@ import pytest
 
 from configs.errors import UsageError
 from db.states import VerdictOutcome
-from knowledge.graph import Graph, NodeKind, Relation, counts, graphml, neighbourhood, node_link
-from knowledge.graph_building import build_graph
+from knowledge.graph.building import build_graph
+from knowledge.graph.typed_graph import Graph, NodeKind, Relation, counts, graphml, neighbourhood, node_link
 from tests.history.campaign_history import History
 
 

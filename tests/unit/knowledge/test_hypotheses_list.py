@@ -4,8 +4,8 @@ import pytest
 
 from db.labels import Noun, parse_label_of
 from db.states import HypothesisState
-from knowledge.queries.hypotheses import HypothesisSort, facets, list_hypotheses
-from knowledge.queries.hypothesis_detail import hypothesis_detail
+from knowledge.queries.claims.hypotheses import HypothesisSort, facets, list_hypotheses
+from knowledge.queries.claims.hypothesis_detail import hypothesis_detail
 from tests.history.campaign_history import History
 
 

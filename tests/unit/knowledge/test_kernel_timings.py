@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agent.campaign.kernels_told import kernels_sentence
+from agent.campaign.learning.kernels_told import kernels_sentence
 from cli.sheets.kernel_timings import print_kernel_timings
 from experiments.engines.kernel_timings import HEAD
 from experiments.job.kernel_timing import TIMINGS
-from knowledge.queries.kernel_timings import KernelTimingsView, kernel_timings
-from knowledge.queries.stages import StageView
+from knowledge.queries.measured.kernel_timings import KernelTimingsView, kernel_timings
+from knowledge.queries.measured.stages import StageView
 from tests.recorded.kernel_timings import recorded
 
 

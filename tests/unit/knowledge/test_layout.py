@@ -7,9 +7,9 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.graph import NodeKind, Relation
-from knowledge.graph_sketch import Sketch
-from knowledge.layout import BLOCK_ROWS, FIRST_LAYER, LAYER_COLUMNS, layout
+from knowledge.graph.layout import BLOCK_ROWS, FIRST_LAYER, LAYER_COLUMNS, layout
+from knowledge.graph.sketch import Sketch
+from knowledge.graph.typed_graph import NodeKind, Relation
 
 LEVERS = ("threads", "pruning", "drafting", "dtype")
 

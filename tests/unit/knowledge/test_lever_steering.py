@@ -8,10 +8,10 @@ from sqlalchemy import select
 from configs.errors import UsageError
 from db.models import Directive, Event
 from db.states import DirectiveKind, VerdictOutcome
-from knowledge import lever_steering, night
-from knowledge.allowances import Allowance, parse_least, parse_most
-from knowledge.directives import stored_allowance
-from knowledge.queries.lever_use import lever_use
+from knowledge.acts import lever_steering, night
+from knowledge.acts.allowances import Allowance, parse_least, parse_most
+from knowledge.acts.directives import stored_allowance
+from knowledge.queries.order.lever_use import lever_use
 from tests.history.campaign_history import History
 
 LEVERS = ("threads", "dtype", "compile", "pruning")

@@ -22,11 +22,11 @@ from db.event_kinds import EventKind
 from db.models import Campaign, Hypothesis
 from db.session import open_database
 from db.states import HypothesisState, VerdictOutcome
-from knowledge import live_graph
-from knowledge.graph_building import build_graph
-from knowledge.live_graph import LiveGraph
-from knowledge.notes import add_note
-from knowledge.steering import withdraw
+from knowledge.acts.notes import add_note
+from knowledge.acts.steering import withdraw
+from knowledge.graph import live_graph
+from knowledge.graph.building import build_graph
+from knowledge.graph.live_graph import LiveGraph
 from tests.history.campaign_history import History
 from tests.new_database import database_url
 

@@ -9,10 +9,10 @@ from agent.campaign.night import tell_of_question
 from configs.errors import UsageError
 from db.models import Campaign, Directive, Event, Experiment, Hypothesis
 from db.states import CampaignState, DirectiveKind, HypothesisState, VerdictOutcome
-from knowledge import night, steering
+from knowledge.acts import night, steering
 from knowledge.queries.facts import campaign_facts
-from knowledge.queries.night import Answer, QuestionView, question_now
-from knowledge.summary import summarize
+from knowledge.queries.order.night import Answer, QuestionView, question_now
+from knowledge.telling.summary import summarize
 from tests.history.campaign_history import History
 
 THREADS, DTYPE = {"serving.threads": 1}, {"serving.dtype": "bfloat16"}

@@ -4,7 +4,7 @@ from sqlalchemy import select
 from configs.errors import UsageError
 from db.models import Event, Finding
 from db.states import FindingStatus, VerdictOutcome
-from knowledge.notes import Noted, add_note, concerns
+from knowledge.acts.notes import Noted, add_note, concerns
 from tests.history.campaign_history import History
 
 SCOPE = {

@@ -13,10 +13,10 @@ from db.events import append as tell
 from db.models import Campaign, Experiment, Verdict
 from db.session import Database
 from db.states import VerdictOutcome
-from knowledge.queries.launch_means import launch_means
-from knowledge.queries.now_reached import best_of
+from knowledge.queries.measured.launch_means import launch_means
 from knowledge.queries.pareto import pareto
 from knowledge.queries.pareto_ratios import Ratio, chained
+from knowledge.queries.present.now_reached import best_of
 from tests.history.campaign_history import TPOT_MS, History
 
 BASE, A, B, LOST = 1, 2, 3, 9

@@ -10,13 +10,13 @@ from scipy.stats import binomtest
 from db.states import VerdictOutcome
 from experiments.space.configuration import KnobValue
 from knowledge.hit_rates import Hits, Record
-from knowledge.queries.calibration import calibration
+from knowledge.queries.claims.calibration import calibration
+from knowledge.queries.claims.hypotheses import Asked
+from knowledge.queries.claims.hypothesis_detail import hypothesis_detail
+from knowledge.queries.claims.predictions import predictions
+from knowledge.queries.claims.proposers import ProposerView, proposers, records
 from knowledge.queries.facts import campaign_facts
-from knowledge.queries.hypotheses import Asked
-from knowledge.queries.hypothesis_detail import hypothesis_detail
-from knowledge.queries.predictions import predictions
-from knowledge.queries.proposers import ProposerView, proposers, records
-from knowledge.summary import summarize
+from knowledge.telling.summary import summarize
 from tests.history.campaign_history import History
 from tests.recorded.levers_on_four import levers_on_four
 

@@ -12,20 +12,20 @@ from db.labels import Noun
 from db.models import Campaign, Event, Finding, Hypothesis
 from db.states import Arm, CampaignState, ExperimentState, FindingStatus, HypothesisState, VerdictOutcome
 from experiments.space.configuration import Configuration
-from knowledge.graph_building import build_graph
+from knowledge.graph.building import build_graph
 from knowledge.queries.artifacts import artifact_detail
 from knowledge.queries.campaigns import campaign_detail, list_campaigns
-from knowledge.queries.experiment_detail import experiment_detail
-from knowledge.queries.experiments import list_experiments
+from knowledge.queries.claims.hypotheses import list_hypotheses
+from knowledge.queries.claims.hypothesis_detail import hypothesis_detail
 from knowledge.queries.facts import campaign_facts
-from knowledge.queries.finding_detail import finding_detail
-from knowledge.queries.findings import list_findings
-from knowledge.queries.hypotheses import list_hypotheses
-from knowledge.queries.hypothesis_detail import hypothesis_detail
+from knowledge.queries.found.finding_detail import finding_detail
+from knowledge.queries.found.findings import list_findings
 from knowledge.queries.lookup import campaign_of, existing, labelled
-from knowledge.queries.queue import queue_page
-from knowledge.queries.resolved import resolved_differences
-from knowledge.queries.spread import spread
+from knowledge.queries.measured.experiment_detail import experiment_detail
+from knowledge.queries.measured.experiments import list_experiments
+from knowledge.queries.measured.resolved import resolved_differences
+from knowledge.queries.measured.spread import spread
+from knowledge.queries.order.queue import queue_page
 from tests.history.campaign_history import BASE, SPACE, TPOT_MS, History
 
 PAGES: dict[str, Callable[[Session], object]] = {

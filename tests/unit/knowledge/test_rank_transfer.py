@@ -12,8 +12,8 @@ from db.event_kinds import EventKind
 from db.models import Artifact, Event, Finding, FindingEvidence
 from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
 from experiments.measurement.evidence import Json
-from knowledge.notes import add_note
-from knowledge.queries.finding_detail import finding_detail
+from knowledge.acts.notes import add_note
+from knowledge.queries.found.finding_detail import finding_detail
 from knowledge.rank_transfer import update_rank_transfer
 from tests.history.asking_history import ARTIFACT, RANKS, AskingHistory
 

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from sqlalchemy import update
 
-from agent.campaign.create import create_campaign
+from agent.campaign.beginning.create import create_campaign
 from configs.campaign import load_campaign
 from configs.errors import UsageError
 from configs.quantities import format_duration
@@ -26,11 +26,11 @@ from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Finding, Hypothesis, Move, Verdict
 from db.noise import SERIES_NAME
 from db.states import CampaignState, VerdictOutcome
-from knowledge.queries.model_answers import AskedView
-from knowledge.queries.now_best import BestView, StepView
-from knowledge.queries.now_floor import FloorView
+from knowledge.queries.claims.model_answers import AskedView
+from knowledge.queries.found.verification import Standing
 from knowledge.queries.pareto_ratios import Ratio, chained, each_over_baseline
-from knowledge.queries.verification import Standing
+from knowledge.queries.present.now_best import BestView, StepView
+from knowledge.queries.present.now_floor import FloorView
 from knowledge.queries.view import EffectView
 from knowledge.report.gathering import report
 from knowledge.report.view import ReportView

@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 
 from sqlalchemy import update
 
-from agent.campaign.outcome import campaign_outcome
+from agent.campaign.learning.outcome import campaign_outcome
 from dashboard.report.markdown import as_markdown
 from db.models import Verdict
 from db.states import VerdictOutcome
-from knowledge.queries.now import now_view
-from knowledge.queries.saved_time import SavedView, saved_sentence, saved_time
+from knowledge.queries.present.now import now_view
+from knowledge.queries.spent.saved_time import SavedView, saved_sentence, saved_time
 from knowledge.queries.story import story_facts
 from knowledge.report.gathering import report
-from knowledge.summary import summarize
+from knowledge.telling.summary import summarize
 from tests.history.campaign_history import History
 
 MADE = datetime(2026, 11, 23, 12, tzinfo=UTC)

@@ -12,8 +12,8 @@ from configs.settings import Settings
 from dashboard.app import create_app
 from db.models import Finding
 from db.states import FindingStatus, VerdictOutcome
-from knowledge.queries.findings import FindingView, list_findings
-from knowledge.queries.scopes import beside, scope_words
+from knowledge.queries.found.findings import FindingView, list_findings
+from knowledge.queries.found.scopes import beside, scope_words
 from tests.history.campaign_history import BASE, SPACE, History
 
 FASTER = SPACE.with_change(BASE, {"serving.threads": 1})

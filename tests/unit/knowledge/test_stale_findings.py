@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from agent.campaign.facts import Facts
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.ruled_out import RuledOut
-from agent.campaign.stale_findings import helped_before, why_again
+from agent.campaign.known.facts import Facts
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.known.ruled_out import RuledOut
+from agent.campaign.known.stale_findings import helped_before, why_again
 from db.states import VerdictOutcome
 from experiments.measurement.evidence import Json
+from knowledge.acts.notes import add_note
 from knowledge.findings.told import Telling, tell
-from knowledge.notes import add_note
 from tests.history.campaign_history import BASE, SPACE, VERSIONS, History
 from tests.unit.knowledge.test_carried import later
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.statements import first_statement
+from knowledge.telling.statements import first_statement
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from sqlalchemy import select
 
-from agent.campaign.accept import accept
+from agent.campaign.queue.accept import accept
 from configs.errors import UsageError
 from db import campaign_lease, queue
 from db.campaign_owner import is_dead, new_owner
@@ -19,7 +19,7 @@ from db.states import (
     JobState,
     VerdictOutcome,
 )
-from knowledge import lever_steering, steering
+from knowledge.acts import lever_steering, steering
 from tests.history.campaign_history import SPACE, History
 
 LEVERS = ("threads", "dtype", "compile", "pruning")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from cli.sheets.step_profile import print_step_profile
 from experiments.engines.port import PartTime
-from knowledge.queries.stages import StageView
-from knowledge.queries.step_profile import profile_view, step_profile
+from knowledge.queries.measured.stages import StageView
+from knowledge.queries.measured.step_profile import profile_view, step_profile
 from tests.recorded.vllm_kernels import recorded_parts
 
 H200_BYTES_PER_S = 4.257e12

@@ -13,10 +13,10 @@ from db.states import (
     DirectiveKind,
     VerdictOutcome,
 )
-from knowledge.lever_steering import give_directive
-from knowledge.notes import add_note
+from knowledge.acts.lever_steering import give_directive
+from knowledge.acts.notes import add_note
 from knowledge.queries.story import campaign_story, story_facts
-from knowledge.story import how_it_came
+from knowledge.telling.story import how_it_came
 from tests.history.campaign_history import History
 from tests.unit.knowledge.stories import (
     empty,

@@ -4,9 +4,9 @@ from math import log1p
 import pytest
 
 from db.states import CampaignState, VerdictOutcome
-from knowledge.facts import CampaignFacts, JudgedFact
 from knowledge.queries.facts import campaign_facts
-from knowledge.summary import summarize
+from knowledge.telling.facts import CampaignFacts, JudgedFact
+from knowledge.telling.summary import summarize
 from tests.history.campaign_history import History
 
 EMPTY = CampaignFacts(

@@ -11,13 +11,13 @@ from db.event_kinds import EventKind
 from db.models import Event, Finding
 from db.states import FindingStatus, VerdictOutcome
 from experiments.measurement.evidence import Json
+from knowledge.acts.notes import add_note
 from knowledge.findings import superseding
 from knowledge.findings.exchange import read_file
 from knowledge.findings.facts import facts_of_finding
 from knowledge.findings.importing import export_verdicts, import_verdicts
 from knowledge.findings.superseding import newer_by_versions
 from knowledge.findings.verdict_fact import VerdictFact
-from knowledge.notes import add_note
 from tests.history.campaign_history import TARGET, VERSIONS, History
 
 SUPPORTED, REFUTED = VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED

@@ -4,8 +4,8 @@ from sqlalchemy import func, select
 from db.event_kinds import EventKind
 from db.models import Event, Finding, FindingEvidence
 from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
+from knowledge.acts.notes import add_note
 from knowledge.findings.keeping import update_findings
-from knowledge.notes import add_note
 from tests.history.campaign_history import TARGET, VERSIONS, History
 
 SUPPORTED, REFUTED = VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.campaign.reading_facts import read_facts
+from agent.campaign.known.reading_facts import read_facts
 from db.models import Campaign
 from db.states import VerdictOutcome
 from knowledge.findings.importing import export_verdicts, import_verdicts

@@ -26,14 +26,14 @@ from db.session import open_database
 from db.states import DirectiveKind, VerdictOutcome
 from experiments.measurement.judging import Outcome
 from experiments.space.loading import load_space
+from knowledge.acts.directives import add
 from knowledge.asking.answer import Answer
-from knowledge.directives import add
 from knowledge.findings.exchange import read_file
 from knowledge.findings.importing import export_verdicts, import_verdicts
 from knowledge.findings.told import Telling, tell
 from knowledge.findings.verdict_fact import Saying
-from knowledge.graph import new_graph
-from knowledge.graph_building import build_graph
+from knowledge.graph.building import build_graph
+from knowledge.graph.typed_graph import new_graph
 from tests.history.campaign_history import BASE, History, a_full_history
 from tests.history.campaign_history import SPACE as SPACE_OF_HISTORY
 from tests.new_database import database_url

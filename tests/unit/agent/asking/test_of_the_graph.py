@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from configs.garbage import uncollected
-from knowledge.graph_building import build_graph
+from knowledge.graph.building import build_graph
 from tests.history.campaign_history import History
 
 HEAVY = (
@@ -18,7 +18,7 @@ HEAVY = (
     "scipy",
     "optuna",
     "torch",
-    "agent.campaign.desk",
+    "agent.campaign.decision.desk",
     "agent.surrogate.beliefs",
     "agent.ground.legal",
 )
@@ -33,7 +33,7 @@ def test_nothing_that_the_loop_decides_with_is_imported_for_them(module: str) ->
 
 def test_what_asks_for_no_graph_loads_no_library_of_graphs() -> None:
     """`autoinfer graph untested` builds none; the words of one are read by all that answer."""
-    loaded = ("networkx", "knowledge.queries.hypothesis_detail")
+    loaded = ("networkx", "knowledge.queries.claims.hypothesis_detail")
     told = f"import sys, agent.asking.answers; print([m for m in {loaded!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", told], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"

@@ -14,7 +14,7 @@ from db.models import Campaign, Verdict
 from db.states import VerdictOutcome
 from knowledge.asking.answer import Answer
 from knowledge.asking.why_not import Failure
-from knowledge.graph_building import build_graph
+from knowledge.graph.building import build_graph
 from tests.history.campaign_history import History
 from tests.unit.agent.asking.test_answers import allowed_there
 

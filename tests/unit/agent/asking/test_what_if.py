@@ -10,7 +10,7 @@ import pytest
 from agent.asking.assumed import parse_assumed
 from agent.asking.rows import consequence_section
 from agent.asking.what_if import Consequence, what_if, what_if_unranked
-from agent.campaign.desk import Desk
+from agent.campaign.decision.desk import Desk
 from agent.ranking.values import Directive
 from configs.errors import UsageError
 from db.states import DirectiveKind

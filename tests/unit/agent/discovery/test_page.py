@@ -12,7 +12,7 @@ from agent.judge.confounding import CLOCK_TOLERANCE, CLOCK_WORDS
 from configs.catalog import Document
 from configs.validation import parse_yaml
 from experiments.space.loading import space_of
-from knowledge.queries.discovery import (
+from knowledge.queries.claims.discovery import (
     DiscoveryView,
     DispatchedTest,
     GuardView,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import select
 
-from agent.campaign.create import create_campaign
-from agent.campaign.dispatch import dispatch_baseline, noise_launches
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.survey import survey
+from agent.campaign.beginning.create import create_campaign
+from agent.campaign.beginning.survey import survey
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.queue.dispatch import dispatch_baseline, noise_launches
 from agent.ground.drafter import space_of
 from agent.ground.legal import legal_here
 from agent.plan.at_once import launches_at_once

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent.campaign.survey import survey
+from agent.campaign.beginning.survey import survey
 from agent.ground.drafter import space_of
 from agent.plan.card import Card
 from agent.plan.duration import Request, Stored, duration, further_seconds

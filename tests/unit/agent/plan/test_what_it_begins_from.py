@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from agent.campaign.baseline_attempts import Attempts, baseline_attempts
-from agent.campaign.create import create_campaign, interrupted
-from agent.campaign.dispatch import dispatch_baseline
+from agent.campaign.beginning.create import create_campaign, interrupted
+from agent.campaign.beginning.survey import survey
 from agent.campaign.fewer_bits import begin_from_fewer_bits
-from agent.campaign.reading_facts import read_facts
-from agent.campaign.stored_ground import read_legal, stored_ground
-from agent.campaign.survey import survey
-from agent.campaign.within_memory import legal_of
+from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.known.stored_ground import read_legal, stored_ground
+from agent.campaign.known.within_memory import legal_of
+from agent.campaign.queue.dispatch import dispatch_baseline
 from agent.ground.sweep import swept
 from agent.plan.card import card_asked
 from agent.plan.model import find_model

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from agent.campaign.desk import Desk
-from agent.campaign.order import proposals
+from agent.campaign.decision.desk import Desk
+from agent.campaign.queue.order import proposals
 from agent.proposers.carried import CarriedProposer
 from agent.proposers.port import CampaignView, CarriedBest, Proposer, StaleFinding
 from agent.proposers.rules import RulesProposer

@@ -9,7 +9,7 @@ import pytest
 from agent.ranking.ranking import BOOST_FACTOR, FOCUS_FACTOR, rank
 from agent.ranking.values import Candidate, Directive, Used
 from db.states import DirectiveKind
-from knowledge.lever_steering import SENTENCES
+from knowledge.acts.lever_steering import SENTENCES
 
 EVENT = 4711
 GIVEN = Directive(DirectiveKind.FOCUS, EVENT, "you", "12:03")

@@ -1,0 +1,1 @@
+"""A campaign's language model: what it is told, asked and answers."""

@@ -1,0 +1,424 @@
+"""What is on the loop's desk when it decides: facts, beliefs and the ranking they lead to. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from agent.campaign.decision.beside import counted_from, flying_now
+from agent.campaign.decision.expected_cost import cost_priors
+from agent.campaign.decision.expected_there import Here, best_there, candidate_there, target_of
+from agent.campaign.decision.learnt_from import LearntFrom
+from agent.campaign.decision.steered import disputes_in_turn, settling, used_by, used_up
+from agent.campaign.known.facts import Facts, Queued
+from agent.campaign.known.incumbent import Incumbent, is_on
+from agent.campaign.known.measured import Baseline
+from agent.campaign.known.ruled_out import rules_out
+from agent.ground.legal import Legal
+from agent.ground.shape import refused_on_a_shape
+from agent.ground.sweep import swept
+from agent.plan.duration import Request, further_seconds, test_seconds
+from agent.plan.further import further_of
+from agent.proposers.carried import taken_over
+from agent.proposers.confirmation import PROPOSER as CONFIRMATION
+from agent.proposers.dispute import PROPOSER as DISPUTE
+from agent.proposers.port import CampaignView
+from agent.proposers.pruning_rule import losing
+from agent.proposers.separation import PROPOSER as SEPARATION
+from agent.proposers.user import PROPOSER as USER
+from agent.proposers.user import was_asked_for
+from agent.ranking.candidates import candidate_of
+from agent.ranking.ranking import rank
+from agent.ranking.values import Candidate, Directive, Ranking, Used
+from agent.ranking.wholes import changes_of, parts_of
+from agent.surrogate.beliefs import Beliefs
+from agent.surrogate.feasibility import Tried
+from agent.surrogate.physics import Physics
+from agent.surrogate.timed_kernels import TimedKernels, refused_by
+from configs.language_model import PROPOSER as LANGUAGE_MODEL
+from db.labels import Noun, format_label
+from db.states import DirectiveKind
+from experiments.engines.port import PartTime
+from experiments.job.named import serves_packed
+from experiments.measurement.evidence import Metric
+from experiments.measurement.plan import Margins, Prediction
+from experiments.space.configuration import Change, Configuration
+from experiments.space.space import Space
+
+QUESTIONS = "questions"
+"""The proposer of what the campaign's file asks."""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A campaign with its baseline measured; `believed` where that is known without learning it from the
+    trials."""
+
+    facts: Facts
+    legal: Legal
+    baseline: Baseline
+    directives: Sequence[Directive]
+    believed: Beliefs | None = None
+
+    @property
+    def space(self) -> Space:
+        """The space that this ground allows."""
+        return self.legal.space
+
+    @property
+    def baseline_configuration(self) -> Configuration:
+        """Trial 0."""
+        found = self.facts.baseline
+        assert found is not None
+        return found
+
+    @cached_property
+    def incumbent(self) -> Incumbent:
+        """The best configuration so far."""
+        found = self.facts.incumbent
+        assert found is not None
+        return found
+
+    @cached_property
+    def serves_packed(self) -> bool:
+        """Whether the engine computes with packed quantized weights."""
+        return serves_packed(self.facts.spec.engine)
+
+    @cached_property
+    def timed(self) -> TimedKernels | None:
+        """The engine's kernels, timed alone; None where they were not."""
+        found = self.baseline.kernel_timings
+        return None if found is None else TimedKernels(found)
+
+    @property
+    def incumbent_profile(self) -> tuple[PartTime, ...]:
+        """A decode step of the best so far by part; empty where it was not profiled itself."""
+        experiment_id = self.incumbent.experiment_id
+        return () if experiment_id is None else self.facts.profiles.get(experiment_id, ())
+
+    @cached_property
+    def beliefs(self) -> Beliefs:
+        """Physics from the baseline, corrected by every trial."""
+        return self.learnt_from.beliefs() if self.believed is None else self.believed
+
+    @property
+    def learnt_from(self) -> LearntFrom:
+        """What the beliefs are learnt from, where they are not given."""
+        baseline = self.baseline_configuration
+        crossed = swept(self.space, self.facts.start, self.facts.spec.baseline.sweep)
+        lasted = [each for each in crossed if each.digest in self.baseline.tpot_ms]
+        physics = Physics(
+            baseline=baseline,
+            tpot_ms=self.baseline.tpot_ms[baseline.digest],
+            profile=self.baseline.profile,
+            model_layers=self.facts.model_layers,
+            bandwidth_bytes_per_s=self.baseline.bandwidth_bytes_per_s,
+            shape=self.legal.profile,
+            timed=self.timed,
+            serves_packed=self.serves_packed,
+            incumbent_profile=self.incumbent_profile,
+            incumbent_packed=self.incumbent.configuration.get("quantization.method", "none") != "none",
+            incumbent_graphs=str(self.facts.incumbent_runs.get("graph_mode", "")),
+            measured_tpot_ms={each: self.baseline.tpot_ms[each.digest] for each in lasted},
+        )
+        margins = Margins.model_validate(self.facts.spec.plan.margins.model_dump())
+        priors = cost_priors(
+            self.facts.spec.plan,
+            self.baseline,
+            baseline.digest,
+            self.legal.profile,
+            self.facts.built_s,
+            in_turn=self.facts.in_turn,
+            made_up=self.facts.spec.latency_only,
+            timed=self.timed,
+        )
+        return LearntFrom(
+            space=self.space,
+            physics=physics,
+            trials=self.facts.trials,
+            margins=margins,
+            priors=priors,
+            judges_quality=not self.facts.spec.latency_only,
+            carried=self.facts.carried,
+            swept=(*self.facts.failed_in_sweep, *(Tried(each, ran=True) for each in lasted)),
+        )
+
+    @property
+    def trust(self) -> float:
+        """The weight of what other campaigns told in what is expected of latency; 1 where they told
+        nothing."""
+        return self.beliefs.latency.belief.carried_weight if self.facts.carried else 1.0
+
+    @property
+    def trusts_beliefs(self) -> bool:
+        """Whether what is called worthless may be believed: few verdicts don't tell yet."""
+        judged = sum(is_on(each, self.facts.objective) for each in self.facts.trials)
+        return judged >= self.facts.spec.least_verdicts
+
+    @cached_property
+    def view(self) -> CampaignView:
+        """What proposers may read."""
+        facts, baseline = self.facts, self.baseline_configuration
+        return CampaignView(
+            space=self.space,
+            baseline=baseline,
+            incumbent=self.incumbent.configuration,
+            incumbent_hypothesis_id=self.incumbent.hypothesis_id,
+            tpot_ms=self.baseline.tpot_ms[baseline.digest],
+            profile=self.baseline.profile,
+            model_layers=facts.model_layers,
+            cores=facts.cores,
+            trials=facts.trials,
+            taken=facts.taken(self.incumbent.configuration, self.leaving),
+            banned_levers=frozenset(
+                each.lever
+                for each in self.directives
+                if each.kind == DirectiveKind.BAN and each.lever is not None
+            )
+            | used_up(self.directives, self.used),
+            predict=self.beliefs.predict,
+            min_effect=facts.spec.plan.min_effect,
+            seed=facts.spec.seed,
+            refused=refused_by(self.timed, refused_on_a_shape(facts.spec, self.legal.refused)),
+            timed=self.timed,
+            predict_on=self.beliefs.predict,
+            serves_packed=self.serves_packed,
+            incumbent_profile=self.incumbent_profile,
+            incumbent_runs=facts.incumbent_runs,
+            bandwidth_bytes_per_s=self.baseline.bandwidth_bytes_per_s,
+            launches_sd_log=self.beliefs.latency.launches_sd_log,
+            carried_bests=facts.carried_bests,
+            stale_findings=facts.stale_findings,
+        )
+
+    @cached_property
+    def used(self) -> Used:
+        """What the campaign's tests have used, as caps and minimum shares count it."""
+        return used_by(self.facts, self.space, self.directives, self.beliefs.cost_s)
+
+    @cached_property
+    def settling(self) -> dict[int, str]:
+        """What in the queue settles the question of the night, with its label."""
+        return settling(self.facts, self.directives)
+
+    @cached_property
+    def disputes_in_turn(self) -> tuple[int, ...]:
+        """What takes a dispute apart, where it is such a test's turn, by hypothesis."""
+        return disputes_in_turn(self.facts, self.view.banned_levers)
+
+    @cached_property
+    def ranking(self) -> Ranking:
+        """The order of the queue now."""
+        return self.ranking_of(self.facts.queue)
+
+    def ranking_of(self, queue: Sequence[Queued]) -> Ranking:
+        """The order of these hypotheses by what is believed now."""
+        best = {device: best_there(self.facts, target_of(self.facts, device)) for device in _targets(queue)}
+        beliefs = self.beliefs.about(
+            [(best.get(each.target, self.incumbent).configuration, each.candidate) for each in queue]
+        )
+        most = self._most_s([each.candidate for each in queue])
+        flying = flying_now(self.facts, self.space, self.beliefs, self.incumbent.configuration)
+        here = Here(self.facts, self.space, self.baseline, self.beliefs.cost)
+        wholes = self._wholes(queue)
+        steps = self._steps_to(each.control for each in queue if each.proposer == USER and not each.target)
+        candidates = []
+        for each, belief, most_s in zip(queue, beliefs, most, strict=True):
+            if each.target:
+                candidates.append(candidate_there(here, each, belief))
+                continue
+            prediction, metric = belief.prediction, None
+            if each.metric != self.facts.objective:
+                metric = Metric(each.metric)
+                prediction = self.prediction_of(each)
+            elif each.proposer == USER:
+                prediction = combined(prediction, _from_incumbent(each, steps.get(each.control)))
+            beside = None
+            if flying and metric is None:
+                changed = self.space.levers_between(self.incumbent.configuration, each.candidate)
+                beside = counted_from(changed, flying)
+            levers = self.space.levers_between(each.control, each.candidate)
+            candidates.append(
+                replace(
+                    candidate_of(each.id, levers, belief),
+                    log_ratio_mean=prediction.log_ratio_mean
+                    - (0.0 if beside is None else beside.expected_log),
+                    log_ratio_sd=prediction.log_ratio_sd,
+                    beside=beside,
+                    judges_quality=not self.facts.spec.latency_only,
+                    pinned=each.pinned,
+                    asked=each.question is not None,
+                    separates=each.separates,
+                    stands_for=each.stands_for,
+                    untested=each.stands_for if each.foreseen else None,
+                    metric=metric,
+                    most_s=most_s,
+                    usd=self.facts.usd_per_s and self.facts.usd_per_s * belief.cost_s,
+                    settles=self.settling.get(each.id),
+                    confirms=each.proposer == CONFIRMATION,
+                    part_of=parts_of(wholes, changes_of(each.control, each.candidate))
+                    if wholes and metric is None
+                    else (),
+                )
+            )
+        return self._with_a_dispute(candidates, {each.id: each.disputes for each in queue})
+
+    def _with_a_dispute(
+        self, candidates: Sequence[Candidate], disputes: Mapping[int, tuple[str, ...]]
+    ) -> Ranking:
+        """The order with the turn given to the first dispute that may be tested then: one that waits for
+        approval, or for a cap, keeps no other's turn, and has it where none may."""
+        first: Ranking | None = None
+        for number in self.disputes_in_turn:
+            if number not in disputes:
+                continue
+            ranking = self._rank(
+                [
+                    replace(each, takes_apart=disputes[number]) if each.hypothesis_id == number else each
+                    for each in candidates
+                ]
+            )
+            if next(each for each in ranking.places if each.hypothesis_id == number).may_run:
+                return ranking
+            first = first or ranking
+        return first or self._rank(candidates)
+
+    def _rank(self, candidates: Sequence[Candidate]) -> Ranking:
+        return rank(
+            candidates,
+            self.directives,
+            approve_above_s=self.approve_above_s,
+            used=self.used,
+            usd_per_hour=self.facts.spec.usd_per_hour,
+        )
+
+    def _wholes(self, queue: Sequence[Queued]) -> dict[int, frozenset[tuple[Configuration, Change]]]:
+        """What in a queue is another campaign's best, all of it, on top of the best here, with its
+        changes."""
+        if not self.facts.carried_bests:
+            return {}
+        found = [taken_over(self.view, each) for each in self.view.carried_bests]
+        bests = {each.candidate for each in found if not each.left_out}
+        on_best = [each for each in queue if each.control == self.incumbent.configuration]
+        return {
+            each.id: changes_of(each.control, each.candidate)
+            for each in on_best
+            if each.candidate in bests and not each.target
+        }
+
+    @cached_property
+    def here(self) -> Ranking:
+        """The part of the order that is for the campaign's own target."""
+        return Ranking(tuple(place for place in self.ranking.places if not place.target))
+
+    @property
+    def approve_above_s(self) -> float:
+        """The expected seconds of an experiment above which the user is asked first."""
+        above = self.facts.spec.approve_above
+        return math.inf if above is None else above.wall_s
+
+    def _most_s(self, candidates: Sequence[Configuration]) -> Sequence[float | None]:
+        """The seconds of experiments on these if all of their plan is measured; None where nobody is asked
+        about them, and where nothing is known of loads."""
+        digest, load_s = self.baseline_configuration.digest, self.baseline.load_s
+        tpot_ms, ttft_ms = self.baseline.tpot_ms[digest], self.baseline.ttft_ms.get(digest)
+        if self.approve_above_s == math.inf or load_s is None or ttft_ms is None:
+            return [None] * len(candidates)
+        spec, request = self.facts.spec, Request(ttft_ms, tpot_ms, "the baseline's")
+        compiled_s = [self.beliefs.cost.priors.compiled_s(each) for each in candidates]
+        plan_s = {
+            each: test_seconds(
+                spec.plan,
+                spec.budget.wall_s,
+                load_s,
+                request,
+                in_turn=self.facts.in_turn,
+                compiles_s=each,
+                further_s=further_seconds(further_of(spec), spec.plan.workload, request),
+            )[1]
+            for each in set(compiled_s)
+        }
+        return self.beliefs.cost.whole_s(candidates, [plan_s[each] for each in compiled_s])
+
+    @cached_property
+    def leaving(self) -> dict[int, str]:
+        """What the agent proposed and would not propose now, by hypothesis, with the reason as a clause: on a
+        configuration that is no longer the best, or with layers that a verdict speaks against."""
+        found = {}
+        for each in self.facts.queue:
+            kept = each.pinned or each.target or each.id in self.settling
+            kept = kept or was_asked_for(each.proposer)
+            if not kept and each.proposer not in (QUESTIONS, SEPARATION, DISPUTE):
+                why = self._why_it_leaves(each)
+                if why is not None:
+                    found[each.id] = why
+        return found
+
+    def _why_it_leaves(self, hypothesis: Queued) -> str | None:
+        best = self.incumbent
+        confirms = hypothesis.proposer == CONFIRMATION
+        if (hypothesis.candidate if confirms else hypothesis.control) != best.configuration:
+            what = (
+                "the baseline"
+                if best.hypothesis_id is None
+                else format_label(Noun.HYPOTHESIS, best.hypothesis_id)
+            )
+            return f"{what} is the best now, and changes are proposed on top of it"
+        if confirms:
+            return None
+        return self.spoken_against(hypothesis.control, hypothesis.candidate)
+
+    def spoken_against(self, control: Configuration, candidate: Configuration) -> str | None:
+        """What tells already that a change is not worth a test, as a clause: a finding of this very scope, or
+        a verdict by which it loses the quality; None where nothing does."""
+        ruled = rules_out(self.facts.ruled_out, control, candidate, self.trust)
+        if ruled is not None:
+            return f"{ruled.finding} says that it {ruled.says} here, and nothing of its scope differs"
+        if not any(each.knob.startswith("pruning.") for each in control.changes_to(candidate)):
+            return None
+        facts = self.facts
+        against = losing(facts.trials, facts.model_layers, candidate, facts.spec.plan.min_effect)
+        if not against:
+            return None
+        label = format_label(Noun.HYPOTHESIS, against[-1].hypothesis_id)
+        return f"{label} lost the quality with layers that it takes too"
+
+    def prediction_of(self, hypothesis: Queued) -> Prediction:
+        """What is predicted for a test now: the number of who asked for it, or a language model's own, which
+        are held to it, else what is believed by now."""
+        if was_asked_for(hypothesis.proposer) or hypothesis.proposer == LANGUAGE_MODEL:
+            return hypothesis.prediction
+        return self.beliefs.predict(hypothesis.control, hypothesis.candidate, Metric(hypothesis.metric))
+
+    def _steps_to(self, controls: Iterable[Configuration]) -> dict[Configuration, Prediction]:
+        """What is believed of each of these over the incumbent, those that are the incumbent left out."""
+        best = self.incumbent.configuration
+        others = [each for each in dict.fromkeys(controls) if each != best]
+        found = self.beliefs.latency.predict([(best, each) for each in others])
+        return dict(zip(others, found, strict=True))
+
+
+def _from_incumbent(hypothesis: Queued, step: Prediction | None) -> Prediction:
+    """The user's prediction, which is about their control, as one about the incumbent: from that it is a
+    `step` to their control, none where it is that."""
+    own = hypothesis.prediction
+    if step is None:
+        return own
+    return Prediction(
+        log_ratio_mean=own.log_ratio_mean + step.log_ratio_mean,
+        log_ratio_sd=math.hypot(own.log_ratio_sd, step.log_ratio_sd),
+    )
+
+
+def _targets(queue: Sequence[Queued]) -> set[str]:
+    """The other targets that something of this queue is for."""
+    return {each.target for each in queue if each.target}
+
+
+def combined(one: Prediction, other: Prediction) -> Prediction:
+    """Two independent beliefs of one quantity as one: the product of normals."""
+    weights = one.log_ratio_sd**-2, other.log_ratio_sd**-2
+    mean = (weights[0] * one.log_ratio_mean + weights[1] * other.log_ratio_mean) / sum(weights)
+    return Prediction(log_ratio_mean=mean, log_ratio_sd=sum(weights) ** -0.5)

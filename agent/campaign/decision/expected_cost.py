@@ -1,0 +1,53 @@
+"""What tests of a campaign are expected to cost before one has run: by the baseline's own launches and
+evaluation, and by the builds of this model that were measured here. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from agent.campaign.known.measured import Baseline
+from agent.plan.duration import Request, pair_seconds_of
+from agent.surrogate.cost_priors import PAIRS_PRIOR, CostPriors, nothing_more
+from agent.surrogate.timed_kernels import TimedKernels
+from configs.campaign import PlanSpec
+from configs.models import ModelProfile
+
+BILLION = 1e9
+
+
+def cost_priors(
+    plan: PlanSpec,
+    baseline: Baseline,
+    digest: str,
+    profile: ModelProfile | None,
+    built_s: Mapping[str, float],
+    *,
+    in_turn: bool = False,
+    made_up: bool = False,
+    timed: TimedKernels | None = None,
+) -> CostPriors:
+    """The priors of a campaign whose baseline is measured under `digest`; what it does not tell is that of
+    the packaged model. `made_up`: weights are (docs/shapes.md).
+
+    A test that is timed takes `PAIRS_PRIOR` pairs, the first of them the quick one, and an evaluation in a
+    launch that is up; a look at changed weights takes a load and an evaluation. Loads are counted as the
+    baseline's, those of its first launch too, which may have compiled what the others found; what the first
+    calls of a candidate's kernels took when they were `timed` alone comes to each of its own.
+    """
+    billions = 0.0 if profile is None else profile.text_parameters / BILLION
+
+    compiled_s = nothing_more if timed is None else timed.compiles_s
+    packaged = CostPriors(built_s=built_s, billions=billions, made_up=made_up, compiled_s=compiled_s)
+    load_s, ttft_ms = baseline.load_s, baseline.ttft_ms.get(digest)
+    if load_s is None or ttft_ms is None:
+        return packaged
+    request = Request(ttft_ms, baseline.tpot_ms[digest], "the baseline's")
+    quick_s = pair_seconds_of(plan, plan.quick_blocks, load_s, request, in_turn=in_turn)
+    full_s = pair_seconds_of(plan, plan.full_blocks, load_s, request, in_turn=in_turn)
+    evaluation_s = baseline.evaluation_s or 0.0
+    return replace(
+        packaged,
+        measure_s=quick_s + (PAIRS_PRIOR - 1) * full_s + evaluation_s,
+        screen_s=load_s + evaluation_s,
+    )

@@ -1,0 +1,1 @@
+"""What a campaign knows: its facts, what others found before it, and where both are stored."""

@@ -1,0 +1,1 @@
+"""Into the queue and out of it: drafts accepted, ranked, and dispatched as experiments."""

@@ -1,0 +1,1 @@
+"""What was found, once more: on other targets and in fresh processes."""

@@ -1,0 +1,105 @@
+"""What a campaign waits for: whether anyone takes its jobs, giving them up when it is to end, and what the
+user approves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from agent.campaign.resources.devices import of_its_loop, of_its_queue
+from db.clock import after
+from db.labels import Noun, format_label
+from db.models import Job, Worker
+from db.states import JobState, WorkerState
+from experiments.worker.cancelling import cancel
+
+SILENT_S = 120.0
+"""Seconds without a sign of life after which a worker is taken as gone. A busy one gives three a lease, and
+leases are 30 s to 60 s."""
+
+MOST_NAMED = 5
+"""Hypotheses that a command to approve them names."""
+
+
+def nobody_takes(session: Session, campaign_id: int, *, elsewhere: bool = False) -> str | None:
+    """The device of a job of the campaign that waits and for which no live worker is there; None for none.
+    `elsewhere`: of those that its queue sent to confirm something on another target.
+    """
+    waiting = select(Job.device_class).where(
+        Job.campaign_id == campaign_id,
+        Job.state == JobState.QUEUED,
+        of_its_queue() if elsewhere else of_its_loop(),
+    )
+    wanted = list(session.scalars(waiting.order_by(Job.id)))
+    if not wanted:
+        return None
+    present = served_devices(session)
+    served = {name for device in present for name in (device, device.partition(":")[0])}
+    return next((each for each in wanted if each not in served), None)
+
+
+def come_first(session: Session, campaign_id: int, devices: Collection[str]) -> str | None:
+    """What to say of other campaigns' jobs that wait for, or run on, these devices: what came first is run
+    first, whoever drives its campaign; None where there are none."""
+    query = (
+        select(Job.campaign_id)
+        .where(
+            Job.campaign_id != campaign_id,
+            Job.state.in_((JobState.QUEUED, JobState.RUNNING)),
+            Job.device_class.in_({name for each in devices for name in (each, each.partition(":")[0])}),
+        )
+        .distinct()
+        .order_by(Job.campaign_id)
+    )
+    labels = [format_label(Noun.CAMPAIGN, each) for each in session.scalars(query) if each is not None]
+    if not labels:
+        return None
+    named = ", ".join(labels)
+    return (
+        f"Before this campaign's first job come those of {named} that wait or run, and its budget passes "
+        f"meanwhile. One that nobody goes on with gives its own up by: autoinfer campaign stop {labels[0]}"
+    )
+
+
+def served_devices(session: Session) -> tuple[str, ...]:
+    """The devices and rented targets that live workers take jobs for, each once."""
+    present = select(Worker.device).where(
+        Worker.state.in_((WorkerState.IDLE, WorkerState.BUSY)), Worker.heartbeat_at > after(-SILENT_S)
+    )
+    return tuple(sorted(set(session.scalars(present))))
+
+
+def overdue(session: Session, campaign_id: int, *, running_too: bool) -> list[int]:
+    """Jobs of a campaign that ends to give up: those that wait, and those that run too where nothing is to be
+    learnt from them any more. What was given up before is left out."""
+    states = (JobState.QUEUED, JobState.RUNNING) if running_too else (JobState.QUEUED,)
+    query = select(Job.id).where(
+        Job.campaign_id == campaign_id,
+        Job.state.in_(states),
+        Job.cancel_requested.is_(False),
+        of_its_loop(),
+    )
+    return list(session.scalars(query.order_by(Job.id)))
+
+
+def give_up(session: Session, job_ids: list[int], why: str) -> None:
+    """Cancel these jobs: those that wait at once; the worker of one that runs ends it."""
+    for job_id in job_ids:
+        cancel(session, job_id, why)
+
+
+def give_up_at_its_end(session: Session, job_ids: list[int], ended: str) -> None:
+    """Cancel these jobs of a campaign that `ended`, such as "was stopped", as `give_up`; the reason says
+    whether a job was still waiting or had begun."""
+    for job_id in job_ids:
+        began = session.get_one(Job, job_id).state is JobState.RUNNING
+        before = "it was done" if began else "a worker took it"
+        give_up(session, [job_id], f"The campaign {ended} before {before}.")
+
+
+def approve_command(hypothesis_ids: Sequence[int]) -> str:
+    """How the user approves these, or the first of them, where they are many."""
+    labels = [format_label(Noun.HYPOTHESIS, each) for each in hypothesis_ids[:MOST_NAMED]]
+    return f"autoinfer approve {' '.join(labels)}"

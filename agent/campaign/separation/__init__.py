@@ -1,0 +1,1 @@
+"""Taking apart what one test can't tell: confounded causes, and findings that dispute each other."""

@@ -1,0 +1,1 @@
+"""What `autoinfer doctor` looks at."""

@@ -1,0 +1,1 @@
+"""What `autoinfer run` and the other commands that measure are made of."""

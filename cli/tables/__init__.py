@@ -1,0 +1,1 @@
+"""What `autoinfer table` is made of."""

@@ -1,0 +1,1 @@
+"""The graph that ties models, hardware, knobs, hypotheses, experiments and findings together."""

@@ -1,0 +1,1 @@
+"""Hypotheses: who proposed them, what was predicted of them, what became of them."""

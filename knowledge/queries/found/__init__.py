@@ -1,0 +1,1 @@
+"""Findings, what they rest on and what speaks against them."""

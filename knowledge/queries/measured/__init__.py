@@ -1,0 +1,1 @@
+"""Experiments, each down to its samples: what was measured, how, and what the judge said."""

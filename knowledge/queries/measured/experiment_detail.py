@@ -1,0 +1,247 @@
+"""One experiment, down to its samples: what leads every number of it back to where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session, aliased
+
+from db.labels import Noun, format_label
+from db.models import (
+    Configuration,
+    Environment,
+    Experiment,
+    Hypothesis,
+    Launch,
+    Verdict,
+)
+from db.models.base import JsonObject
+from db.samples import IN_ORDER_OF_LAUNCHES
+from db.states import Arm, ExperimentKind
+from experiments.measurement.evidence import Stage
+from experiments.rejudging import by_another_version, judged_again
+from experiments.sealing import altered
+from knowledge.latency_only import plan_is_latency_only
+from knowledge.queries.at_work import interrupted_experiments
+from knowledge.queries.claims.discovery import LevelView, level_of
+from knowledge.queries.devices import devices_of_experiments
+from knowledge.queries.found.ties import TieView, ties_of_experiments
+from knowledge.queries.found.verification import FreshView, fresh_runs
+from knowledge.queries.measured.experiments import ExperimentRow, experiment_row
+from knowledge.queries.measured.further import NOT_JUDGED, FurtherView, further_workloads
+from knowledge.queries.measured.gpu_blocks import GpuBlocksView, gpu_blocks
+from knowledge.queries.measured.kernel_timings import TITLE, KernelTimingsView, kernel_timings
+from knowledge.queries.measured.resolved import DifferenceView, resolved_differences
+from knowledge.queries.measured.samples import SampleView, launch_spreads, stored_samples
+from knowledge.queries.measured.spread import SpreadView
+from knowledge.queries.measured.stages import ArtifactView, StageView, artifacts_of, stages_of
+from knowledge.queries.measured.step_profile import StepProfileView, step_profile
+from knowledge.queries.measured.verdicts import VerdictView, verdict_view
+from knowledge.queries.spent.paid import PaidJobView, paid_for
+from knowledge.queries.view import View
+from knowledge.stored import metric_of, verdict_metric
+
+
+class LaunchView(View):
+    """A fresh process that served one arm, and the spread of what it gave."""
+
+    arm: Arm
+    index: int
+    stage: str
+    attempt: int
+    configuration: str
+    load_s: float | None
+    started_at: datetime
+    environment: str
+    spreads: tuple[SpreadView, ...]
+
+
+class ExperimentDetail(ExperimentRow):
+    """Everything about one experiment; `samples` and `judged_again` are filled when they were asked for.
+
+    `level` is that of its test in the campaign's online control, `changed_since_sealed` what was altered
+    since it was preregistered, `judged_again` what its judge says of the stored samples now, `resolved` what
+    the first launch of each arm told that it ran, `profile` a decode step by part: the baseline's, or the
+    candidate's of a test; `kernel_timings` the engine's kernels timed alone, in a baseline's; `gpu_blocks`
+    what the GPU did while launches were timed, empty on a CPU; `further_workloads` what was measured in them
+    beside and is not judged; `elsewhere` what another target said of it,
+    or it of what was found on another; `paid` what it cost on rented machines.
+    """
+
+    rationale: str | None
+    refuted_if: str | None
+    control: JsonObject
+    candidate: JsonObject | None
+    plan: JsonObject
+    metric: str
+    preregistration_digest: str | None
+    changed_since_sealed: str | None
+    level: LevelView | None
+    verdict: VerdictView | None
+    judged_again: str | None
+    launches: tuple[LaunchView, ...]
+    further_workloads: tuple[FurtherView, ...]
+    gpu_blocks: tuple[GpuBlocksView, ...]
+    resolved_differences: tuple[DifferenceView, ...]
+    resolved: dict[Arm, JsonObject]
+    environments: dict[str, JsonObject]
+    stages: tuple[StageView, ...]
+    artifacts: tuple[ArtifactView, ...]
+    profile: StepProfileView | None
+    kernel_timings: KernelTimingsView | None
+    versions: JsonObject | None
+    reproduced_by: tuple[str, ...]
+    fresh_runs: tuple[FreshView, ...]
+    reproduce_command: str | None
+    """None without a verdict that a fresh run could be held against."""
+    elsewhere: tuple[TieView, ...]
+    samples: tuple[SampleView, ...] | None
+    paid: PaidJobView | None = None
+
+    @property
+    def profile_title(self) -> str:
+        """What the profile is of."""
+        whose = "baseline" if self.candidate is None else "candidate"
+        return f"A decode step of the {whose} by part"
+
+    @property
+    def further_told(self) -> str:
+        """What is said of the further workloads."""
+        return NOT_JUDGED
+
+    @property
+    def kernels_title(self) -> str:
+        """What the timing of kernels is of."""
+        return TITLE
+
+
+def experiment_detail(
+    session: Session, experiment_id: int, *, samples: bool = False, judge: bool = False
+) -> ExperimentDetail:
+    """Return everything about one experiment, which must exist; with `samples` the raw ones too.
+
+    `judge`: its judge is asked again, which takes a look at every sample; it always is where another version
+    of it is installed, for then the verdict may not be what it would be now.
+    """
+    control, candidate = aliased(Configuration), aliased(Configuration)
+    row = session.execute(
+        select(Experiment, Hypothesis, Verdict, control.knobs, candidate.knobs)
+        .join(control, control.id == Experiment.control_configuration_id)
+        .outerjoin(candidate, candidate.id == Experiment.candidate_configuration_id)
+        .outerjoin(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
+        .outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
+        .where(Experiment.id == experiment_id)
+    ).one()
+    experiment, hypothesis, verdict, control_knobs, candidate_knobs = row
+    launches = session.execute(
+        select(Launch, Configuration.digest, Environment.data)
+        .join(Configuration, Configuration.id == Launch.configuration_id)
+        .join(Environment, Environment.digest == Launch.environment_digest)
+        .where(Launch.experiment_id == experiment_id, Launch.stage != Stage.FURTHER.value)
+        .order_by(*IN_ORDER_OF_LAUNCHES)
+    ).all()
+    spreads = launch_spreads(session, experiment_id)
+    stages = stages_of(session, experiment_id)
+    label = format_label(Noun.EXPERIMENT, experiment_id)
+    short = experiment_row(
+        experiment,
+        None if hypothesis is None else hypothesis.claim,
+        None if hypothesis is None else hypothesis.lever,
+        experiment.plan.get("prediction"),
+        metric_of(experiment.plan),
+        None if verdict is None else _in_short(verdict),
+        control_knobs,
+        candidate_knobs,
+        latency_only=plan_is_latency_only(experiment.plan),
+        device=devices_of_experiments(session, (experiment_id,)).get(experiment_id),
+    ).model_copy(
+        update={"interrupted": interrupted_experiments(session, (experiment_id,)).get(experiment_id)}
+    )
+    return ExperimentDetail(
+        **dict(short),
+        rationale=None if hypothesis is None else hypothesis.rationale,
+        refuted_if=None if hypothesis is None else hypothesis.refuted_if,
+        control=control_knobs,
+        candidate=candidate_knobs,
+        plan=experiment.plan,
+        metric=metric_of(experiment.plan),
+        preregistration_digest=experiment.preregistration_digest,
+        changed_since_sealed=altered(session, experiment),
+        level=level_of(session, experiment, _details(verdict)),
+        verdict=None if verdict is None else verdict_view(verdict),
+        judged_again=judged_again(session, experiment, verdict)
+        if verdict is not None and (judge or by_another_version(verdict))
+        else None,
+        launches=tuple(
+            _launch_view(each.Launch, each.digest, spreads.get(each.Launch.id, ())) for each in launches
+        ),
+        further_workloads=further_workloads(session, (experiment_id,)).get(experiment_id, ()),
+        gpu_blocks=tuple(
+            told for each in launches if (told := _gpu_blocks(each.Launch, each.data)) is not None
+        ),
+        resolved_differences=resolved_differences(
+            [(each.Launch.arm, each.Launch.resolved) for each in launches]
+        ),
+        resolved={each.Launch.arm: each.Launch.resolved for each in reversed(launches)},
+        environments={each.Launch.environment_digest: each.data for each in launches},
+        stages=stages,
+        artifacts=artifacts_of(session, experiment_id),
+        profile=step_profile(stages, [each.data for each in launches]),
+        kernel_timings=kernel_timings(stages),
+        versions=experiment.versions,
+        reproduced_by=_reproductions(session, experiment_id),
+        fresh_runs=fresh_runs(session, experiment_id),
+        reproduce_command=None
+        if verdict is None or candidate_knobs is None
+        else f"autoinfer reproduce {label}",
+        elsewhere=ties_of_experiments(session, (experiment_id,)),
+        samples=tuple(stored_samples(session, experiment_id)) if samples else None,
+        paid=paid_for(session, experiment_id),
+    )
+
+
+def _gpu_blocks(launch: Launch, environment: JsonObject) -> GpuBlocksView | None:
+    return gpu_blocks(launch.arm, launch.index, launch.stage, launch.attempt, environment)
+
+
+def _in_short(verdict: Verdict) -> tuple[object, ...]:
+    return (
+        verdict.outcome,
+        verdict.effect_log,
+        verdict.interval_low_log,
+        verdict.interval_high_log,
+        verdict.reason,
+        verdict_metric(verdict),
+    )
+
+
+def _details(verdict: Verdict | None) -> Mapping[str, object]:
+    details = None if verdict is None else verdict.judge.get("details")
+    return details if isinstance(details, dict) else {}
+
+
+def _launch_view(launch: Launch, configuration: str, spreads: tuple[SpreadView, ...]) -> LaunchView:
+    return LaunchView(
+        arm=launch.arm,
+        index=launch.index,
+        stage=launch.stage,
+        attempt=launch.attempt,
+        configuration=configuration,
+        load_s=launch.load_s,
+        started_at=launch.started_at,
+        environment=launch.environment_digest,
+        spreads=spreads,
+    )
+
+
+def _reproductions(session: Session, experiment_id: int) -> tuple[str, ...]:
+    query = (
+        select(Experiment.id)
+        .where(
+            Experiment.reproduces_experiment_id == experiment_id, Experiment.kind == ExperimentKind.REPRODUCE
+        )
+        .order_by(Experiment.id)
+    )
+    return tuple(format_label(Noun.EXPERIMENT, number) for number in session.scalars(query))

@@ -1,0 +1,168 @@
+"""The queue: what comes next, with the reason for each place and the last move there."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Select, Text, cast, func, select
+from sqlalchemy.orm import Session, aliased, load_only
+
+from db.labels import Noun, format_label
+from db.models import Campaign, Configuration, Event, Hypothesis, Move
+from db.models.base import JsonObject
+from db.states import CampaignState, HypothesisState
+from knowledge.acts.approvals import ApprovalView, approval_of, waits_in_queue
+from knowledge.elsewhere import ElsewhereView, elsewhere_of
+from knowledge.latency_only import latency_only
+from knowledge.queries.at_work import Interrupted, interrupted_tests
+from knowledge.queries.devices import devices_of_tests, held_tests
+from knowledge.queries.view import ChangeView, EffectView, Page, View, changes_between, prediction_view
+
+
+class QueueRow(View):
+    """A place in the queue; `moved_from` is the rank before the last move, with the event that caused it,
+    `device` where it is under test, `elsewhere` the other target that it is for, if it is for one. `held`
+    says of a test that was sent to rented machines why it is not submitted, `interrupted` of one that began
+    that nobody measures it any more. `latency_only`: the weights of its campaign are made up."""
+
+    rank: int | None
+    id: str
+    claim: str
+    lever: str
+    change: tuple[ChangeView, ...]
+    predicted: EffectView | None
+    min_effect: float
+    reason: str | None
+    score: JsonObject | None
+    pinned: bool
+    proposer: str
+    state: HypothesisState
+    latency_only: bool
+    moved_from: int | None
+    move_reason: str | None
+    cause_event_id: int | None
+    cause: str | None
+    cause_subject: str | None = None
+    approval: ApprovalView | None = None
+    device: str | None = None
+    elsewhere: ElsewhereView | None = None
+    held: str | None = None
+    interrupted: Interrupted | None = None
+
+
+def awaits_baseline(session: Session, campaign_id: int) -> bool:
+    """Whether a campaign, which must exist, goes on and has no baseline yet, before which nothing is
+    proposed."""
+    campaign = session.get_one(Campaign, campaign_id)
+    return campaign.baseline_configuration_id is None and campaign.state is not CampaignState.STOPPED
+
+
+def queue_page(
+    session: Session,
+    campaign_id: int,
+    *,
+    limit: int,
+    offset: int = 0,
+    lever: str | None = None,
+    text: str | None = None,
+    awaiting: bool = False,
+) -> Page[QueueRow]:
+    """Return the queue of a campaign in its order: what is under test, then by rank, unranked last.
+
+    `lever` keeps what changes that lever, `text` what says it in its claim or its knobs, `awaiting` what
+    waits for approval.
+    """
+    waiting = (HypothesisState.TESTING, HypothesisState.QUEUED, HypothesisState.PROPOSED)
+    where = (Hypothesis.campaign_id == campaign_id) & Hypothesis.state.in_(waiting)
+    if lever is not None:
+        where &= Hypothesis.lever == lever
+    if text is not None:
+        said = Hypothesis.claim.icontains(text, autoescape=True)
+        where &= said | cast(Hypothesis.change, Text).icontains(text, autoescape=True)
+    if awaiting:
+        where &= waits_in_queue()
+    order = (
+        (Hypothesis.state == HypothesisState.TESTING).desc(),
+        Hypothesis.rank.nulls_last(),
+        Hypothesis.id,
+    )
+    chosen = select(Hypothesis.id).where(where).order_by(*order).limit(limit).offset(offset)
+    total = session.scalar(select(func.count()).select_from(Hypothesis).where(where)) or 0
+    numbers = session.scalars(chosen).all()
+    found = {row[0].id: _row(*row) for row in session.execute(_rows().where(Hypothesis.id.in_(numbers)))}
+    testing = [number for number in numbers if found[number].state is HypothesisState.TESTING]
+    held = held_tests(session, testing) if testing else {}
+    for number, device in (devices_of_tests(session, testing) if testing else {}).items():
+        found[number] = found[number].model_copy(update={"device": device, "held": held.get(number)})
+    for number, told in (interrupted_tests(session, testing) if testing else {}).items():
+        found[number] = found[number].model_copy(update={"interrupted": told})
+    items = tuple(found[number] for number in numbers)
+    return Page[QueueRow](items=items, total=total, limit=limit, offset=offset)
+
+
+@cache
+def _rows() -> Select[Hypothesis, JsonObject, JsonObject, str | None, Move, str, str | None]:
+    """Places of hypotheses, to be narrowed; built once, for that takes as long as running it."""
+    control, candidate = aliased(Configuration), aliased(Configuration)
+    weights = Campaign.spec["weights"].as_string()
+    last_move = select(func.max(Move.id)).where(Move.hypothesis_id == Hypothesis.id)
+    return (
+        select(Hypothesis, control.knobs, candidate.knobs, weights, Move, Event.text, Event.subject)
+        .options(load_only(*_SHOWN))
+        .join(Campaign, Campaign.id == Hypothesis.campaign_id)
+        .join(control, control.id == Hypothesis.control_configuration_id)
+        .join(candidate, candidate.id == Hypothesis.candidate_configuration_id)
+        .outerjoin(Move, Move.id == last_move.correlate(Hypothesis).scalar_subquery())
+        .outerjoin(Event, Event.id == Move.event_id)
+    )
+
+
+_SHOWN = (
+    Hypothesis.rank,
+    Hypothesis.claim,
+    Hypothesis.lever,
+    Hypothesis.prediction,
+    Hypothesis.metric,
+    Hypothesis.min_effect,
+    Hypothesis.rank_reason,
+    Hypothesis.score,
+    Hypothesis.pinned,
+    Hypothesis.proposer,
+    Hypothesis.state,
+    Hypothesis.target,
+)
+"""What a row reads: the others are long, and JSON takes time to be read."""
+
+
+def _row(
+    hypothesis: Hypothesis,
+    control: JsonObject,
+    candidate: JsonObject,
+    weights: str | None,
+    move: Move | None,
+    cause: Any,
+    cause_subject: Any,
+) -> QueueRow:
+    return QueueRow(
+        rank=hypothesis.rank,
+        id=format_label(Noun.HYPOTHESIS, hypothesis.id),
+        claim=hypothesis.claim,
+        lever=hypothesis.lever,
+        change=changes_between(control, candidate),
+        predicted=prediction_view(hypothesis.prediction, hypothesis.metric),
+        min_effect=hypothesis.min_effect,
+        reason=hypothesis.rank_reason,
+        score=hypothesis.score,
+        pinned=hypothesis.pinned,
+        proposer=hypothesis.proposer,
+        state=hypothesis.state,
+        latency_only=latency_only({"weights": weights}),
+        moved_from=None if move is None else move.from_rank,
+        move_reason=None if move is None else move.reason,
+        cause_event_id=None if move is None else move.event_id,
+        cause=cause,
+        cause_subject=cause_subject,
+        approval=approval_of(hypothesis),
+        elsewhere=elsewhere_of(hypothesis),
+    )

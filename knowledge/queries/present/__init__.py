@@ -1,0 +1,1 @@
+"""What a campaign does at this moment and what it came to so far."""

@@ -1,0 +1,1 @@
+"""What was spent, of time and of dollars, and what stopping early saved."""

@@ -1,0 +1,1 @@
+"""A campaign in words a person reads: its story, its summary, its answers."""
