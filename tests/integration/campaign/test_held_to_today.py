@@ -14,10 +14,11 @@ from agent.campaign.queue.held_to_today import NOT_ADMITTED, hold_to_today
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Experiment, Hypothesis
+from db.models import Campaign, Experiment, Hypothesis
 from db.session import Database
-from db.states import ExperimentKind, HypothesisState
+from db.states import CampaignState, ExperimentKind, HypothesisState
 from experiments.space.configuration import Configuration, KnobValue
+from knowledge.acts.steering import stop_campaign
 from knowledge.graph.building import build_graph
 from knowledge.stored import HELD, SEPARATES
 from tests.integration.campaign.sealed import dispatch, propose_change
@@ -103,7 +104,15 @@ def test_the_loop_tests_the_same_claim_in_todays_form_and_withdraws_what_is_anot
     same = queue(campaign, {CACHE: "fp8"}, on={DRAFTS: "ngram", AHEAD: "on"})
     another = queue(campaign, {DRAFTS: "ngram", AHEAD: "on"})
     change_space(tmp_path)
-    drive(database, tmp_path, campaign_id)
+
+    def stop_once_it_was_tested() -> None:
+        with database.write() as session:
+            judged = session.get_one(Hypothesis, same).state
+            runs = session.get_one(Campaign, campaign_id).state is CampaignState.RUNNING
+            if runs and judged not in (HypothesisState.QUEUED, HypothesisState.TESTING):
+                stop_campaign(session, campaign_id)
+
+    drive(database, tmp_path, campaign_id, stop_once_it_was_tested)
     with database.read() as session:
         tested = session.scalars(
             select(Experiment.hypothesis_id).where(Experiment.kind == ExperimentKind.TEST)

@@ -157,7 +157,10 @@ def test_an_effect_that_is_supported_again_by_another_amount_differs_and_its_fin
         answers = [what_rules_out(session, graph, [each.id], None, read_legal) for each in views]
     assert {each.doubt for each in views} == {"E-0004, a fresh run, differs", "E-0005, a fresh run, differs"}
     for view, answer in zip(views, answers, strict=True):
-        assert answer.sentence == f"{view.id} is believed: it holds, {view.strength}, but {view.doubt}."
+        fresh = (view.doubt or "").partition(",")[0]
+        assert answer.sentence == (
+            f"{view.id} is believed: it holds, {view.strength}, but {view.doubt}. {fresh} is latency only."
+        )
         (row,) = answer.sections[0].rows
         assert (row.id, row.relation) == (view.differing[0], "a fresh run differs")
     page = page_of(campaign, tmp_path, "/knowledge")

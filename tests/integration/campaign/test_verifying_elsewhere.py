@@ -50,7 +50,7 @@ def devices_that_are_there(folder: Path) -> Iterator[None]:
     with (
         registered_here(folder),
         patch("agent.campaign.rerun.elsewhere.find_target", made_up_target),
-        patch("agent.campaign.rerun.verify.find_target", made_up_target),
+        patch("agent.campaign.rerun.reproduce.find_target", made_up_target),
     ):
         yield
 

@@ -20,7 +20,7 @@ def test_a_label_is_written_where_its_own_bar_holds_it_and_on_a_phone_where_that
     python = Segment(16.3, "w-o1", "outside the parts: Python, dispatch 16.3")
     dispatch, gdn, rest = ends([python, Segment(11.7, "w-o2", "GDN 11.7"), Segment(12.0, "w-o3")], 40.0)
     assert [dispatch.label, gdn.label, rest.label] == ["", "GDN 11.7", ""]
-    (short,) = ends([Segment(9.6, "w-o1", "9.55 above")], most_ms=40.0)
+    (short,) = ends([Segment(8.0, "w-o1", "9.55 above")], most_ms=40.0)
     assert (short.label, short.is_narrow) == ("9.55 above", False)
     (long,) = ends([Segment(30.0, "w-o1", "9.55 above")], most_ms=40.0)
     assert long.is_narrow
