@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 LETTER_PX, AROUND_PX = 5.3, 18.0
 """Pixels that a letter of a label takes on average, and what is left free around the label, before it and
-behind; measured in Chromium at the size that the style sheets give labels."""
+behind. Four labels took 4.6 to 5.2 a letter in Chromium (`getComputedTextLength()` over their letters)."""
 
 WIDE_PX, NARROW_PX = 440.0, 320.0
 """Width of a whole row's bars in pixels, on a window of 1,200 pixels and more, and on a phone."""

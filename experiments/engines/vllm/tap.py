@@ -144,7 +144,7 @@ class LogitTap:
     def _put_on_device(self, request: str, drafts: Sequence[int]) -> None:
         """Let these drafts be verified by a runner that takes no more than their number from the scheduler.
 
-        So does vLLM's second model runner, that of every model on a GPU from 0.29 on: it verifies what its
+        So does vLLM's second model runner, that of hybrid models on a GPU from 0.29 on: it verifies what its
         drafter left on the device, which would be read as if it were the text.
         """
         states = getattr(self._runner, "req_states", None)
