@@ -63,7 +63,7 @@ CONSEQUENCES: Mapping[str, Phrases] = {
         "verify mode drafting",
     ),
     "serving.graph_mode": _phrases("compile", "graph", "graphs", "cudagraph", "cudagraphs"),
-    "serving.linear_backend": _phrases("linear kernel", "loaded bytes"),
+    "serving.linear_backend": _phrases("linear kernel", "loaded bytes", "weights dtype"),
     "serving.max_model_len": _phrases("max batch tokens"),
     "serving.max_sequences": _phrases("max batch tokens"),
     "serving.chunked_prefill": _phrases("max batch tokens"),
@@ -95,8 +95,9 @@ CONSEQUENCES: Mapping[str, Phrases] = {
     "drafting.drafter": (*_phrases("drafter", "draft model"), *_STEPS),
 }
 """For a knob, phrases: a resolved key that holds all words of one is explained by its change. `parameters` of
-a quantized head: it is no longer tied to the embedding. `loaded bytes` of a linear backend: kernels lay the
-same weights out otherwise as they are loaded (on an H200 Machete took 1 % more than Marlin)."""
+a quantized head: it is no longer tied to the embedding. `loaded bytes` and `weights dtype`
+of a linear backend: kernels lay the same weights out otherwise as they are loaded (on an H200 Machete took
+1 % more than Marlin; with vLLM 0.33 Machete, Marlin and Triton keep an int64 beside them, Humming none)."""
 
 TEXT_KNOBS = frozenset(knob for knob, told in CONSEQUENCES.items() if told == _phrases("checkpoint"))
 """Knobs whose change gives the weights other values and nothing else: what one setting of them runs, another

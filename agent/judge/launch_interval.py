@@ -88,7 +88,7 @@ class LaunchIntervalJudge:
     """Steers and judges an experiment; see the module's page for the method and its error control."""
 
     name = "launch-interval"
-    version = "10"
+    version = "11"
 
     def next_step(self, plan: StoppingPlan, evidence: Evidence) -> Step:
         """What to do next. Raises `UsageError` for a plan whose metric no claim can be on."""

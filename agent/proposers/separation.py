@@ -20,13 +20,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from agent.judge.confounding import Difference
+from agent.judge.consequences import explained
 from agent.proposers import draft as words
 from agent.proposers.port import Draft, nothing_refused
 from agent.surrogate.levers import joined
 from configs.errors import UsageError
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Prediction
-from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.configuration import Change, Configuration, KnobValue
 from experiments.space.knob import Knob, listed, same_value
 from experiments.space.space import Space
 
@@ -134,17 +135,24 @@ class _Step:
 
 
 def _causes(space: Space, found: Confounded) -> tuple[list[_Cause], list[str]]:
-    """The knobs that fix what differs, each once, and what speaks against separating the rest."""
+    """The knobs that fix what differs, each once, and what speaks against separating the rest.
+
+    What follows from such a knob's change, as the types in which a kernel keeps weights do from the kernel,
+    differs no longer where the knob is fixed.
+    """
     causes: dict[str, _Cause] = {}
     obstacles: list[str] = []
+    unfixed: dict[str, str] = {}
     for difference in found.differences:
         cause = _cause(space, found, difference)
         if isinstance(cause, str):
-            obstacles.append(cause)
+            unfixed[difference.key] = cause
             continue
         known = causes.setdefault(cause.knob.name, cause)
         if known != cause:
             obstacles.append(f"{difference.key} asks for other values of {cause.knob.name} than another key")
+    changes = [Change(each.knob.name, each.as_control, each.as_candidate) for each in causes.values()]
+    obstacles += [why for key, why in unfixed.items() if not explained(key, changes)]
     return list(causes.values()), list(dict.fromkeys(obstacles))
 
 

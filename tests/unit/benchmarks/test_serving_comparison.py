@@ -91,6 +91,16 @@ def test_rounds_of_several_servers_are_told_together_and_stay_apart() -> None:
         of_all_servers([first, [{**each, "load": {"concurrency": 4, "requests": 9}} for each in second]])
 
 
+def test_the_page_has_the_table_of_all_servers_that_were_asked() -> None:
+    kept = [
+        json.loads(file.read_text(encoding="utf-8"))["runs"]
+        for file in sorted((RESULTS / "tables").glob("h100-serving-comparison-16-*.json"))
+    ]
+    assert len(kept) == 2
+    told = (RESULTS / "h100-serving-comparison.md").read_text(encoding="utf-8")
+    assert table(compared(of_all_servers(kept)), WITHIN) in told
+
+
 @pytest.mark.parametrize(
     ("name", "page"),
     [

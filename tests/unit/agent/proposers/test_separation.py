@@ -13,7 +13,7 @@ from configs.validation import parse_yaml
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
-from experiments.space.loading import space_of
+from experiments.space.loading import load_space, space_of
 from tests.recorded.vllm_kernels import SPACE as WRITTEN
 
 SPACE = space_of(Document(parse_yaml(WRITTEN, "here"), "here"))
@@ -21,6 +21,7 @@ G32 = SPACE.configuration({"quantization.method": "awq", "quantization.group_siz
 G128 = SPACE.configuration({"quantization.method": "awq", "quantization.group_size": 128})
 KERNELS = Difference("linear_kernel", "MarlinLinearKernel", "MacheteLinearKernel")
 KNOB = "serving.linear_kernel"
+REAL = load_space("vllm")
 
 
 def nothing_known(control: Configuration, candidate: Configuration, metric: Metric) -> Prediction:
@@ -43,6 +44,17 @@ TRAP = Confounded(
 
 def on(configuration: Configuration, kernel: str) -> Configuration:
     return SPACE.with_change(configuration, {KNOB: kernel})
+
+
+def in_real(found: Confounded) -> Confounded:
+    """The same test in the packaged space of vLLM."""
+    control, candidate = (
+        REAL.with_change(
+            REAL.configuration({}), {"quantization.method": "awq", "quantization.group_size": size}
+        )
+        for size in (32, 128)
+    )
+    return replace(found, control=control, candidate=candidate)
 
 
 def arms(found: Separation) -> list[tuple[Configuration, Configuration]]:
@@ -100,6 +112,17 @@ def test_where_one_corner_can_not_be_the_way_goes_over_the_other() -> None:
 def test_a_corner_that_was_tried_is_not_taken_again() -> None:
     assert separate(SPACE, TRAP, nothing_known, without=[Corner.AS_CONTROL]).corner is Corner.AS_CANDIDATE
     assert not separate(SPACE, TRAP, nothing_known, without=list(Corner)).drafts
+
+
+def test_what_follows_from_the_kernel_does_not_stand_against_fixing_it() -> None:
+    types = Difference("weights.dtype", "bfloat16, int32, int64", "bfloat16, int32")
+    differing = replace(TRAP, differences=(types, KERNELS))
+    assert (
+        arms(separate(REAL, in_real(differing), nothing_known))[0]
+        == arms(separate(REAL, in_real(TRAP), nothing_known))[0]
+    )
+    alone = separate(REAL, in_real(replace(TRAP, differences=(types,))), nothing_known)
+    assert "no knob of this space fixes weights.dtype" in alone.why_not
 
 
 @pytest.mark.parametrize(

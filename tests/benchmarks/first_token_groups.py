@@ -1,0 +1,131 @@
+"""Do prompts of a closed loop come into a step together, and what of TPOT is that? From kept comparisons.
+
+    python -m tests.benchmarks.first_token_groups docs/results/tables/h100-serving-comparison-16-*.json
+
+Requests whose first tokens come within `TOGETHER_S` had their prompts in one step. The fewer such groups a
+run has, the fewer steps with prompts stand in the way of the others' tokens. Of each arm are told the groups
+of a run, and how long after its predecessor's last token a request was sent; of both together, by least
+squares on the logarithm of each run's mean TPOT (with a term for each server), what a further group costs
+and what is left between the arms then. Files are those that `serving_comparison --json` wrote, of one
+concurrency.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+TOGETHER_S = 0.003
+"""First tokens less than this apart are of one step, which takes twice as long at least on these servers."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Of one run: its arm, its server, groups of first tokens, seconds from each predecessor's last token to
+    its successor's start, and the mean TPOT in ms."""
+
+    arm: str
+    server: int
+    groups: int
+    successors_s: tuple[float, ...]
+    tpot_ms: float
+
+
+@dataclass(frozen=True)
+class Share:
+    """Shares of TPOT with their standard errors: what the one arm has more, what a further group costs, and
+    what the arm has more among runs of as many groups."""
+
+    arms: tuple[float, float]
+    group: tuple[float, float]
+    arms_of_alike: tuple[float, float]
+
+
+def seen(run: dict[str, Any], server: int) -> Seen:
+    """What a kept run tells."""
+    start_s, ttft_s, decode_s = (np.array(run["saved"][each]) for each in ("start_s", "ttft_s", "decode_s"))
+    first_s = np.sort(start_s + ttft_s)
+    at_once = run["load"]["concurrency"]
+    ends_s = np.sort(start_s + ttft_s + decode_s)
+    later_s = np.sort(start_s)[at_once:]
+    return Seen(
+        run["arm"],
+        server,
+        1 + int((np.diff(first_s) > TOGETHER_S).sum()),
+        tuple((later_s - ends_s[: len(later_s)]).tolist()),
+        float(decode_s.mean()) / (run["load"]["new_tokens"] - 1) * 1e3,
+    )
+
+
+def share(runs: Sequence[Seen], arm: str) -> Share:
+    """What `arm` has more of TPOT than the others, and what of that goes with its groups."""
+    ours = np.array([each.arm == arm for each in runs], float)
+    groups = np.array([each.groups for each in runs], float)
+    return Share(_fitted(runs, ours)[0], _fitted(runs, ours, groups)[1], _fitted(runs, ours, groups)[0])
+
+
+def _fitted(runs: Sequence[Seen], *columns: Any) -> list[tuple[float, float]]:
+    """Each column's coefficient in the logarithm of TPOT and its standard error, beside a term a server."""
+    servers = [
+        np.array([each.server == server for each in runs], float)
+        for server in sorted({run.server for run in runs})
+    ]
+    matrix = np.stack([*columns, *servers], axis=1)
+    log_tpot = np.log([each.tpot_ms for each in runs])
+    found, *_ = np.linalg.lstsq(matrix, log_tpot, rcond=None)
+    rest = log_tpot - matrix @ found
+    variance = float(rest @ rest) / (len(runs) - matrix.shape[1])
+    errors = np.sqrt(np.diag(variance * np.linalg.inv(matrix.T @ matrix)))
+    return [(float(one), float(error)) for one, error in zip(found, errors, strict=True)][: len(columns)]
+
+
+def told(runs: Sequence[Seen], arm: str) -> list[str]:
+    """The lines that are printed."""
+    lines = []
+    for each in sorted({run.arm for run in runs}):
+        of_it = [run for run in runs if run.arm == each]
+        groups = np.array([run.groups for run in of_it])
+        sent_ms = np.concatenate([run.successors_s for run in of_it]) * 1e3
+        error = groups.std(ddof=1) / len(of_it) ** 0.5
+        lines.append(
+            f"{each}: {groups.mean():.1f} groups a run (standard error {error:.2f}, {len(of_it)} runs); "
+            f"a successor was sent {np.median(sent_ms):.2f} ms after its predecessor's last token (median)"
+        )
+    found = share(runs, arm)
+    more, group, alike = (f"{100 * one:+.1f} % (± {100 * error:.1f})" for one, error in _of(found))
+    return [
+        *lines,
+        f"TPOT of {arm}: {more}; a further group: {group}; {arm} among runs of as many groups: {alike}",
+    ]
+
+
+def _of(found: Share) -> Sequence[tuple[float, float]]:
+    return found.arms, found.group, found.arms_of_alike
+
+
+def read(files: Sequence[Path]) -> list[Seen]:
+    """The runs of kept comparisons, each file a server's."""
+    return [
+        seen(run, server)
+        for server, file in enumerate(files)
+        for run in json.loads(file.read_text(encoding="utf-8"))["runs"]
+    ]
+
+
+def main() -> None:
+    """See the module's docstring."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--arm", default="http", help="whose TPOT is held against the others' (http)")
+    given = parser.parse_args()
+    print("\n".join(told(read(given.files), given.arm)))
+
+
+if __name__ == "__main__":
+    main()
