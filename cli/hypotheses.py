@@ -68,7 +68,7 @@ def hypotheses(
     rows = [
         (
             row.id,
-            shown_state(row.state.value, latency_only=row.latency_only),
+            shown_state(row.standing, latency_only=row.latency_only),
             row.claim,
             effect_words(row.predicted),
             effect_words(row.measured),

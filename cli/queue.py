@@ -72,17 +72,16 @@ def queue(
 def _where(row: QueueRow) -> str:
     if row.held:
         return "held"
-    return "under test on" if row.interrupted is None else "was tested on"
+    return "under test on" if row.interrupted is None and row.ended is None else "was tested on"
 
 
 def _print_row(out: Console, row: QueueRow) -> None:
     from cli.console.output import fields
     from cli.console.words import change_words, effect_words, rank_words
     from knowledge.latency_only import LATENCY_ONLY
-    from knowledge.queries.at_work import INTERRUPTED
 
     place = (
-        ("held" if row.held else "testing" if row.interrupted is None else INTERRUPTED)
+        ("held" if row.held else row.standing)
         if row.rank is None
         else rank_words(row.rank, row.moved_from, row.move_reason is not None)
     )
@@ -98,6 +97,7 @@ def _print_row(out: Console, row: QueueRow) -> None:
                 ("   effect", predicted),
                 ("   confirms", None if row.elsewhere is None else row.elsewhere.words),
                 (f"   {_where(row)}", row.held or row.device),
+                ("   its test", None if row.ended is None else row.ended.clause),
                 ("   why here", row.reason),
                 ("   to approve", approval),
                 ("   moved", row.move_reason),

@@ -47,6 +47,7 @@ _STYLES = {
     "stale": "yellow",
     "warn": "yellow",
     "paused": "yellow",
+    "test failed": "yellow",
     "testing": "cyan",
     "running": "cyan",
 }

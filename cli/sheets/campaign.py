@@ -33,7 +33,7 @@ def print_campaign(campaign: CampaignView, verification: VerificationView) -> No
     if spent.again:
         measured += f", {format_duration(spent.again_s)} of that for {spent.again} run once more on request"
     gone = "" if spent.wall_s is None else f"; the campaign itself ran for {format_duration(spent.wall_s)}"
-    counts = ", ".join(f"{count} {name}" for name, count in sorted(campaign.hypotheses.items()))
+    counts = ", ".join(f"{count} {name}" for name, count in campaign.standings.items())
     found = campaign.discovery
     said = []
     if found is not None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def print_hypothesis(detail: HypothesisDetail) -> None:
     """Print everything about a hypothesis."""
     out = console()
-    standing = state(detail.state.value, latency_only=detail.latency_only)
+    standing = state(detail.standing, latency_only=detail.latency_only)
     out.print(detail.id, standing, f"in {detail.campaign}", sep="  ")
     out.print(detail.claim)
     out.print()
@@ -43,6 +43,7 @@ def print_hypothesis(detail: HypothesisDetail) -> None:
                 ("measured", measured),
                 ("worth having", f"from {margin(detail.min_effect, detail.metric)} on"),
                 ("refuted if", detail.refuted_if),
+                ("test", None if detail.ended is None else detail.ended.clause),
                 ("verdict", detail.verdict_reason or detail.state_reason),
                 ("rank", rank),
                 ("why there", detail.rank_reason if detail.rank is not None else None),

@@ -113,7 +113,7 @@ def queue(
         QueueItem(
             rank=each.rank,
             id=each.id,
-            state=each.state.value,
+            state=each.standing,
             claim=quoted(each.claim),
             lever=each.lever,
             change=changes(each.change),
@@ -155,7 +155,7 @@ def hypotheses(
         HypothesisItem(
             id=each.id,
             campaign=each.campaign,
-            state=each.state.value,
+            state=each.standing,
             claim=quoted(each.claim),
             lever=each.lever,
             change=changes(each.change),
@@ -177,8 +177,8 @@ def why(session: Session, label: str) -> WhyAnswer:
     return WhyAnswer(
         id=found.id,
         campaign=found.campaign,
-        state=found.state.value,
-        state_reason=maybe(found.state_reason, LONG),
+        state=found.standing,
+        state_reason=maybe(found.state_reason if found.ended is None else found.ended.clause, LONG),
         verdict_reason=maybe(found.verdict_reason, LONG),
         why_not=maybe(spoken_against(session, label), LONG),
         claim=quoted(found.claim, LONG),

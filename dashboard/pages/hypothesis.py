@@ -34,22 +34,22 @@ class HypothesisView(HypothesisDetail):
     """A hypothesis as its page shows it."""
 
     @property
-    def interrupted(self) -> bool:
-        """Whether a test of it had begun that nobody measures any more."""
-        return any(each.interrupted is not None for each in self.experiments)
-
-    @property
     def word(self) -> str:
         """Its state as a sentence."""
         if self.approval is not None and self.approval.waits:
             return "Waits for your approval."
+        if self.ended is not None:
+            return f"{self.ended.word.capitalize()}."
         if self.interrupted:
             return "Interrupted under test."
         return WORDS[self.state.value]
 
     @property
     def reason(self) -> str | None:
-        """Why it stands where it does: the verdict, else what ended it, else its place in the queue."""
+        """Why it stands where it does: how its test ended or the verdict, else what ended it, else its place
+        in the queue."""
+        if self.ended is not None:
+            return f"{self.ended.clause}."
         return self.verdict_reason or self.state_reason or self.rank_reason
 
     @property

@@ -176,6 +176,8 @@ def why(row: QueueRow) -> str:
     if row.state is HypothesisState.TESTING:
         if row.held is not None:
             return f"Sent, and not submitted yet: {row.held}"
+        if row.ended is not None:
+            return f"{row.ended.clause}."
         begun = "Under test now" if row.interrupted is None else "Interrupted under test"
         return f"{begun}." if row.device is None else f"{begun} on {row.device}."
     text = row.move_reason or row.reason or "It waits for its first place."

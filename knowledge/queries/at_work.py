@@ -18,6 +18,7 @@ from db.campaign_owner import is_driven_at
 from db.clock import now
 from db.models import Campaign, Experiment, Job, RemoteRun
 from db.states import CampaignState, ExperimentState, JobState, RemoteRunState
+from knowledge.queries.ended_tests import EndedTest
 from knowledge.queries.view import View
 
 _GOES_ON = (CampaignState.RUNNING, CampaignState.STOPPING)
@@ -38,8 +39,11 @@ class Interrupted(View):
     since: datetime | None
 
 
-def in_a_word(state: str, interrupted: object) -> str:
-    """A state in a word, which is another one of what was interrupted."""
+def in_a_word(state: str, interrupted: object, ended: EndedTest | None = None) -> str:
+    """A state in a word, which is another one of what was interrupted, and of a hypothesis whose test has
+    `ended`."""
+    if ended is not None:
+        return ended.word
     return INTERRUPTED if interrupted else state
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
@@ -15,12 +15,13 @@ from db.clock import now
 from db.labels import Noun, format_label
 from db.models import Campaign, Directive, Experiment, Hypothesis
 from db.models.base import JsonObject
-from db.states import CampaignState, DirectiveKind, ExperimentKind
+from db.states import CampaignState, DirectiveKind, ExperimentKind, HypothesisState
 from knowledge.acts.approvals import approve_above_s, waits_in_queue
 from knowledge.latency_only import latency_only
 from knowledge.queries.at_work import in_a_word, interrupted_campaigns
 from knowledge.queries.claims.discovery import DiscoveryView, Tally, tallied_view, tallies_of
 from knowledge.queries.devices import AtRest, devices_of_campaign, shown_away
+from knowledge.queries.left_alone import left_alone
 from knowledge.queries.view import Page, View
 from knowledge.stored import alpha_of, configuration_of
 
@@ -90,7 +91,8 @@ class CampaignView(View):
     `latency_only`: the weights are made up, so that quality is not known and nothing is to be deployed.
     `interrupted`: it should go on, and nothing drives it. `devices` are those that it measures on,
     `devices_out` those of them that it has left out, `devices_at_rest` those that others use, or did when
-    it was interrupted."""
+    it was interrupted. `left_alone`, of one campaign alone, counts those hypotheses under test that nothing
+    is done about, by the word for it, such as `test failed`."""
 
     id: str
     name: str
@@ -121,11 +123,21 @@ class CampaignView(View):
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
+    left_alone: dict[str, int] = Field(default_factory=dict)
 
     @property
     def standing(self) -> str:
         """Its state in a word, which is another one where it was interrupted."""
         return in_a_word(self.state.value, self.interrupted)
+
+    @property
+    def standings(self) -> dict[str, int]:
+        """Its hypotheses by the word for where they stand: those of `left_alone` are not counted as under
+        test."""
+        left = {HypothesisState.TESTING.value: -sum(self.left_alone.values()), **self.left_alone}
+        words = sorted({*self.hypotheses, *self.left_alone})
+        counts = {word: self.hypotheses.get(word, 0) + left.get(word, 0) for word in words}
+        return {word: count for word, count in counts.items() if count > 0}
 
 
 _Page = Page[CampaignView]  # made once: pydantic forgets what nobody holds
@@ -149,7 +161,18 @@ def list_campaigns(
 
 def campaign_detail(session: Session, campaign_id: int, tallies: Counting = tallies_of) -> CampaignView:
     """Return one campaign, which must exist; its tests are counted by `tallies`."""
-    return _views(session, [session.get_one(Campaign, campaign_id)], tallies)[0]
+    found = _views(session, [session.get_one(Campaign, campaign_id)], tallies)[0]
+    if not found.hypotheses.get(HypothesisState.TESTING.value):
+        return found
+    testing = session.scalars(
+        select(Hypothesis.id).where(
+            Hypothesis.campaign_id == campaign_id,
+            Hypothesis.state == HypothesisState.TESTING,
+            Hypothesis.target == "",
+        )
+    ).all()
+    words = Counter(each.word for each in left_alone(session, testing).values())
+    return found.model_copy(update={"left_alone": dict(words)})
 
 
 def _views(

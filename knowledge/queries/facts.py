@@ -11,13 +11,13 @@ from sqlalchemy.orm import Session
 from db.labels import Noun, format_label
 from db.models import Experiment, Hypothesis, Verdict
 from db.states import ExperimentState, HypothesisState
-from knowledge.queries.at_work import interrupted_tests
 from knowledge.queries.baseline_in_tests import baseline_in_tests
 from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.claims.model_answers import asked_of_model
 from knowledge.queries.claims.proposers import proposers
 from knowledge.queries.devices import devices_of_tests
 from knowledge.queries.found.verification import differing
+from knowledge.queries.left_alone import left_alone
 from knowledge.queries.measured.gpu_throttling import gpu_throttling
 from knowledge.queries.order.carried import carried_view
 from knowledge.queries.order.night import question_now
@@ -83,7 +83,7 @@ def under_test(session: Session, campaign_id: int) -> tuple[WaitingFact, ...]:
     rows = session.execute(query).all()
     numbers = [row.id for row in rows]
     devices = devices_of_tests(session, numbers) if rows else {}
-    interrupted = interrupted_tests(session, numbers) if rows else {}
+    left = left_alone(session, numbers)
     return tuple(
         WaitingFact(
             format_label(Noun.HYPOTHESIS, number_),
@@ -91,9 +91,10 @@ def under_test(session: Session, campaign_id: int) -> tuple[WaitingFact, ...]:
             stage,
             None,
             devices.get(number_),
-            number_ in interrupted,
+            told is not None and told.interrupted is not None,
+            None if told is None or told.ended is None else told.ended.clause,
         )
-        for number_, claim, stage in rows
+        for number_, claim, stage, told in ((*row, left.get(row.id)) for row in rows)
     )
 
 

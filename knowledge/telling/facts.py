@@ -63,6 +63,8 @@ class WaitingFact:
     device: str | None = None
     interrupted: bool = False
     """Whether nobody measures it any more, of one under test."""
+    ended: str | None = None
+    """How its test ended that its campaign is to conclude from, as a clause; None while it has not."""
 
 
 @dataclass(frozen=True)

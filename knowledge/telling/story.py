@@ -386,14 +386,20 @@ class _Teller:
             shown = [self._line(each) for each in part.lines[: self._most + len(facts.testing)]]
             return ChapterView(title="What comes next", lines=(self._line(part.sentence), *shown))
         waiting = facts.hypotheses.get("queued", 0)
+        ended = [
+            self._line(f"{each.id}  {_clause(each.claim)} ({each.ended})")
+            for each in facts.testing
+            if each.ended is not None
+        ]
         if not waiting:
-            return ChapterView(title="What comes next", lines=(self._line("Nothing: the queue is empty"),))
+            lines = ended or [self._line("Nothing: the queue is empty")]
+            return ChapterView(title="What comes next", lines=tuple(lines))
         left = f"{counted(waiting, 'hypothesis is', 'hypotheses are')} left in the queue, first:"
         first = [
             self._line(f"{each.id}  {_clause(each.claim)}" + (f": {each.reason}" if each.reason else ""))
             for each in facts.next[: self._most]
         ]
-        return ChapterView(title="What comes next", lines=(self._line(left, stop=False), *first))
+        return ChapterView(title="What comes next", lines=(*ended, self._line(left, stop=False), *first))
 
     def _chapter(self, title: str, lines: Sequence[StoryLine], *, newest: bool) -> ChapterView | None:
         """A chapter of what happened one after the other; a short one keeps the first and the newest."""

@@ -163,7 +163,12 @@ def _headline(facts: CampaignFacts) -> str:
     return f"{what}: it is running."
 
 
-def _how_far(fact: WaitingFact) -> str:
+def _how_far(fact: WaitingFact) -> str | None:
+    """How far the test of a hypothesis is, or how it ended; None where nothing has begun."""
+    if fact.ended is not None:
+        return fact.ended
+    if not fact.stage:
+        return None
     where = f"{fact.stage}" if fact.device is None else f"{fact.stage} on {fact.device}"
     return f"{where}, interrupted" if fact.interrupted else where
 
@@ -174,7 +179,7 @@ def validating(
     """Return what is under test and what comes next; `hypotheses` counts them by state."""
     title = "Being validated"
     lines = [
-        f"{fact.id}  {clause(fact.claim)}" + (f" ({_how_far(fact)})" if fact.stage else "")
+        f"{fact.id}  {clause(fact.claim)}" + (f" ({far})" if (far := _how_far(fact)) else "")
         for fact in testing
     ]
     waiting = hypotheses.get(HypothesisState.QUEUED.value, 0)
@@ -186,11 +191,15 @@ def validating(
         for fact in following
     ]
     stopped = sum(fact.interrupted for fact in testing)
+    ended = sum(fact.ended is not None for fact in testing)
     told = []
-    if len(testing) > stopped:
-        told.append(f"{counted(len(testing) - stopped, 'hypothesis is', 'hypotheses are')} under test")
+    if (under := len(testing) - stopped - ended) > 0:
+        told.append(f"{counted(under, 'hypothesis is', 'hypotheses are')} under test")
     if stopped:
         told.append(f"{counted(stopped, 'test was', 'tests were')} interrupted")
+    if ended:
+        waits = "has ended and waits" if ended == 1 else "have ended and wait"
+        told.append(f"{counted(ended, 'test')} {waits} for the campaign to go on")
     sentence = f"{', '.join(told) or 'Nothing is under test'}; {queued}."
     return PartView(title=title, sentence=sentence, lines=tuple(lines))
 

@@ -17,6 +17,9 @@ from db.labels import Noun, format_label, parse_label_of
 from db.models import Campaign, Configuration, Hypothesis, Verdict
 from db.states import HypothesisState
 from knowledge.latency_only import latency_only
+from knowledge.queries.at_work import Interrupted, in_a_word
+from knowledge.queries.ended_tests import EndedTest
+from knowledge.queries.left_alone import left_alone
 from knowledge.queries.view import (
     ChangeView,
     EffectView,
@@ -46,7 +49,8 @@ class HypothesisSort(StrEnum):
 
 class HypothesisRow(View):
     """A hypothesis as one line; `measured` is the effect of its own verdict (no reproduction), `predicted`
-    has an 80 % interval. `latency_only`: the weights of its campaign are made up."""
+    has an 80 % interval. `latency_only`: the weights of its campaign are made up. Of one under test that
+    nothing is done about any more, `interrupted` or `ended` says how that came."""
 
     id: str
     campaign: str
@@ -68,6 +72,13 @@ class HypothesisRow(View):
     latency_only: bool
     created_at: datetime
     state_changed_at: datetime
+    interrupted: Interrupted | None = None
+    ended: EndedTest | None = None
+
+    @property
+    def standing(self) -> str:
+        """Its state in a word, which is another one where its test was interrupted or has ended."""
+        return in_a_word(self.state.value, self.interrupted, self.ended)
 
 
 _Page = Page[HypothesisRow]  # made once: pydantic forgets what nobody holds
@@ -154,6 +165,9 @@ def list_hypotheses(
         row.Hypothesis.id: HypothesisRow(**row_fields(row))
         for row in session.execute(_rows().where(Hypothesis.id.in_(numbers)))
     }
+    testing = [number for number in numbers if found[number].state is HypothesisState.TESTING]
+    for number, told in left_alone(session, testing).items():
+        found[number] = found[number].model_copy(update=told._asdict())
     return _Page(
         items=tuple(found[number] for number in numbers),
         total=total,

@@ -25,6 +25,7 @@ from knowledge.queries.claims.hypotheses import HypothesisRow, hypothesis_label,
 from knowledge.queries.claims.model_answers import AnswerView, model_answer
 from knowledge.queries.claims.proposers import hits_of
 from knowledge.queries.found.ties import TieView, ties_of_experiments
+from knowledge.queries.left_alone import left_alone
 from knowledge.queries.view import EffectView, View, verdict_effect
 from knowledge.stored import answer_of, builds_on
 
@@ -112,12 +113,15 @@ def hypothesis_detail(session: Session, hypothesis_id: int) -> HypothesisDetail:
     query = with_verdict(select(Hypothesis).where(Hypothesis.id == hypothesis_id))
     row = session.execute(query).one()
     hypothesis: Hypothesis = row.Hypothesis
+    testing = (hypothesis_id,) if hypothesis.state is HypothesisState.TESTING else ()
+    left = left_alone(session, testing).get(hypothesis_id)
     parents = _relatives(session, hypothesis_id, of=True)
     children = _relatives(session, hypothesis_id, of=False)
     tests = _tests(session, hypothesis_id)
     answer_id = answer_of(hypothesis.change)
     return HypothesisDetail(
         **row_fields(row),
+        **({} if left is None else left._asdict()),
         refuted_if=hypothesis.refuted_if,
         rationale=hypothesis.rationale,
         control=row.control_knobs,

@@ -15,6 +15,7 @@ from db.states import CampaignState, DirectiveKind, HypothesisState, VerdictOutc
 from knowledge.acts.approvals import awaits_approval
 from knowledge.figures import clause, effect, listed, metric_word
 from knowledge.queries.claims.follow_ups import OPEN, follow_ups_of
+from knowledge.queries.left_alone import left_alone
 from knowledge.queries.view import View
 from knowledge.stored import number
 
@@ -98,7 +99,7 @@ def _stands(
 ) -> tuple[Answer, str]:
     state = hypothesis.state
     if state in OPEN:
-        return _open(campaign, hypothesis, event_id)
+        return _open(session, campaign, hypothesis, event_id)
     if verdict is None and state is HypothesisState.CONFOUNDED:
         return _confounded(session, campaign, hypothesis, clause(hypothesis.state_reason or state.value))
     if verdict is None:
@@ -111,8 +112,12 @@ def _stands(
     return Answer.LEFT_OPEN, f"Not settled: {told}."
 
 
-def _open(campaign: Campaign, hypothesis: Hypothesis, event_id: int) -> tuple[Answer, str]:
+def _open(session: Session, campaign: Campaign, hypothesis: Hypothesis, event_id: int) -> tuple[Answer, str]:
     if hypothesis.state is HypothesisState.TESTING:
+        left = left_alone(session, (hypothesis.id,)).get(hypothesis.id)
+        if left is not None:
+            why = "its test was interrupted" if left.ended is None else left.ended.clause
+            return Answer.WAITING, f"Not settled yet: {why}."
         return Answer.TESTING, "Not settled yet: it is under test now."
     if campaign.state is CampaignState.STOPPED:
         return Answer.LEFT_OPEN, f"Not settled: {_ended(campaign)} before it was tested."

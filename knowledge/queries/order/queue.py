@@ -15,8 +15,10 @@ from db.states import CampaignState, HypothesisState
 from knowledge.acts.approvals import ApprovalView, approval_of, waits_in_queue
 from knowledge.elsewhere import ElsewhereView, elsewhere_of
 from knowledge.latency_only import latency_only
-from knowledge.queries.at_work import Interrupted, interrupted_tests
+from knowledge.queries.at_work import Interrupted, in_a_word
 from knowledge.queries.devices import devices_of_tests, held_tests
+from knowledge.queries.ended_tests import EndedTest
+from knowledge.queries.left_alone import left_alone
 from knowledge.queries.view import ChangeView, EffectView, Page, View, changes_between, prediction_view
 
 
@@ -24,7 +26,8 @@ class QueueRow(View):
     """A place in the queue; `moved_from` is the rank before the last move, with the event that caused it,
     `device` where it is under test, `elsewhere` the other target that it is for, if it is for one. `held`
     says of a test that was sent to rented machines why it is not submitted, `interrupted` of one that began
-    that nobody measures it any more. `latency_only`: the weights of its campaign are made up."""
+    that nobody measures it any more, `ended` that its test has ended and its campaign is to conclude from it.
+    `latency_only`: the weights of its campaign are made up."""
 
     rank: int | None
     id: str
@@ -49,6 +52,12 @@ class QueueRow(View):
     elsewhere: ElsewhereView | None = None
     held: str | None = None
     interrupted: Interrupted | None = None
+    ended: EndedTest | None = None
+
+    @property
+    def standing(self) -> str:
+        """Its state in a word, which is another one where its test was interrupted or has ended."""
+        return in_a_word(self.state.value, self.interrupted, self.ended)
 
 
 def awaits_baseline(session: Session, campaign_id: int) -> bool:
@@ -95,8 +104,8 @@ def queue_page(
     held = held_tests(session, testing) if testing else {}
     for number, device in (devices_of_tests(session, testing) if testing else {}).items():
         found[number] = found[number].model_copy(update={"device": device, "held": held.get(number)})
-    for number, told in (interrupted_tests(session, testing) if testing else {}).items():
-        found[number] = found[number].model_copy(update={"interrupted": told})
+    for number, told in left_alone(session, testing).items():
+        found[number] = found[number].model_copy(update=told._asdict())
     items = tuple(found[number] for number in numbers)
     return Page[QueueRow](items=items, total=total, limit=limit, offset=offset)
 
