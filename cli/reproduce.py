@@ -45,6 +45,7 @@ def reproduce(
 
     from agent.campaign.rerun.reproduce import allow_reproduction, other_hardware
     from agent.campaign.rerun.reproduce import reproduce as run_again
+    from agent.campaign.rerun.software import cannot_run_here, other_versions_here
     from agent.campaign.resources.devices import device_of
     from agent.campaign.resources.fresh_price import price_watch
     from agent.ground.stored_checkpoint import absent_for_jobs
@@ -83,6 +84,18 @@ def reproduce(
                 "it, go without one here: --no-worker. Another target confirms: "
                 f"autoinfer promote {label} --target TARGET",
             )
+        if worker and not is_rented(device):
+            with database.read() as session:
+                experiment_then = session.get_one(Experiment, original)
+                cannot = cannot_run_here(session, experiment_then, device)
+                differ = other_versions_here(session, experiment_then, device)
+            if cannot is not None:
+                raise AutoinferError(
+                    f"{label} can't run again here: {cannot}",
+                    "Where a worker of another host can, go without one here: --no-worker",
+                )
+            if differ is not None and not as_json:
+                say(f"{label}: {differ}.")
         process = fresh_worker(ctx, settings, campaign, device)
 
         waits = 0

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from experiments.artifacts.key import ArtifactKey
+from experiments.corpora.standard_library import fingerprint, held_out_modules
 from experiments.engines.port import GenerationRequest, Infeasible, ScoringDocument, ScoringTask
 from experiments.measurement.content_prompts import CONTENT_CLASSES
 from experiments.measurement.evidence import Json, Stage
@@ -44,7 +45,8 @@ class SimulatedMaterial:
         }
 
     def texts(self) -> str:
-        return "simulated texts"
+        """Those of the held-out modules here, as a job's are that reads them."""
+        return fingerprint(held_out_modules())
 
     def machine(self) -> Mapping[str, Json]:
         return {"host": "simulated", "texts": self.texts()}

@@ -32,7 +32,7 @@ from experiments.recording import load_test_spec
 from experiments.sealing import altered
 from knowledge.figures import effect
 from knowledge.findings.keeping import update_findings
-from knowledge.queries.found.verification import is_said_again, judgement
+from knowledge.queries.found.verification import is_said_again, judgement, moved_words
 from knowledge.replication import Agreement, compare
 
 
@@ -211,14 +211,14 @@ def conclude(session: Session, fresh_id: int) -> Reproduction | str:
     assert original is not None
     again = _verdict(session, fresh_id)
     if again is not None:
-        return _compared(original, again)
+        return _compared(session, original, again)
     settle(session, fresh)
     broken = _why_not_judged(session, fresh)
     if broken is not None:
         return broken
     verdict_id, _ = judge_experiment(session, fresh)
     update_findings(session, verdict_id)
-    told = _compared(original, session.get_one(Verdict, verdict_id))
+    told = _compared(session, original, session.get_one(Verdict, verdict_id))
     events.append(
         session,
         EventKind.EXPERIMENT_REPRODUCED,
@@ -253,7 +253,7 @@ def _why_not_judged(session: Session, fresh: Experiment) -> str | None:
     return broken
 
 
-def _compared(original: Verdict, again: Verdict) -> Reproduction:
+def _compared(session: Session, original: Verdict, again: Verdict) -> Reproduction:
     then, now = judgement(original), judgement(again)
     first, second = (format_label(Noun.EXPERIMENT, each.experiment_id) for each in (original, again))
     found = compare(then, now)
@@ -269,6 +269,8 @@ def _compared(original: Verdict, again: Verdict) -> Reproduction:
         else "; the difference is "
         + effect(difference.effect_log, difference.low_log, difference.high_log, now.metric)
     )
+    ran = [session.get_one(Experiment, each.experiment_id) for each in (original, again)]
+    moved = moved_words(session, [(ran[0], ran[1])]).get(again.experiment_id)
     return Reproduction(
         original=first,
         fresh=second,
@@ -276,7 +278,8 @@ def _compared(original: Verdict, again: Verdict) -> Reproduction:
         agreement=found.agreement,
         original_outcome=original.outcome,
         fresh_outcome=again.outcome,
-        reason=f"{second} {verb} {first}: {found.why} ({then.words} then, {now.words} now{apart})",
+        reason=f"{second} {verb} {first}: {found.why} ({then.words} then, {now.words} now{apart})"
+        + (f"; {moved}" if moved else ""),
     )
 
 

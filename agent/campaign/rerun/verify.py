@@ -21,6 +21,7 @@ from agent.campaign.rerun.reproduce import (
     reproduce,
     unfinished_reproduction,
 )
+from agent.campaign.rerun.software import cannot_run_here, other_versions_here
 from agent.campaign.resources.allowance import more_dollars
 from agent.campaign.resources.devices import device_of
 from agent.campaign.resources.fresh_price import NoRoom, check_affordable, price_watch
@@ -97,7 +98,7 @@ def verify(
             return found
         begins = found.begun_event is None or found.whole or limits.afresh
         open_ = [row for row in found.verdicts if begins or row.standing not in ANSWERED]
-        runs = [_asked(session, row, limits) for row in open_]
+        runs = [_asked(session, row, limits, runner) for row in open_]
         check_affordable(
             session,
             campaign_id,
@@ -114,14 +115,15 @@ def verify(
             if row.standing in ANSWERED:
                 continue
             with database.read() as session:
-                asked = _asked(session, row, limits)
+                asked = _asked(session, row, limits, runner)
             kept = _kept_from(asked, runner, limits, seconds() - begun)
             if kept is None:
 
                 def say(why: str, row: VerifiedRow = row, number: int = number) -> None:
                     tell(_standing(row, Standing.RUNS, why), number, total)
 
-                say(f"on {asked.device}")
+                differ = f"; {asked.differ}" if asked.differ else ""
+                say(f"on {asked.device}{differ}")
                 kept = _run(database, asked, found.after_experiment, runner, say)
             if kept is not None:
                 left[row.experiment] = _standing(row, *kept)
@@ -136,8 +138,9 @@ def verify(
 class _Asked:
     """A verdict to reproduce: its experiment, the hardware it was measured on, the device to run on, and
     whether it is `elsewhere`, on another target than the campaign's; `unpaid` says why no fresh run may be
-    rented there, `no_model` that the campaign's model is not on this machine, `broken` what of it was altered
-    since it was sealed and what can be done about that."""
+    rented there, `no_model` that the campaign's model is not on this machine, `cannot` why the software of
+    this machine can't run it and `differ` in what that is another one than then, `broken` what of it was
+    altered since it was sealed and what can be done about that."""
 
     id: int
     row: VerifiedRow
@@ -146,10 +149,12 @@ class _Asked:
     elsewhere: bool
     unpaid: str | None = None
     no_model: str | None = None
+    cannot: str | None = None
+    differ: str | None = None
     broken: str | None = None
 
 
-def _asked(session: Session, row: VerifiedRow, limits: Limits) -> _Asked:
+def _asked(session: Session, row: VerifiedRow, limits: Limits, runner: Runner) -> _Asked:
     number = parse_label_of(Noun.EXPERIMENT, row.experiment)
     experiment = session.get_one(Experiment, number)
     campaign = session.get_one(Campaign, experiment.campaign_id)
@@ -167,7 +172,11 @@ def _asked(session: Session, row: VerifiedRow, limits: Limits) -> _Asked:
         except UsageError as error:
             unpaid = f"{error.message} {error.hint}"
     device = own if elsewhere else limits.target or own
-    return _Asked(number, row, experiment.target, device, elsewhere, unpaid, no_model, broken)
+    cannot = differ = None
+    if runner.here and not is_rented(device):
+        cannot = cannot_run_here(session, experiment, device)
+        differ = other_versions_here(session, experiment, device)
+    return _Asked(number, row, experiment.target, device, elsewhere, unpaid, no_model, cannot, differ, broken)
 
 
 def _kept_from(asked: _Asked, runner: Runner, limits: Limits, spent_s: float) -> tuple[Standing, str] | None:
@@ -247,7 +256,8 @@ def _absent(asked: _Asked, runner: Runner) -> str | None:
         return runner.unreachable(asked.device) if runner.here else None
     if not runner.here and not asked.elsewhere:
         return None
-    return other_hardware(asked.device, asked.target) or (asked.no_model if runner.here else None)
+    other = other_hardware(asked.device, asked.target)
+    return other or (asked.no_model if runner.here else None) or asked.cannot
 
 
 def _begin(session: Session, campaign_id: int, found: VerificationView) -> None:

@@ -22,6 +22,8 @@ from db.models import Campaign, Event, Experiment, FindingEvidence, Hypothesis, 
 from db.states import FINAL_JOB_STATES, ExperimentKind, ExperimentState, StageOutcome, VerdictOutcome
 from experiments.measurement.evidence import Stage
 from knowledge.figures import listed
+from knowledge.findings.facts import versions_of_experiments
+from knowledge.findings.staleness import moved_on
 from knowledge.latency_only import latency_only
 from knowledge.queries.at_work import interrupted_experiments
 from knowledge.queries.view import EffectView, View, effect_view, verdict_effect
@@ -207,9 +209,10 @@ def fresh_runs(session: Session, experiment_id: int) -> tuple[FreshView, ...]:
         .order_by(Verdict.experiment_id)
     )
     original = session.get_one(Experiment, experiment_id)
-    again = [each for each, fresh in session.execute(query) if is_said_again(original, fresh)]
-    built = _built(session, [each.experiment_id for each in again])
-    return tuple(_view(first, each, built) for each in again)
+    again = [(each, fresh) for each, fresh in session.execute(query) if is_said_again(original, fresh)]
+    built = _built(session, [each.experiment_id for each, _ in again])
+    moved = moved_words(session, [(original, fresh) for _, fresh in again])
+    return tuple(_view(first, each, built, moved) for each, _ in again)
 
 
 def differing(session: Session, campaign_id: int) -> dict[str, FreshView]:
@@ -287,8 +290,25 @@ def judgement(verdict: Verdict) -> Judgement:
     )
 
 
-def _view(first: Verdict, again: Verdict, built: Mapping[int, tuple[str, ...]]) -> FreshView:
+def moved_words(session: Session, runs: Sequence[tuple[Experiment, Experiment]]) -> dict[int, str]:
+    """Of first runs, each with a fresh one, those whose versions differ: by the fresh one's id in which, as a
+    clause. What differs between the two may come from that."""
+    ran = {each.id: each for pair in runs for each in pair}
+    versions = versions_of_experiments(session, list(ran.values())) if ran else {}
+    moved = {fresh.id: moved_on(versions[first.id], versions[fresh.id]) for first, fresh in runs}
+    return {
+        number: f"its versions are others, which a difference may come from ({listed(list(found))})"
+        for number, found in moved.items()
+        if found
+    }
+
+
+def _view(
+    first: Verdict, again: Verdict, built: Mapping[int, tuple[str, ...]], moved: Mapping[int, str]
+) -> FreshView:
     compared = compare(judgement(first), judgement(again))
+    why = compared.why if compared.agreement is Agreement.AGREES else f"{compared.why}: {again.reason}"
+    others = moved.get(again.experiment_id)
     found = compared.difference
     metric = verdict_metric(again)
     return FreshView(
@@ -299,7 +319,7 @@ def _view(first: Verdict, again: Verdict, built: Mapping[int, tuple[str, ...]]) 
         if found is None
         else effect_view(found.effect_log, found.low_log, found.high_log, metric),
         agreement=compared.agreement,
-        why=compared.why if compared.agreement is Agreement.AGREES else f"{compared.why}: {again.reason}",
+        why=f"{why.rstrip('.')}; {others}" if others else why,
         built=built.get(again.experiment_id, ()),
     )
 
@@ -394,12 +414,13 @@ def _fresh(
         if is_said_again(originals[row.Experiment.reproduces_experiment_id or 0], row.Experiment)
     ]
     built = _built(session, [experiment.id for experiment, *_ in rows])
+    moved = moved_words(session, [(originals[each.reproduces_experiment_id or 0], each) for each, *_ in rows])
     found: dict[int, tuple[FreshView | None, str | None]] = {}
     for experiment, verdict, is_over in rows:
         first = experiment.reproduces_experiment_id
         assert first is not None  # asked for above
         if verdict is not None:
-            found[first] = (_view(firsts[first], verdict, built), None)
+            found[first] = (_view(firsts[first], verdict, built, moved), None)
         elif not is_over and experiment.failure is None:
             found[first] = (found.get(first, (None, None))[0], format_label(Noun.EXPERIMENT, experiment.id))
     return found
