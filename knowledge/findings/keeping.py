@@ -28,7 +28,7 @@ from db.models import (
 from db.states import FindingStatus
 from knowledge.findings.facts import facts_of_pair, imported_fact, imported_facts, pair_of
 from knowledge.findings.rules import FindingDraft, derive
-from knowledge.findings.staleness import Ran, follow_versions, is_closed
+from knowledge.findings.staleness import Ran, closed_at, follow_versions, is_closed
 from knowledge.findings.superseding import supersede
 from knowledge.findings.telling import tell_disputes
 from knowledge.findings.verdict_fact import Source, VerdictFact
@@ -51,8 +51,8 @@ def update_findings(session: Session, verdict_id: int, *, follow: bool = True) -
     """Derive again the finding that the verdict bears on; return what changed, empty when nothing did.
 
     Works on all verdicts of the same change, metric and scope, the imported too, so calling it twice changes
-    nothing more. Where the finding was marked stale by a note, its verdicts stay with it and later ones make
-    a new finding that supersedes it. Of findings of the same statement on other versions the newer
+    nothing more. Where the finding was marked stale by a note, its verdicts stay with it, imported ones from
+    before the note join them, and later ones make a new finding that supersedes it. Of findings of the same statement on other versions the newer
     supersedes the older (`superseding`); what else was found with other versions becomes stale, unless
     `follow` is false. Appends the events last.
     """
@@ -93,6 +93,9 @@ def _keep(
 ) -> tuple[FindingChange, ...]:
     """Derive the finding that `fact` bears on from all `facts` of its statement; `is_now`: its target has its
     versions now."""
+    before = _closed_since(session, fact)
+    if before is not None:
+        return _bear_on_closed(session, before, fact, facts)
     latest, generation = _latest(session, fact.key)
     settled = _settled(session, fact.key, latest)
     draft = derive([each for each in facts if each.source not in settled])
@@ -116,6 +119,38 @@ def _generations(session: Session, key: str) -> Sequence[Finding]:
 def _latest(session: Session, key: str) -> tuple[Finding | None, int]:
     found = _generations(session, key)
     return (found[-1] if found else None), len(found)
+
+
+def _closed_since(session: Session, fact: VerdictFact) -> Finding | None:
+    """The first finding of its statement that was closed after an imported verdict was reached, wherever that
+    was: what was closed then speaks of that one too. None where it came after all of them."""
+    if not fact.imported or fact.measured_at is None:
+        return None
+    for finding in _generations(session, fact.key):
+        closed = closed_at(session, finding)
+        if closed is not None and fact.measured_at <= closed:
+            return finding
+    return None
+
+
+def _bear_on_closed(
+    session: Session, finding: Finding, fact: VerdictFact, facts: Sequence[VerdictFact]
+) -> tuple[FindingChange, ...]:
+    """Derive a closed finding again with one verdict more; it stays closed."""
+    rests_on = {_source(each) for each in _evidence(session, finding)} | {fact.source}
+    draft = derive([each for each in facts if each.source in rests_on])
+    assert draft is not None  # it was derived without this one
+    held, reason = finding.status, finding.status_reason
+    before = (finding.claim, finding.rule, finding.strength)
+    _write(finding, draft)
+    finding.status, finding.status_reason = held, reason
+    news = _write_evidence(session, finding, draft)
+    if not news and before == (finding.claim, finding.rule, finding.strength):
+        return ()
+    finding.updated_at = now()  # an SQL expression: the database's clock
+    session.flush()
+    _announce(session, EventKind.FINDING_CHANGED, finding, finding.campaign_id, [])
+    return (FindingChange(finding.id, added=False),)
 
 
 def _settled(session: Session, key: str, latest: Finding | None) -> frozenset[Source]:
@@ -197,11 +232,7 @@ def _write_evidence(session: Session, finding: Finding, draft: FindingDraft) -> 
     """Write what each verdict says about the finding; return whether that is news."""
     wanted = dict(draft.evidence)
     news = False
-    rows: list[FindingEvidence | ImportedEvidence] = [
-        *session.scalars(select(FindingEvidence).where(FindingEvidence.finding_id == finding.id)),
-        *session.scalars(select(ImportedEvidence).where(ImportedEvidence.finding_id == finding.id)),
-    ]
-    for row in rows:
+    for row in _evidence(session, finding):
         # evidence is never taken back: `derive` sees every verdict again
         relation = wanted.pop(_source(row))
         news = news or row.relation is not relation
@@ -214,6 +245,13 @@ def _write_evidence(session: Session, finding: Finding, draft: FindingDraft) -> 
         )
     session.flush()
     return news or bool(wanted)
+
+
+def _evidence(session: Session, finding: Finding) -> list[FindingEvidence | ImportedEvidence]:
+    return [
+        *session.scalars(select(FindingEvidence).where(FindingEvidence.finding_id == finding.id)),
+        *session.scalars(select(ImportedEvidence).where(ImportedEvidence.finding_id == finding.id)),
+    ]
 
 
 def _source(row: FindingEvidence | ImportedEvidence) -> Source:
@@ -234,6 +272,8 @@ def _announce(
     said = finding.claim
     if finding.status is FindingStatus.SUPERSEDED:
         said = f"{said} {finding.status_reason}"
+    if is_closed(finding):
+        said = f"{said} It stays stale. {finding.status_reason}"
     events.append(session, kind, said, _label(finding), campaign_id, data)
 
 

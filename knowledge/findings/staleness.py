@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from sqlalchemy import select
@@ -19,7 +20,7 @@ from db import events
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Finding
+from db.models import Event, Finding
 from db.states import FindingStatus
 from knowledge.findings.facts import facts_of_finding
 from knowledge.findings.rules import Rule, derive
@@ -51,6 +52,25 @@ class Ran:
 def is_closed(finding: Finding) -> bool:
     """Whether a note or a check closed it: what its target's versions made stale is only waiting for them."""
     return finding.status is FindingStatus.STALE and finding.stale_cause != StaleCause.VERSIONS
+
+
+def closed_at(session: Session, finding: Finding) -> datetime | None:
+    """When a note or a check closed a finding, as the log tells; None of one that none closed."""
+    if not is_closed(finding):
+        return None
+    by_check = Event.data["cause"].as_string() == StaleCause.CHECK.value
+    query = (
+        select(Event.at)
+        .where(
+            Event.kind == EventKind.FINDING_CHANGED.value,
+            Event.subject == format_label(Noun.FINDING, finding.id),
+            Event.data["note_event_id"].as_integer().is_not(None) | by_check,
+            Event.data["status"].as_string() == FindingStatus.STALE.value,
+        )
+        .order_by(Event.id.desc())
+        .limit(1)
+    )
+    return session.scalar(query)
 
 
 def statement_of(finding: Finding) -> str:

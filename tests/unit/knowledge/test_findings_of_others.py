@@ -10,6 +10,7 @@ from configs.errors import UsageError
 from db.event_kinds import EventKind
 from db.models import Environment, Event, Finding, Hypothesis, ImportedVerdict, Launch
 from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
+from knowledge.acts.notes import add_note
 from knowledge.findings.exchange import VerdictFile, read_file
 from knowledge.findings.importing import Imported, export_verdicts, import_verdicts
 from knowledge.findings.staleness import moved_on
@@ -20,6 +21,7 @@ from tests.history.campaign_history import TARGET, VERSIONS, History
 
 SUPPORTED, REFUTED = VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED
 NO_GAIN = (0.0, -0.01, 0.01)
+FAR_AHEAD = "2101-01-01T00:00:00+00:00"
 
 
 @pytest.fixture
@@ -172,16 +174,75 @@ def test_what_comes_first_from_elsewhere_is_replicated_by_a_verdict_of_here(
 
 
 def test_a_note_closes_imported_evidence_too(history: History, elsewhere: History) -> None:
-    from knowledge.acts.notes import add_note
-
     elsewhere.judge(elsewhere.propose({"serving.threads": 1}), SUPPORTED)
     taken_in(history, told_by(elsewhere))
-    with history.database.write() as session:
-        add_note(session, "Another cooler.", stale="threads")
+    noted(history)
     history.judge(history.propose({"serving.threads": 1}), SUPPORTED)
     old, new = findings(history)
     assert (old.status, old.superseded_by_id) == (FindingStatus.STALE, new.id)
     assert [each.origin for each in detail(history, new.id).evidence] == [None]
+
+
+def noted(history: History) -> None:
+    """What is known of threads is stale from now on."""
+    with history.database.write() as session:
+        add_note(session, "Another cooler.", stale="threads")
+
+
+@pytest.mark.parametrize("outcome", [SUPPORTED, REFUTED])
+def test_an_imported_verdict_from_before_a_note_bears_on_what_the_note_made_stale(
+    history: History, elsewhere: History, outcome: VerdictOutcome
+) -> None:
+    history.judge(history.propose({"serving.threads": 1}), SUPPORTED)
+    effect = (-0.11, -0.13, -0.09) if outcome is SUPPORTED else NO_GAIN
+    elsewhere.judge(elsewhere.propose({"serving.threads": 1}), outcome, effect=effect)
+    noted(history)
+    done = taken_in(history, told_by(elsewhere))
+    (stale,) = findings(history)
+    assert (stale.status, stale.superseded_by_id) == (FindingStatus.STALE, None)
+    assert stale.status_reason == "Something changed outside: Another cooler."
+    assert [each.origin for each in detail(history).evidence] == [None, "lab"]
+    assert [(each.finding_id, each.added) for each in done.findings] == [(1, False)]
+    assert said(history, EventKind.FINDING_CHANGED)[-1].endswith(
+        "It stays stale. Something changed outside: Another cooler."
+    )
+    assert said(history, EventKind.FINDING_DISPUTED) == []
+    assert taken_in(history, told_by(elsewhere)).findings == ()
+
+
+def test_it_does_so_beside_what_was_found_after_the_note(history: History, elsewhere: History) -> None:
+    first = history.judge(history.propose({"serving.threads": 1}), SUPPORTED)
+    elsewhere.judge(elsewhere.propose({"serving.threads": 1}), SUPPORTED, effect=(-0.11, -0.13, -0.09))
+    noted(history)
+    history.judge(first.hypothesis_id, SUPPORTED, reproduces=first.experiment_id)
+    taken_in(history, told_by(elsewhere))
+    stale, new = findings(history)
+    assert (stale.status, stale.superseded_by_id) == (FindingStatus.STALE, new.id)
+    assert [each.origin for each in detail(history, stale.id).evidence] == [None, "lab"]
+    assert [each.origin for each in detail(history, new.id).evidence] == [None]
+    assert new.strength != "replicated"
+
+
+def test_it_bears_on_the_first_of_two_that_were_closed_after_it(history: History, elsewhere: History) -> None:
+    first = history.judge(history.propose({"serving.threads": 1}), SUPPORTED)
+    elsewhere.judge(elsewhere.propose({"serving.threads": 1}), SUPPORTED, effect=(-0.11, -0.13, -0.09))
+    noted(history)
+    history.judge(first.hypothesis_id, SUPPORTED, reproduces=first.experiment_id)
+    noted(history)
+    taken_in(history, told_by(elsewhere))
+    assert [len(detail(history, each.id).evidence) for each in findings(history)] == [2, 1]
+
+
+def test_an_imported_verdict_from_after_a_note_makes_a_new_finding(
+    history: History, elsewhere: History
+) -> None:
+    history.judge(history.propose({"serving.threads": 1}), SUPPORTED)
+    noted(history)
+    elsewhere.judge(elsewhere.propose({"serving.threads": 1}), SUPPORTED, effect=(-0.11, -0.13, -0.09))
+    (later,) = told_by(elsewhere).verdicts
+    taken_in(history, VerdictFile(origin="lab", verdicts=(later.model_copy(update={"at": FAR_AHEAD}),)))
+    stale, new = findings(history)
+    assert (stale.superseded_by_id, new.status) == (new.id, FindingStatus.HOLDS)
 
 
 @pytest.mark.parametrize(
