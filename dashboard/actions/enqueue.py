@@ -12,12 +12,12 @@ from agent.campaign.queue.enqueue import enqueue
 from configs.errors import AutoinferError, UsageError
 from dashboard.actions.forms import REFUSED, TOLD, Form, read_form, takes
 from dashboard.rendering.environment import render
-from dashboard.rendering.linking import pieces
+from dashboard.rendering.linking import labels, pieces
 from dashboard.routes import Server
 from dashboard.shell import links
 from db.labels import Noun, format_label
 from db.session import Database
-from knowledge.queries.lookup import campaign_of
+from knowledge.queries.lookup import campaign_of, labels_there
 
 FIELDS = {
     "campaign": "Its label; the newest if not given.",
@@ -67,7 +67,7 @@ def add_enqueue_acts(app: FastAPI, server: Server) -> None:
             form = await read_form(request)
             label = await run_in_threadpool(put, server.database, form)
         except AutoinferError as error:
-            return _refused(form, error)
+            return await run_in_threadpool(_refused, server.database, form, error)
         campaign = form.text("campaign")
         query = f"?{urlencode({'campaign': campaign})}" if campaign else ""
         return RedirectResponse(f"/queue{query}#{label}", 303)
@@ -75,12 +75,14 @@ def add_enqueue_acts(app: FastAPI, server: Server) -> None:
     app.include_router(router)
 
 
-def _refused(form: Form | None, error: AutoinferError) -> Response:
+def _refused(database: Database, form: Form | None, error: AutoinferError) -> Response:
     """Why not, with the way back to the form as it was filled in."""
     status = REFUSED if isinstance(error, UsageError) else 503
     filled = "" if form is None else f"?{urlencode(form.pairs)}"
+    with database.read() as session:
+        there = labels_there(session, labels(error.message))
     context = {
-        "message": pieces(error.message),
+        "message": pieces(error.message, there),
         "hint": error.hint,
         "links": links(),
         "status": status,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
@@ -19,7 +19,8 @@ UNITS = re.compile(r" (?<=\d )(?=(?:%|ms\b|s\b|MHz\b|°C|points?\b)[^<>]*<(?!/(?
 """Begins with the space itself, for which a text is searched much faster than for what stands before it."""
 MOST_LEVERS = 3
 """More levers than this, changed together, are told as the first two and a number."""
-LABEL = re.compile(r"\b[CEFH]-\d{1,9}\b")
+LABEL = re.compile(r"(?<![\w'])[CEFH]-\d{1,9}\b")
+"""What is quoted is not a reference: a refusal cites what somebody wrote, which may be the label of nothing."""
 
 
 @dataclass(frozen=True)
@@ -30,17 +31,24 @@ class Piece:
     url: str | None = None
 
 
-def pieces(text: str) -> tuple[Piece, ...]:
-    """The text in stretches: labels such as `E-0012` with the address of their page."""
-    return tuple(_pieces(text))
+def labels(text: str) -> frozenset[str]:
+    """The labels that a text names."""
+    return frozenset(LABEL.findall(text))
 
 
-def _pieces(text: str) -> Iterator[Piece]:
+def pieces(text: str, there: Collection[str] | None = None) -> tuple[Piece, ...]:
+    """The text in stretches: labels such as `E-0012` with the address of their page. Where it may name what
+    there is not, as a refusal does, only those that are `there` lead anywhere."""
+    return tuple(_pieces(text, there))
+
+
+def _pieces(text: str, there: Collection[str] | None) -> Iterator[Piece]:
     at = 0
     for found in LABEL.finditer(text):
         if found.start() > at:
             yield Piece(text[at : found.start()])
-        yield Piece(found.group(), subject_url(found.group()))
+        label = found.group()
+        yield Piece(label, subject_url(label) if there is None or label in there else None)
         at = found.end()
     if at < len(text):
         yield Piece(text[at:])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from configs.errors import UsageError
-from db.labels import Noun, format_label, parse_label_of
+from db.labels import Noun, format_label, parse_label, parse_label_of
 from db.models import Campaign, Directive, Experiment, Finding, Hypothesis, Job
 from db.noise import SERIES_NAME
 
@@ -42,6 +44,16 @@ def existing(session: Session, noun: Noun, number: int) -> int:
     known = f"the last is {format_label(noun, last)}" if last else f"there is no {noun.word} yet"
     see = f"List them with: {_LISTS[noun]}" if noun in _LISTS else ""
     raise UsageError(f"{label} does not exist; {known}.", see)
+
+
+def labels_there(session: Session, labels: Collection[str]) -> frozenset[str]:
+    """Those of these labels that name something."""
+    return frozenset(label for label in labels if _is_there(session, *parse_label(label)))
+
+
+def _is_there(session: Session, noun: Noun, number: int) -> bool:
+    model = _TABLES.get(noun)
+    return model is not None and session.get(model, number) is not None
 
 
 def labelled(session: Session, noun: Noun, text: str) -> int:

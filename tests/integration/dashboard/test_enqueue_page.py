@@ -80,6 +80,14 @@ def test_it_is_sent_into_the_queue_and_a_second_time_refused_with_a_link(client:
     assert "disabled>Enqueue" in client.get("/enqueue?set=serving.threads%3D1").text
 
 
+def test_a_refusal_links_what_there_is_and_not_what_there_is_not(client: TestClient) -> None:
+    status, page = send(client, claim="One thread", set="serving.threads=1", campaign="C-99")
+    assert status == 409
+    assert "C-99 does not exist; the last is" in page
+    assert '<a class="nb" href="/campaigns/C-1">C-1</a>' in page
+    assert "/campaigns/C-99" not in page
+
+
 def test_what_is_refused_is_told_once_in_the_log_and_what_can_t_be_read_is_not(
     client: TestClient, history: History
 ) -> None:

@@ -96,3 +96,14 @@ def test_a_claim_in_a_list_says_what_the_change_does_and_not_what_stood_beside_i
     assert without_beside(claim) == said == without_beside(said)
     html = without_beside(Markup("Spearman&#39;s &lt; (beside a.b 4) 1"))
     assert (str(html), isinstance(html, Markup)) == ("Spearman&#39;s &lt; 1", True)
+
+
+def test_a_label_that_a_refusal_cites_in_quotes_leads_nowhere() -> None:
+    said = "It builds on 'F-999', which is no finding in scope; F-001 is."
+    assert [each.text for each in pieces(said) if each.url] == ["F-001"]
+
+
+def test_of_labels_that_may_be_of_nothing_only_those_that_are_there_lead_anywhere() -> None:
+    said = "C-99 does not exist; the last is C-1."
+    assert [each.text for each in pieces(said, {"C-1"}) if each.url] == ["C-1"]
+    assert "".join(each.text for each in pieces(said, {"C-1"})) == said
