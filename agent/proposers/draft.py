@@ -97,7 +97,10 @@ def claim(
     faster. `metric` None stands for latency."""
     lever_of = {knob.name: knob.lever for knob in space.knobs}
     levers = space.levers_between(control, candidate)
-    changes = sorted(control.changes_to(candidate), key=lambda each: levers.index(lever_of[each.knob]))
+    place = {lever: number for number, lever in enumerate(levers)}
+    changes = sorted(  # last what only follows from others
+        control.changes_to(candidate), key=lambda each: place.get(lever_of[each.knob], len(levers))
+    )
     told = [each.text for each in phrases(changes)]
     subject = joined_words(told)
     verb = "makes" if len(told) == 1 else "make"

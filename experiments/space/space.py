@@ -7,14 +7,14 @@ given and are never enumerated: no neighbour and no point has one that was not t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
 
 from configs.errors import UsageError
-from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.configuration import Change, Configuration, KnobValue
 from experiments.space.knob import Knob, listed, same_value
 
 __all__ = ["Knob", "Space"]
@@ -158,9 +158,19 @@ class Space:
         return tuple(crossed)
 
     def levers_between(self, before: Configuration, after: Configuration) -> tuple[str, ...]:
-        """The levers that differ between two configurations, in the space's order; empty for equal ones."""
-        changed = {change.knob for change in before.changes_to(after)}
-        return tuple(dict.fromkeys(knob.lever for knob in self.knobs if knob.name in changed))
+        """The levers that differ between two configurations, in the space's order; empty for equal ones.
+
+        A knob that comes up or falls away because another one changed, and for which nothing is chosen, is no
+        change of its lever: with drafts by n-grams scheduling is not to be set, which is drafting alone.
+        """
+        changes = {change.knob: change for change in before.changes_to(after)}
+        return tuple(
+            dict.fromkeys(
+                knob.lever
+                for knob in self.knobs
+                if knob.name in changes and not _follows(knob, changes[knob.name], changes)
+            )
+        )
 
     def pinning(self, key: str) -> tuple[Knob, ...]:
         """The knobs that fix this key of the resolved configuration, in the space's order."""
@@ -276,6 +286,14 @@ def _value(knob: Knob, *held: Mapping[str, KnobValue]) -> KnobValue:
     if knob.default is None:
         raise UsageError(f"{knob.name} must be given here.", f"It can be {knob.choices}.")
     return knob.default
+
+
+def _follows(knob: Knob, change: Change, changed: Collection[str]) -> bool:
+    """Whether a knob's change is none of its own: with a knob that its condition names it falls away, or
+    comes up with its default."""
+    if not any(other in changed for other, _ in knob.when):
+        return False
+    return change.after is None or (change.before is None and same_value(change.after, knob.default))
 
 
 def _contradiction(

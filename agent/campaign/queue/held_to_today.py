@@ -118,6 +118,7 @@ def hold_to_today(session: Session, desk: Desk) -> int:
             form = form_of_today(space, arms, row.change.get("changes", ()), held_of(row.change))
             check_admitted(desk.legal, form)
             if form == arms:
+                row.lever = joined(space.levers_between(arms.control, arms.candidate)) or row.lever
                 continue
             _check_nobody_elses(session, desk, row, form)
             if row.preregistration_digest is None:

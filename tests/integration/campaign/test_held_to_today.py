@@ -144,6 +144,19 @@ def test_what_todays_space_writes_as_it_is_stays_and_nothing_is_told(
     assert state_of(database, number) == (HypothesisState.QUEUED, "")
 
 
+def test_one_that_waits_is_of_the_levers_that_are_told_apart_today(
+    tmp_path: Path, campaign: tuple[Database, int]
+) -> None:
+    database, _ = campaign
+    change_space(tmp_path)
+    number = queue(campaign, {DRAFTS: "ngram"})
+    with database.write() as session:
+        session.get_one(Hypothesis, number).lever = "drafting+scheduling"
+    assert take_up(campaign) == 0
+    with database.read() as session:
+        assert session.get_one(Hypothesis, number).lever == "drafting"
+
+
 def test_of_two_that_are_one_in_todays_form_the_later_is_withdrawn_and_names_the_first(
     tmp_path: Path, campaign: tuple[Database, int]
 ) -> None:
