@@ -20,7 +20,7 @@ UNITS = re.compile(r" (?<=\d )(?=(?:%|ms\b|s\b|MHz\b|°C|points?\b)[^<>]*<(?!/(?
 MOST_LEVERS = 3
 """More levers than this, changed together, are told as the first two and a number."""
 LABEL = re.compile(r"(?<![\w'])[CEFH]-\d{1,9}\b")
-"""What is quoted is not a reference: a refusal cites what somebody wrote, which may be the label of nothing."""
+"""What is quoted is no reference: a refusal cites what somebody wrote, which may be the label of nothing."""
 
 
 @dataclass(frozen=True)

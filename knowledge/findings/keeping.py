@@ -52,9 +52,9 @@ def update_findings(session: Session, verdict_id: int, *, follow: bool = True) -
 
     Works on all verdicts of the same change, metric and scope, the imported too, so calling it twice changes
     nothing more. Where the finding was marked stale by a note, its verdicts stay with it, imported ones from
-    before the note join them, and later ones make a new finding that supersedes it. Of findings of the same statement on other versions the newer
-    supersedes the older (`superseding`); what else was found with other versions becomes stale, unless
-    `follow` is false. Appends the events last.
+    before the note join them, and later ones make a new finding that supersedes it. Of findings of the same
+    statement on other versions the newer supersedes the older (`superseding`); what else was found with
+    other versions becomes stale, unless `follow` is false. Appends the events last.
     """
     facts = facts_of_pair(session, *pair_of(session, verdict_id))
     fact = next((each for each in facts if each.verdict_id == verdict_id), None)

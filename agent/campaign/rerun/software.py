@@ -41,8 +41,8 @@ def other_versions_here(session: Session, experiment: Experiment, device: str) -
         return None
     return (
         f"it ran with {listed([f'{name} {then[name]}' for name in moved])} and runs again with "
-        f"{listed([f'{name} {here[name]}' for name in moved])}, so a difference between the two may come from "
-        "that; only where those of then are installed does none"
+        f"{listed([f'{name} {here[name]}' for name in moved])}, so a difference between the two may come "
+        "from that; only where those of then are installed does none"
     )
 
 
@@ -66,9 +66,9 @@ def _other_texts(session: Session, campaign: Campaign) -> str | None:
         return None
     here = platform.python_version()
     return (
-        f"its prompts and documents are cut from the standard library of {_python_of(session, baseline)}, and "
-        f"that of Python {here} here has other texts: install autoinfer in the Python of then, or leave it to "
-        "a worker that has it."
+        "its prompts and documents are cut from the standard library of "
+        f"{_python_of(session, baseline)}, and that of Python {here} here has other texts: install autoinfer "
+        "in the Python of then, or leave it to a worker that has it."
     )
 
 

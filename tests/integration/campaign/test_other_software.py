@@ -1,4 +1,4 @@
-"""A test that is to run again where Python or the engine's packages are others: told before anything begins."""
+"""A test that is to run again where Python or the engine's packages differ: told before anything begins."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ OF_THEN = "3.9.1"
 
 OTHER_TEXTS = (
     f"its prompts and documents are cut from the standard library of Python {OF_THEN}, and that of Python "
-    f"{platform.python_version()} here has other texts: install autoinfer in the Python of then, or leave it to "
-    "a worker that has it."
+    f"{platform.python_version()} here has other texts: install autoinfer in the Python of then, or leave it "
+    "to a worker that has it."
 )
 
 
@@ -124,8 +124,8 @@ def test_other_versions_of_its_packages_are_told_before_a_verdict_runs_again(
             lambda row, *numbers: told.append(row),
         )
     differ = (
-        f"on cpu; it ran with torch 1.0 and runs again with torch {version('torch')}, so a difference between "
-        "the two may come from that; only where those of then are installed does none"
+        f"on cpu; it ran with torch 1.0 and runs again with torch {version('torch')}, so a difference "
+        "between the two may come from that; only where those of then are installed does none"
     )
     assert [row.why for row in told] == [differ]
 
