@@ -108,8 +108,8 @@ def by_http(launch: VllmLaunch, asked: Sequence[Prompt], load: Load) -> Run:
     return _run_of(requests, launch.serve(requests, load.concurrency))
 
 
-def by_token_ids(client: HttpClient, asked: Sequence[Prompt], load: Load) -> Run:
-    """As `by_http`, but each prompt goes out as token ids (`token_ids_client.py`)."""
+def by_client(client: HttpClient, asked: Sequence[Prompt], load: Load) -> Run:
+    """As `by_http`, by another client: with token ids (`token_ids_client.py`) or later (`later_client.py`)."""
     requests = requests_of(asked, load)
     traces, _ = client.ask(requests, load.concurrency, LIMIT_S)
     return _run_of(requests, traces)

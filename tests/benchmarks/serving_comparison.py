@@ -5,9 +5,9 @@
 
 One vLLM is loaded. At each concurrency it is asked in turns by our client through vLLM's own HTTP server,
 as a campaign does (`http`); by the driver in the engine's process, as a campaign does with `asked_over:
-engine` (`driver`); by our client with token ids in place of texts (`ids`); and by `vllm bench serve`
-through the same server: same lengths, random text, greedy, end-of-text ignored. `--arms` picks those that
-the bench is held against. Every second round has the turns reversed. Told are the medians over the rounds
+engine` (`driver`); by our client with token ids in place of texts (`ids`), or with each request 0.15 ms
+later (`later`); and by `vllm bench serve` through the same server: same lengths, random text, greedy,
+end-of-text ignored. `--arms` picks those that the bench is held against. Every second round has the turns reversed. Told are the medians over the rounds
 and how far each lies from the bench: the geometric mean of the rounds' ratios with its 95 % interval
 (Student's t on their logarithms; a round is one pair). `--within` is the share that counts as agreement:
 *within* it where the whole interval is, *beyond* it where none of it is, else *not settled* by these
@@ -38,31 +38,37 @@ from configs.errors import AutoinferError
 from configs.models import load_model_profile
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm.engine import VllmEngine
-from experiments.engines.vllm.environment import VllmEnvironment, needed_environment
+from experiments.engines.vllm.environment import needed_environment
 from experiments.engines.vllm.http_client_process import HttpClient
 from experiments.engines.vllm.launch import VllmLaunch
 from experiments.measurement.prompts import load_tokenizer
 from experiments.reference_model.load import reference_model_path
 from experiments.shapes.folder import write_shape
 from experiments.space.configuration import Configuration, KnobValue
-from tests.benchmarks import token_ids_client
+from tests.benchmarks import later_client, token_ids_client
 from tests.benchmarks.arguments import above_zero, at_least_two, file_to_write
 from tests.benchmarks.serving_arms import (
     Figures,
     Load,
     Prompt,
     Run,
+    by_client,
     by_driver,
     by_http,
-    by_token_ids,
     by_vllm_bench,
     kept_of,
     prompts,
 )
 from tests.proofs.counting import at_least_one
 
-DRIVER, IDS, HTTP, BENCH = "driver", "ids", "http", "vllm bench serve"
-OURS = {DRIVER: "driver", IDS: "token ids by HTTP", HTTP: "our client by HTTP"}
+DRIVER, IDS, LATER, HTTP, BENCH = "driver", "ids", "later", "http", "vllm bench serve"
+OURS = {
+    DRIVER: "driver",
+    IDS: "token ids by HTTP",
+    LATER: "our client, later",
+    HTTP: "our client by HTTP",
+}
+CLIENTS = {IDS: token_ids_client.MODULE, LATER: later_client.MODULE}
 """What vLLM's bench can be held against, and how a table calls it."""
 
 ARMS = (DRIVER, HTTP)
@@ -167,10 +173,10 @@ def compare(
             DRIVER: partial(by_driver, launch),
             HTTP: partial(by_http, launch),
         }
-        if IDS in asked.arms:
-            client = _token_ids_client(address, environment, folder)
+        for arm in CLIENTS.keys() & asked.arms:
+            client = HttpClient(address, environment, folder / f"{arm}.log", folder, CLIENTS[arm])
             stack.callback(client.close)
-            ours[IDS] = partial(by_token_ids, client)
+            ours[arm] = partial(by_client, client)
         arms = (*asked.arms, BENCH)
         for turn, concurrency in product(range(asked.rounds), asked.concurrencies):
             if time.monotonic() - began > limit_s:
@@ -196,10 +202,6 @@ def compare(
                 print(f"{concurrency} at once, round {turn + 1}, {arm}: {_line(figures)}", flush=True)
                 keep(found)
     return found
-
-
-def _token_ids_client(address: str, environment: VllmEnvironment, folder: Path) -> HttpClient:
-    return HttpClient(address, environment, folder / "ids.log", folder, token_ids_client.MODULE)
 
 
 def compared(runs: Sequence[Mapping[str, Any]]) -> list[Compared]:
