@@ -145,6 +145,7 @@ def legal_here(
         most_draft_tokens=most_packaged(packaged),
         drafter=drafter_of(spec),
         stored_quantized=_is_stored_quantized(checkpoint),
+        gpu=gpu,
     )
     space, withheld = legal_levers(space, facts)
     budget = (

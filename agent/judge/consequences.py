@@ -7,7 +7,8 @@ key
 - that is named as the knob is: with all words of a name of several words (`serving.linear_kernel` explains
   `linear_kernel`); with a name of one word where the key names the knob's group too (`drafting.method`), or,
   of a `serving` knob, begins with it (`dtype`), or
-- that holds all words of a phrase which `CONSEQUENCES` gives to the knob, or
+- that holds all words of a phrase which `CONSEQUENCES` gives to the knob, or that `AHEAD_OF_NGRAMS` names
+  where drafting by n-grams is begun or left, or
 - that names a kernel which the change cannot leave alone: turning quantization on or off changes the kernel
   of linear layers, because no kernel serves both formats; drafting verifies several tokens at once, by other
   kernels than one.
@@ -21,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from experiments.space.configuration import Change
+from experiments.space.steps_ahead_rules import DRAFTING, NGRAM
 
 Phrases = tuple[frozenset[str], ...]
 
@@ -126,6 +128,10 @@ VERSION_WORDS = frozenset({"version", "versions"})
 VERIFYING = frozenset({"drafting.method", "drafting.draft_tokens"})
 """Knobs that decide how many tokens a step verifies."""
 
+AHEAD_OF_NGRAMS = frozenset({"async", "scheduling"})
+"""Words of the key that drafting by n-grams explains besides: with it vLLM before 0.33 schedules no step
+ahead (`experiments/space/steps_ahead_rules.py`)."""
+
 OFF = (None, "none", "off")
 """Values of a group's `method` at which it does nothing."""
 
@@ -165,6 +171,8 @@ def _follows(change: Change, found: frozenset[str]) -> bool:
     if change.knob == "quantization.method" and _switches(change) and not found & DRAFTER_WORDS:
         told = any(phrase <= found for phrase in SWITCHED)
         return _is_linear_kernel(found) or (told and not found & STATE_WORDS)
+    if change.knob == DRAFTING and NGRAM in (change.before, change.after) and found >= AHEAD_OF_NGRAMS:
+        return True
     if change.knob in VERIFYING:
         return bool(found & KERNEL_WORDS) and not found & LINEAR_WORDS
     return False

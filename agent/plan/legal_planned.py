@@ -41,6 +41,7 @@ def planned_legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int 
         cores=cores,
         drafter=drafter_of(spec),
         stored_quantized=model.quantized,
+        gpu=gpu,
     )
     left, withheld = legal_levers(space, facts)
     limit = spec.parameter_budget

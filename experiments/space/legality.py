@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from configs.errors import UsageError
 from configs.models import ModelProfile
 from experiments.space.configuration import KnobValue
+from experiments.space.gpu import Gpu
 from experiments.space.gpu_rules import kernel_and_format_refused
 from experiments.space.knob import is_among, written
 from experiments.space.space import Space
+from experiments.space.steps_ahead_rules import ahead_refused
 from experiments.space.workload_rules import MAX_MODEL_LEN
 
 THREADS = "serving.threads"
@@ -71,7 +73,8 @@ class ModelFacts:
     space has as a value and takes where none is named. `not_served` holds, by knob and value, why the
     engine can't serve it, `same` why a value does what another one does; `cores` how many the target has for
     us (None: not known). `stored_quantized` tells that the checkpoint's weights are quantized as they are
-    stored; `max_positions` the most tokens of a sequence (None: not known).
+    stored; `max_positions` the most tokens of a sequence (None: not known); `gpu` what serves, with its
+    engine and version (None: no GPU, or not known).
     """
 
     layer_types: tuple[str, ...]
@@ -85,6 +88,7 @@ class ModelFacts:
     drafter: OwnDrafter | None = None
     stored_quantized: bool = False
     max_positions: int | None = None
+    gpu: Gpu | None = None
 
     @classmethod
     def of(
@@ -98,6 +102,7 @@ class ModelFacts:
         most_draft_tokens: Mapping[str, int] | None = None,
         drafter: OwnDrafter | None = None,
         stored_quantized: bool = False,
+        gpu: Gpu | None = None,
     ) -> ModelFacts:
         """The facts of a model's profile."""
         return cls(
@@ -117,6 +122,7 @@ class ModelFacts:
             drafter=drafter,
             stored_quantized=stored_quantized,
             max_positions=profile.max_positions,
+            gpu=gpu,
         )
 
     def removable(self, restrict: str) -> int:
@@ -194,7 +200,7 @@ def joint_refusal(configuration: Mapping[str, KnobValue], facts: ModelFacts) -> 
         most = own.most_draft_tokens if own is not None and drafter == own.folder else None
     if most is not None and isinstance(tokens, int) and tokens > most:
         return f"{method} drafts at most {most} tokens a step here, and {tokens} were asked for."
-    return kernel_and_format_refused(configuration)
+    return kernel_and_format_refused(configuration) or ahead_refused(configuration, facts.gpu)
 
 
 def _withheld(facts: ModelFacts) -> Iterator[Withheld]:

@@ -59,6 +59,7 @@ from experiments.shapes.stored_as import StoredAs, quantization_of
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.gpu import Gpu
 from experiments.space.space import Space
+from experiments.space.steps_ahead_rules import ahead_refused
 from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice, identify
 
 REQUEST_LIMIT_S = 300.0
@@ -162,6 +163,8 @@ class VllmEngine:
             why = known.why_not_on(device, knob, value, files.layer_types)
             if why is not None:
                 raise Infeasible("unsupported", why)
+        if (why := ahead_refused(configuration, Gpu(None, self.name, found.number))) is not None:
+            raise Infeasible("unsupported", why)
         told = [untried(found), known.unread]
         if device != "cpu":
             doubt = check_device(

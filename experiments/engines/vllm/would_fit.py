@@ -114,6 +114,7 @@ def _told(
             **({} if place.gpu is None else _not_sure_on(place.gpu, space, profile)),
         },
         stored_quantized=plain and stored_bytes(place.checkpoint) is not None,
+        gpu=place.gpu,
     )
     before = joint_refusal(configuration, facts)
 

@@ -139,6 +139,11 @@ FEWER = Change("pruning.method", "none", "depth")
         ("drafting.verify.mode", Change("serving.compile", "off", "default"), True),
         ("weights.step_weight_bytes", FEWER, True),
         ("parameters", Change("quantization.lm_head", "high", "quantized"), True),
+        ("async_scheduling", Change("drafting.method", "none", "ngram"), True),
+        ("async_scheduling", Change("drafting.method", "ngram", "mtp"), True),
+        ("async_scheduling", DRAFTS, False),
+        ("async_scheduling", Change("drafting.ngram_tokens", 2, 3), False),
+        ("max_num_seqs_scheduling", Change("drafting.method", "none", "ngram"), False),
     ],
 )
 def test_a_word_counts_for_the_knob_that_it_belongs_to_and_for_no_neighbour(

@@ -84,7 +84,7 @@ def test_a_lever_that_is_turned_alone_explains_all_that_ran_otherwise(recording:
     after = knobs_of(recording, case)
     found = told(once[base]["resolved"], once[case]["resolved"], knobs_of(recording, base), after)
     # Steps were not scheduled ahead with any drafting when the first was recorded, by our own choice; with
-    # n-grams it was vLLM's, and the knob meant nothing there.
+    # n-grams it was vLLM's, which that change explains.
     chosen = recording == FIRST_RUNNER and after.get("drafting.method", "ngram") != "ngram"
     assert found == ({"async_scheduling"} if chosen else set())
 

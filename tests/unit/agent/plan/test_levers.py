@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.ground.legal import Legal, legal_here
+from agent.plan import legal_planned
 from agent.plan.card import Card
 from agent.plan.levers import (
     Check,
@@ -279,3 +280,26 @@ def test_a_plan_tells_formats_that_a_card_lacks_and_those_that_are_not_known() -
 def test_a_value_of_a_sweep_that_a_card_lacks_is_told_with_the_reason() -> None:
     with pytest.raises(UsageError, match=r"baseline\.sweep: .*cannot be flashinfer.*this GPU has 8\.6"):
         on_a_card("8.6", **{"baseline.sweep": {GDN_PREFILL: ["auto", "flashinfer"]}})
+
+
+def test_ngrams_are_planned_without_steps_ahead_where_the_vllm_that_is_here_cannot() -> None:
+    spec = load_campaign("default", {**ON_VLLM, "target": "cuda:0"})
+    asked = {"drafting.method": "ngram", "serving.async_scheduling": "on"}
+    for version, can in (((0, 28), False), ((0, 33), True)):
+        legal = legal_here(spec, reference_model_path(), 2, Gpu("9.0", version=version))
+        why = legal.refused(legal.space.configuration(asked))
+        assert (why is None) is can, why
+        assert legal.refused(legal.space.configuration({**asked, "serving.async_scheduling": "off"})) is None
+
+
+def test_a_plan_by_a_shape_alone_knows_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        legal_planned, "gpu_served", lambda spec, capability: Gpu(capability, version=(0, 28))
+    )
+    spec = load_campaign("default", {**ON_VLLM, "target": "cuda:0"})
+    card = Card("a card", 80 * 10**9, is_gpu=True, compute_capability="9.0")
+    legal = legal_planned.planned_legal(spec, find_model("qwen3.5-4b"), card, None)
+    asked = {"drafting.method": "ngram", "serving.async_scheduling": "on"}
+    told = legal.refused(legal.space.configuration(asked))
+    assert told is not None
+    assert told.startswith("vLLM 0.28 schedules no step ahead beside drafts by n-grams")

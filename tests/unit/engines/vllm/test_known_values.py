@@ -17,6 +17,8 @@ from experiments.engines.vllm.known_values import KnownValues, known_values, nam
 from experiments.engines.vllm.read_values import read_values
 from experiments.job.named import unknown_values, version_told
 from experiments.other_python import NoAnswer, answer_of
+from experiments.reference_model.load import reference_model_path
+from experiments.space.configuration import Configuration
 from experiments.space.loading import load_space
 
 SPACE = load_space("vllm")
@@ -191,6 +193,28 @@ def test_the_engine_tells_what_its_version_does_not_know_and_nothing_where_there
     assert VllmEngine().unknown_values(SPACE, "cuda:0", HYBRID) == {}
     assert version_told("vllm", "cuda:0") == (
         "vllm (vLLM is not installed: install it; nothing is held against what its version lacks)"
+    )
+
+
+def test_steps_ahead_beside_ngrams_are_refused_before_a_load_by_a_version_that_cannot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = Configuration.of({"drafting.method": "ngram", "serving.async_scheduling": "on"})
+    monkeypatch.setattr(engine_module, "known_values", lambda found: KnownValues(found.version, {}))
+    monkeypatch.setattr(engine_module, "check_device", lambda *told, **more: None)
+    refused = {}
+    for version in ("0.28.0", "0.33.0"):
+        here = VllmEnvironment(Path(sys.executable), version, for_cpu=False)
+        monkeypatch.setattr(engine_module, "needed_environment", lambda device, here=here: here)
+        try:
+            VllmEngine().check(asked, reference_model_path(), "cuda:0")
+        except Infeasible as reason:
+            refused[version] = (reason.kind, reason.cause)
+    assert list(refused) == ["0.28.0"]
+    kind, why = refused["0.28.0"]
+    assert kind == "unsupported"
+    assert why.startswith(
+        "vLLM 0.28 schedules no step ahead beside drafts by n-grams, which 0.33 is the first"
     )
 
 
