@@ -37,6 +37,7 @@ _SETTINGS = {
     "serving.gdn_prefill_backend": "prefilling GatedDeltaNet layers by {after}{instead}",
     "drafting.method": "drafting by {after}{instead}",
     "drafting.ngram_tokens": "drafting by n-grams of {after} tokens{instead}",
+    "drafting.lm_head": "drafting with an output head in {after}{instead}",
     "pruning.criterion": "choosing layers by {after}{instead}",
     "quantization.bits": "quantizing to {after} bits{instead}",
     "quantization.group_size": "quantizing in groups of {after}{instead}",

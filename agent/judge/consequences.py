@@ -95,6 +95,7 @@ CONSEQUENCES: Mapping[str, Phrases] = {
     "drafting.draft_tokens": (*_phrases("verify tokens drafting", "speculative tokens"), *_STEPS, *_PAGES),
     "drafting.ngram_tokens": _STEPS,
     "drafting.drafter": (*_phrases("drafter", "draft model"), *_STEPS),
+    "drafting.lm_head": _phrases("drafter lm head"),
 }
 """For a knob, phrases: a resolved key that holds all words of one is explained by its change. `parameters` of
 a quantized head: it is no longer tied to the embedding. `loaded bytes` and `weights dtype`

@@ -2,17 +2,18 @@
 
 A step reads the weights once, for each sequence that is served its keys, values and GDN state, and writes the
 state back. With k drafts a step handles k + 1 tokens of a sequence and keeps k states more, and an MTP head
-reads its own weights and the output head once a draft.
+reads its own weights and the output head, or the copy that it drafts with, once a draft.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.surrogate.weight_bytes import step_weight_bytes
 from agent.tables.grid import TableWorkload
 from configs.models import ModelProfile
 from configs.weight_formats import BFLOAT16, FP8
+from experiments.engines.stored_bytes import draft_lm_head_bits
 from experiments.engines.vllm.order import drafting_of
 from experiments.space.configuration import Configuration
 
@@ -54,7 +55,8 @@ def step_bytes(profile: ModelProfile, configuration: Configuration, workload: Ta
         weights = step_weight_bytes(profile, configuration).mean
     kv = profile.kv_bytes_per_token * KV_SHARE.get(str(configuration.get("serving.kv_cache_dtype")), 1.0)
     state = profile.gdn_state_bytes * STATE_SHARE.get(str(configuration.get("serving.gdn_state_dtype")), 1.0)
-    own = profile.mtp_bytes_per_draft_token(BFLOAT16) if drafting.method == "mtp" else 0.0
+    drafts_in = replace(BFLOAT16, head_bits=draft_lm_head_bits(configuration) or BFLOAT16.head_bits)
+    own = profile.mtp_bytes_per_draft_token(drafts_in) if drafting.method == "mtp" else 0.0
     return StepBytes(
         weights,
         workload.concurrency * kv * context,

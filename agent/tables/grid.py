@@ -38,6 +38,7 @@ ADDED_LATER: Mapping[str, KnobValue] = {
     "quantization.sample_tokens": 256,
     "quantization.seed": 0,
     "quantization.keep": "none",
+    "drafting.lm_head": "auto",
 }
 """Knobs that the space vllm got after tables had been measured, with what was done before: so set, they are
 no part of what names a load, or what is in those tables would be measured again."""
@@ -50,19 +51,26 @@ def as_measured(configuration: Mapping[str, KnobValue]) -> Configuration:
     )
 
 
-COMES_WITH: Mapping[str, tuple[str, ...]] = {
-    "pruning.ranked_on": ("pruning.criterion", "quantization.bits"),
-    "pruning.order": ("pruning.criterion", "quantization.bits"),
-    "quantization.sample_tokens": ("quantization.samples",),
-    "quantization.seed": ("quantization.samples",),
-    "quantization.keep": ("quantization.bits",),
+COMES_WITH: Mapping[str, Mapping[str, KnobValue | None]] = {
+    "pruning.ranked_on": {"pruning.criterion": None, "quantization.bits": None},
+    "pruning.order": {"pruning.criterion": None, "quantization.bits": None},
+    "quantization.sample_tokens": {"quantization.samples": None},
+    "quantization.seed": {"quantization.samples": None},
+    "quantization.keep": {"quantization.bits": None},
+    "drafting.lm_head": {"drafting.method": "mtp"},
 }
-"""The older knobs beside which each of `ADDED_LATER` stands."""
+"""The older knobs beside which each of `ADDED_LATER` stands, with the value that they have; None: any."""
 
 
 def in_full(configuration: Mapping[str, KnobValue]) -> Configuration:
     """The configuration with the knobs of `ADDED_LATER` that it would have, had they been there."""
-    done = {name: ADDED_LATER[name] for name, older in COMES_WITH.items() if set(older) <= set(configuration)}
+    done = {
+        name: ADDED_LATER[name]
+        for name, older in COMES_WITH.items()
+        if all(
+            knob in configuration and value in (None, configuration[knob]) for knob, value in older.items()
+        )
+    }
     return Configuration.of({**done, **configuration})
 
 

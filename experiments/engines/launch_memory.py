@@ -26,7 +26,7 @@ from experiments.engines.device_memory import (
     reserved_cache_bytes,
 )
 from experiments.engines.hybrid_cache import draft_tokens, gdn_channels, hybrid_cache
-from experiments.engines.stored_bytes import part_bytes
+from experiments.engines.stored_bytes import draft_lm_head_bits, part_bytes
 from experiments.space.configuration import KnobValue
 from experiments.space.legality import KINDS_OF
 
@@ -101,6 +101,9 @@ def launch_parts(
     if configuration.get("drafting.method") == "mtp":
         head = served.mtp_parameters * SIXTEEN_BIT / BITS_PER_BYTE
         found.append(Part("MTP head", round(head), "its parameters in 16 bits"))
+    if (bits := draft_lm_head_bits(configuration)) is not None:
+        copied = round(served.vocabulary * served.hidden * bits / BITS_PER_BYTE)
+        found.append(Part("output head that drafts", copied, f"a copy, {bits:g} bits a weight"))
     found += [
         Part("drafter", asked.drafter_bytes, "its parameters in 16 bits"),
         Part(

@@ -13,6 +13,10 @@ from configs.models import ModelProfile, Part, PartKind
 from configs.weight_formats import BITS_PER_BYTE, SCALE_BITS, SIXTEEN_BIT
 from experiments.space.configuration import KnobValue
 
+DRAFT_LM_HEAD_BITS: Mapping[KnobValue, float] = {"fp8": 8.0, "nvfp4": 4 + 8 / 16}
+"""Bits of a weight in the copy of the output head that drafts, by `drafting.lm_head`: with nvfp4 an 8-bit
+scale for 16 weights; fp8 has one for a whole row, which is left out (vLLM 0.33)."""
+
 QUANTIZED_METHODS = ("awq", "rtn")
 """Values of `quantization.method` under which weights take fewer bits."""
 
@@ -54,3 +58,8 @@ def quantized_bits(configuration: Mapping[str, KnobValue], knob: str = "quantiza
 def head_quantized(configuration: Mapping[str, KnobValue]) -> bool:
     """Whether the output head is quantized like the projections."""
     return configuration.get("quantization.lm_head") == "quantized"
+
+
+def draft_lm_head_bits(configuration: Mapping[str, KnobValue]) -> float | None:
+    """Bits of a weight in the copy of the output head that drafts; None where the model's own does."""
+    return DRAFT_LM_HEAD_BITS.get(configuration.get("drafting.lm_head", "auto"))

@@ -16,11 +16,13 @@ from experiments.space.gdn_prefill_rules import GDN_PREFILL, prefill_doubted, pr
 from experiments.space.gpu import VLLM, Gpu
 from experiments.space.number_formats import (
     CACHE_DTYPE,
+    DRAFT_LM_HEAD,
     DTYPE,
     STATE_DTYPE,
     WEIGHT_DTYPE,
     cache_doubted,
     cache_refused,
+    draft_lm_head_refused,
     dtype_refused,
     state_doubted,
     weights_refused,
@@ -60,6 +62,7 @@ CAPABILITIES = ("12.0", "10.0", "9.0", "8.9", "8.6", "8.0", "7.5")
 """Compute capabilities of GPUs between which the rules tell, the newest first."""
 
 GROUP_SIZE, SYMMETRIC = "quantization.group_size", "quantization.symmetric"
+LM_HEAD = "quantization.lm_head"
 BITS = ("quantization.bits", "quantization.out_proj_bits")
 
 
@@ -74,6 +77,11 @@ def kernel_and_format_refused(configuration: Mapping[str, KnobValue]) -> str | N
     cache, weights = configuration.get(CACHE_DTYPE), configuration.get(WEIGHT_DTYPE)
     if (cache, weights) == ("fp8_e5m2", "fp8"):  # vLLM's attention refuses the pair; seen in 0.26
         return f"vLLM keeps no keys and values as fp8_e5m2 beside {WEIGHT_DTYPE}=fp8."
+    if (copied := configuration.get(DRAFT_LM_HEAD, "auto")) != "auto":
+        if configuration.get(LM_HEAD) == "quantized":  # neither was tried, both read in 0.33
+            return f"For {DRAFT_LM_HEAD} vLLM copies heads of 16 bits alone, and {LM_HEAD} is quantized."
+        if (copied, kernel) == ("fp8", "marlin"):
+            return f"Marlin rounds no activations to 8 bits, and {DRAFT_LM_HEAD}=fp8 has them rounded."
     name, groups = kernel.capitalize(), KERNEL_GROUPS.get(kernel)
     if groups is not None and size is not None and size not in groups:
         return f"{name} multiplies groups of {_any(groups)} alone, and {GROUP_SIZE} is {size}."
@@ -191,6 +199,7 @@ _REFUSED_BY: Mapping[str, Rule] = {
     LINEAR_BACKEND: kernel_refused,
     WEIGHT_DTYPE: weights_refused,
     CACHE_DTYPE: cache_refused,
+    DRAFT_LM_HEAD: draft_lm_head_refused,
     GDN_PREFILL: prefill_refused,
 }
 

@@ -1,9 +1,12 @@
 """Which number formats vLLM serves on a GPU, by its compute capability. Pure.
 
-Read in vLLM's sources, 0.26 to 0.33, which say the same of all that stands here.
+Read in vLLM's sources, 0.26 to 0.33, which say the same of all that stands here; copies of the output head
+0.33 alone has.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from configs.models import ModelProfile
 from experiments.space.configuration import KnobValue
@@ -13,6 +16,7 @@ DTYPE = "serving.dtype"
 WEIGHT_DTYPE = "serving.weight_dtype"
 CACHE_DTYPE = "serving.kv_cache_dtype"
 STATE_DTYPE = "serving.gdn_state_dtype"
+DRAFT_LM_HEAD = "drafting.lm_head"
 
 BFLOAT16_FROM = (8, 0)
 """The first compute capability with bfloat16 (`check_if_supports_dtype` in vLLM's `platforms/cuda.py`)."""
@@ -21,6 +25,10 @@ FP8_WEIGHTS_FROM = (7, 5)
 """The first for which vLLM rounds weights to 8-bit floats (`get_min_capability` of its online quantization).
 Below 8.9 its Marlin kernel multiplies them with activations as they are; from there on these are rounded
 too."""
+
+DRAFT_LM_HEAD_FROM: Mapping[str, tuple[int, int]] = {"fp8": (8, 9), "nvfp4": (7, 5)}
+"""The first for copies of the output head (vLLM 0.33): below it no kernel rounds activations to 8 bits too,
+which vLLM insists on; 4-bit ones are multiplied by Marlin's kernel where no other one goes before it."""
 
 FP8_ATTENTION_FROM = (8, 9)
 """The first on which Triton's attention, which takes every width of a head, keeps 8-bit keys and values."""
@@ -52,6 +60,18 @@ def weights_refused(value: KnobValue, profile: ModelProfile, gpu: Gpu) -> str | 
     return (
         "vLLM rounds weights to 8-bit floats from compute capability 7.5 on, and this GPU has "
         f"{gpu.capability}."
+    )
+
+
+def draft_lm_head_refused(value: KnobValue, profile: ModelProfile, gpu: Gpu) -> str | None:
+    """Why a model can't be drafted for with such a copy of its output head on such a GPU; None where nothing
+    is known against it."""
+    first = DRAFT_LM_HEAD_FROM.get(str(value))
+    if first is None or not gpu.below(*first):
+        return None
+    return (
+        f"vLLM drafts with an output head in {value} from compute capability {first[0]}.{first[1]} on, and "
+        f"this GPU has {gpu.capability}."
     )
 
 

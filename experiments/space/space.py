@@ -161,7 +161,8 @@ class Space:
         """The levers that differ between two configurations, in the space's order; empty for equal ones.
 
         A knob that comes up or falls away because another one changed, and for which nothing is chosen, is no
-        change of its lever: with drafts by n-grams scheduling is not to be set, which is drafting alone.
+        change of its lever: drafting by MTP brings a choice of the output head, and left to the engine that
+        is drafting alone.
         """
         changes = {change.knob: change for change in before.changes_to(after)}
         return tuple(

@@ -29,6 +29,7 @@ _PARTS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     # FlashAttention 3: 8-bit queries, which are the cache's, and the type that the model computes in
     (re.compile(r"For FP8 input, output must have dtype"), (_CACHE, "serving.dtype")),
     (re.compile(r"with fp8 checkpoints"), ("serving.weight_dtype",)),
+    (re.compile(r"draft[ _]lm_head[ _]quantization|lm_head copy", re.I), ("drafting.lm_head",)),
     (re.compile(r"mamba_ssm_cache_dtype"), ("serving.gdn_state_dtype",)),
     (re.compile(r"chunked[ _]prefill (?:is|must be|isn't|not)", re.I), ("serving.chunked_prefill",)),
     # the mode in which vLLM keeps states of a prompt's beginning, so that they can be had again

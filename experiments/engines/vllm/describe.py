@@ -28,6 +28,9 @@ PACKAGES = (
     "numpy",
 )
 
+COPIED_HEADS = ("Fp8PtpcOnlineLinearMethod", "_LMHeadNvfp4Method")
+"""The methods of vLLM 0.33 for copies of an output head (`quantization/online/lm_head.py`)."""
+
 NO_LINEAR_METHODS = ("Embedding", "KVCache")
 """Words in the names of methods that a layer may hold and that multiply no weights."""
 
@@ -155,8 +158,18 @@ def _drafting(config: Any, runner: Any) -> dict[str, Json]:
     return {
         "method": str(speculative.method),
         "draft_tokens": int(speculative.num_speculative_tokens),
-        "drafter": {"class": type(drafter).__name__ if drafter is not None else UNKNOWN},
+        "drafter": {
+            "class": type(drafter).__name__ if drafter is not None else UNKNOWN,
+            **_own_lm_head(drafter),
+        },
     }
+
+
+def _own_lm_head(drafter: Any) -> dict[str, Json]:
+    """The method that multiplies a drafter's output head, where that is a quantized copy of the model's."""
+    head = getattr(getattr(drafter, "model", None), "lm_head", None)
+    name = type(getattr(head, "quant_method", None)).__name__
+    return {"lm_head": name} if name in COPIED_HEADS else {}
 
 
 def _device_name(worker: Any) -> str:

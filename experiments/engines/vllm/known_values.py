@@ -21,8 +21,13 @@ TYPES: Mapping[str, str] = {
     "serving.gdn_prefill_backend": "engine/arg_utils.py:EngineArgs.gdn_prefill_backend",
     "serving.graph_mode": "config/compilation.py:CUDAGraphMode",
     "drafting.method": "config/speculative.py:SpeculativeMethod",
+    "drafting.lm_head": "config/speculative.py:SpeculativeConfig.draft_lm_head_quantization",
 }
 """The knobs whose values are vLLM's own names, and vLLM's type of each (in 0.26 to 0.33)."""
+
+LATER: Mapping[str, str] = {"drafting.lm_head": "drafting.method"}
+"""Knobs whose setting some of these versions lack (this one before 0.33), and the knob whose type is read
+from the same file: where that was read and this was not, there is none."""
 
 KERNELS: Mapping[str, str] = {
     kind: (
@@ -61,9 +66,10 @@ SCRIPT = Path(__file__).with_name("read_values.py")
 
 @dataclass(frozen=True)
 class KnownValues:
-    """What a version of vLLM knows, by knob; a knob that is not there could not be read. `kernels` has, by
-    kind of device, the names under which it has kernels for packed weights there, as far as that could be
-    read. `unread` says why nothing could, in a sentence."""
+    """What a version of vLLM knows, by knob; a knob that is not there could not be read, and one without
+    values is a setting that this version lacks. `kernels` has, by kind of device, the names under which it
+    has kernels for packed weights there, as far as that could be read. `unread` says why nothing could, in a
+    sentence."""
 
     version: str
     values: Mapping[str, tuple[str, ...]]
@@ -76,7 +82,8 @@ class KnownValues:
         known = self.values.get(knob)
         if known is None or value in known or value in _OURS.get(knob, _AUTO):
             return None
-        return f"vLLM {self.version} does not know {knob}={value}; it has {', '.join(known)}."
+        has = ", ".join(known) or "no such setting"
+        return f"vLLM {self.version} does not know {knob}={value}; it has {has}."
 
     def why_not_on(
         self, device: str, knob: str, value: KnobValue, layer_types: Collection[str]
@@ -126,9 +133,10 @@ def _asked(python: Path, version: str) -> KnownValues:
 
 
 def named_by_knob(told: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
-    """What `read_values` told, by knob instead of type; empty types are left out."""
+    """What `read_values` told, by knob instead of type; types that were not read are left out, but for those
+    of `LATER` that are not there."""
     named = {
         knob: tuple(each for each in told.get(kind, ()) if not each.endswith(_ONE_MODELS_HEAD))
         for knob, kind in TYPES.items()
     }
-    return {knob: values for knob, values in named.items() if values}
+    return {knob: values for knob, values in named.items() if values or named.get(LATER.get(knob, ""))}

@@ -41,6 +41,11 @@ ON_PROCESSORS: Mapping[str, tuple[tuple[str, ...], str]] = {
         ("auto", "eager", "none"),
         f"Steps are captured in CUDA graphs on a GPU alone; elsewhere vLLM leaves them out ({_READ}).",
     ),
+    # config/vllm.py of 0.33: the first runner, which is a processor's, refuses it
+    "drafting.lm_head": (
+        ("auto",),
+        "On a processor vLLM drafts with the model's own output head alone (read in vLLM 0.33).",
+    ),
     # platforms/cpu.py: it is set to False there
     "serving.async_scheduling": (
         ("auto", "off"),

@@ -32,6 +32,12 @@ IMPORTED = "imported"
 STORED, FP8 = "stored", "fp8"
 """Values of `serving.weight_dtype`: weights as they are stored, or quantized by vLLM as it loads them."""
 
+DRAFT_LM_HEAD = "drafting.lm_head"
+"""The knob of the output head that an MTP head drafts with."""
+
+DRAFT_LM_HEADS = (AUTO, FP8, "nvfp4")
+"""Its values: those after `auto`, which is the model's own, are vLLM's `draft_lm_head_quantization`."""
+
 DRAFT_TOKENS_MAX = 15
 """Most tokens that are drafted a step: those of a DFlash block of 16, as published drafters have (FACTS §4).
 vLLM itself stops at 128 (`MAX_SPEC_LEN`, 0.32). Above 7 verification leaves a fused kernel for eight states
@@ -91,7 +97,24 @@ class VllmOrder:
 
 def drafting_of(configuration: Configuration) -> DraftingOrder:
     """What is drafted, by the limit of this engine. Raises `Infeasible` as `drafting_order`."""
-    return drafting_order(configuration, draft_tokens_max=DRAFT_TOKENS_MAX)
+    asked = {knob: value for knob, value in configuration.items() if knob != DRAFT_LM_HEAD}
+    return drafting_order(Configuration.of(asked), draft_tokens_max=DRAFT_TOKENS_MAX)
+
+
+def draft_lm_head_of(configuration: Configuration) -> KnobValue:
+    """Which output head drafts. Raises `Infeasible`, kind `illegal`, for a value that there is not, and for a
+    copy beside another method than MTP."""
+    value = configuration.get(DRAFT_LM_HEAD, AUTO)
+    if value not in DRAFT_LM_HEADS:
+        raise Infeasible("illegal", f"{DRAFT_LM_HEAD} is {value!r}; it may be {', '.join(DRAFT_LM_HEADS)}.")
+    method = configuration.get("drafting.method", "none")
+    if value != AUTO and method != "mtp":
+        raise Infeasible(
+            "illegal",
+            f"{DRAFT_LM_HEAD} is {value}, with which an MTP head alone drafts, and drafting.method is "
+            f"{method}.",
+        )
+    return value
 
 
 def chosen_knobs(configuration: Configuration) -> dict[str, KnobValue]:
@@ -137,6 +160,7 @@ def order_for(
     if not _DEVICE.fullmatch(device):
         raise Infeasible("unsupported", f"The engine vllm knows no device {device!r}; give cpu or cuda:N.")
     chosen, drafting = chosen_knobs(configuration), drafting_of(configuration)
+    lm_head = draft_lm_head_of(configuration)
     arguments: dict[str, Any] = {
         "model": checkpoint,
         "skip_tokenizer_init": True,  # token ids go in and out
@@ -164,19 +188,24 @@ def order_for(
     if dummy:
         arguments["load_format"] = "dummy"
     if drafting.active:
-        arguments["speculative_config"] = speculative_config(drafting, dummy=dummy)
+        arguments["speculative_config"] = speculative_config(drafting, lm_head, dummy=dummy)
     if device == "cpu":
         arguments["distributed_executor_backend"] = "uni"  # as on a GPU: the worker in the engine's process
     return VllmOrder(checkpoint, device, arguments, kept, drafting.method, drafting.draft_tokens, dummy)
 
 
-def speculative_config(drafting: DraftingOrder, *, dummy: bool = False) -> dict[str, Any]:
-    """vLLM's `speculative_config` of an order that drafts; with `dummy` a set share of drafts is accepted."""
+def speculative_config(
+    drafting: DraftingOrder, lm_head: KnobValue = AUTO, *, dummy: bool = False
+) -> dict[str, Any]:
+    """vLLM's `speculative_config` of an order that drafts, with this value of `drafting.lm_head`; with
+    `dummy` a set share of drafts is accepted."""
     told: dict[str, Any] = {"method": drafting.method, "num_speculative_tokens": drafting.draft_tokens}
     if drafting.method in ("draft_model", "dflash"):
         told["model"] = str(drafter_folder(drafting))
     if drafting.method == "ngram":
         told |= {"prompt_lookup_min": 2, "prompt_lookup_max": drafting.ngram_tokens}
+    if lm_head != AUTO:
+        told["draft_lm_head_quantization"] = lm_head
     if dummy:
         told["rejection_sample_method"] = "synthetic"
         told["synthetic_acceptance_length"] = 1 + DUMMY_ACCEPTED_SHARE * drafting.draft_tokens

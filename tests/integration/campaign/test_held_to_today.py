@@ -255,15 +255,25 @@ def test_what_was_sealed_is_never_changed_but_withdrawn_and_asked_anew(
     )
 
 
-def test_of_the_levers_on_four_gpus_tests_of_ngrams_stay_and_three_of_too_long_a_context_are_withdrawn(
+def test_of_the_levers_on_four_gpus_six_go_on_with_a_newer_knob_and_three_of_too_long_a_context_do_not(
     tmp_path: Path,
 ) -> None:
     database = levers_on_four(tmp_path)
     campaign = (database, 1)
     before = arms_of(database, 32)
     assert before[1]["drafting.method"] == "ngram"
-    assert take_up(campaign) == 3
+    with database.read() as session:
+        numbers = [each.id for each in session.scalars(select(Hypothesis)) if not each.target]
+    asked = {number: arms_of(database, number) for number in numbers}
+    assert take_up(campaign) == 9
     assert take_up(campaign) == 0
+    restated = {number for number in numbers if arms_of(database, number) != asked[number]}
+    assert len(restated) == 6
+    for number in restated:
+        assert state_of(database, number)[0] is HypothesisState.QUEUED
+        for before_it, today in zip(asked[number], arms_of(database, number), strict=True):
+            added = {"drafting.lm_head": "auto"} if today["drafting.method"] == "mtp" else {}
+            assert today == Configuration.of({**before_it, **added})
     with database.read() as session:
         states = {each.id: each.state for each in session.scalars(select(Hypothesis))}
     assert sum(each is HypothesisState.QUEUED for each in states.values()) == 52 - 3

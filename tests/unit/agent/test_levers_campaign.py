@@ -171,12 +171,13 @@ def test_on_a_gpu_the_same_file_can_be_asked_unchanged_in_the_space_of_vllm(
     assert infeasible == (set() if drafter_is_packaged() else DRAFTED - {"mtp_over_none", "mtp_on_awq"})
 
 
-def test_every_knob_of_weights_and_drafts_is_the_same_in_both_spaces_but_for_how_many_are_drafted() -> None:
+def test_knobs_of_weights_and_drafts_are_the_same_in_both_spaces_but_for_how_many_and_by_which_head() -> None:
     def built(space: str) -> dict[str, Knob]:
         return {each.name: each for each in load_space(space).knobs if not each.name.startswith("serving.")}
 
     here, there = built("levers"), built("vllm")
     short, long = here.pop(DRAFT_TOKENS), there.pop(DRAFT_TOKENS)
+    assert there.pop("drafting.lm_head").when == (("drafting.method", ("mtp",)),)
     assert there == here
     assert long.values[: len(short.values)] == short.values
     assert (long.default, long.when, long.lever) == (short.default, short.when, short.lever)

@@ -12,7 +12,13 @@ from experiments.space.gpu import Gpu
 from experiments.space.gpu_rules import not_known_on, not_served_by, refused_on, same_on
 from experiments.space.legality import ModelFacts, Withheld, legal_levers
 from experiments.space.loading import load_space
-from experiments.space.number_formats import CACHE_DTYPE, DTYPE, STATE_DTYPE, WEIGHT_DTYPE
+from experiments.space.number_formats import (
+    CACHE_DTYPE,
+    DRAFT_LM_HEAD,
+    DTYPE,
+    STATE_DTYPE,
+    WEIGHT_DTYPE,
+)
 from experiments.space.space import Space
 
 SPACE = load_space("vllm")
@@ -83,6 +89,7 @@ def test_of_a_card_whose_capability_is_not_known_nothing_is_known_that_some_card
         (STATE_DTYPE, "bfloat16"),
         *(("serving.linear_backend", value) for value in ("machete", "conch")),
         (GDN_PREFILL, "flashinfer"),
+        (DRAFT_LM_HEAD, "fp8"),
     }
     assert found[DTYPE, "bfloat16"] == (
         "The card's compute capability is not known; if it is 7.5: vLLM computes in bfloat16 from compute "
@@ -97,6 +104,12 @@ def test_nothing_is_said_of_an_engine_whose_sources_were_not_read() -> None:
     for of in (not_served_by, not_known_on, same_on):
         assert of(SPACE, MODEL, other) == {}
     assert refused_on({DTYPE: "bfloat16"}, MODEL, other) is None
+
+
+def test_no_8_bit_copy_of_the_output_head_drafts_below_8_9_and_a_4_bit_one_does() -> None:
+    assert values(not_served_by(SPACE, MODEL, Gpu("8.6")), DRAFT_LM_HEAD) == {"fp8"}
+    assert values(not_served_by(SPACE, MODEL, Gpu("7.0")), DRAFT_LM_HEAD) == {"fp8", "nvfp4"}
+    assert not values(not_served_by(SPACE, MODEL, Gpu("8.9")), DRAFT_LM_HEAD)
 
 
 def test_conch_is_no_kernel_below_8_0() -> None:

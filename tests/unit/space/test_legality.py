@@ -302,3 +302,29 @@ def test_a_cache_that_never_goes_with_8_bit_weights_is_refused_before_a_load(
     assert (told is not None) == refused
     if told is not None:
         assert told == "vLLM keeps no keys and values as fp8_e5m2 beside serving.weight_dtype=fp8."
+
+
+@pytest.mark.parametrize(
+    ("copied", "head", "backend", "told"),
+    [
+        ("fp8", "quantized", "auto", "heads of 16 bits alone, and quantization.lm_head is quantized."),
+        ("nvfp4", "quantized", "auto", "heads of 16 bits alone, and quantization.lm_head is quantized."),
+        ("fp8", "high", "marlin", "Marlin rounds no activations to 8 bits, and drafting.lm_head=fp8"),
+        ("fp8", "high", "machete", None),
+        ("nvfp4", "high", "marlin", None),
+        ("auto", "quantized", "marlin", None),
+    ],
+)
+def test_a_copy_of_the_output_head_is_made_of_one_in_16_bits_by_a_kernel_that_rounds_as_it_must(
+    copied: str, head: str, backend: str, told: str | None
+) -> None:
+    asked = {
+        "drafting.method": "mtp",
+        "drafting.lm_head": copied,
+        "quantization.method": "awq",
+        "quantization.group_size": 128,
+        "quantization.lm_head": head,
+        "serving.linear_backend": backend,
+    }
+    why = joint_refusal(load_space("vllm").configuration(asked), FACTS)
+    assert (why is None) if told is None else (told in str(why)), why

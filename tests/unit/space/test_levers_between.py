@@ -22,10 +22,17 @@ def levers(space: Space, before: dict[str, KnobValue], after: dict[str, KnobValu
     return space.levers_between(space.configuration(before), space.configuration(after))
 
 
-def test_drafting_that_leaves_scheduling_to_the_engine_is_drafting(space: Space) -> None:
-    assert levers(space, {}, NGRAM) == ("drafting",)
-    assert levers(space, NGRAM, {}) == ("drafting",)
-    assert levers(space, {"serving.async_scheduling": "off"}, NGRAM) == ("drafting",)
+def test_drafting_that_leaves_its_output_head_to_the_engine_is_drafting(space: Space) -> None:
+    mtp = {"drafting.method": "mtp"}
+    assert levers(space, {}, mtp) == ("drafting",)
+    assert levers(space, mtp, {}) == ("drafting",)
+    assert levers(space, {**mtp, "drafting.lm_head": "fp8"}, NGRAM) == ("drafting",)
+
+
+def test_an_output_head_that_is_chosen_is_a_lever_too(space: Space) -> None:
+    copied: dict[str, KnobValue] = {"drafting.method": "mtp", "drafting.lm_head": "fp8"}
+    assert levers(space, {}, copied) == ("drafting", "draft_lm_head")
+    assert levers(space, {"drafting.method": "mtp"}, copied) == ("draft_lm_head",)
 
 
 def test_scheduling_that_is_chosen_is_scheduling_too(space: Space) -> None:

@@ -119,6 +119,16 @@ def test_a_head_counts_where_it_drafts_and_its_layer_has_a_cache() -> None:
     assert drafted["KV cache"] == pytest.approx(plain["KV cache"] * 9 / 8, rel=0.03)
 
 
+@pytest.mark.parametrize(("value", "bits"), [("fp8", 8.0), ("nvfp4", 4.5)])
+def test_a_copy_of_the_output_head_that_drafts_counts_beside_the_model_s_own(value: str, bits: float) -> None:
+    drafting: dict[str, KnobValue] = {"drafting.method": "mtp", "drafting.draft_tokens": 1}
+    own, copied = bytes_of("9b", drafting), bytes_of("9b", {**drafting, "drafting.lm_head": value})
+    profile = load_model_profile("qwen3.5-9b")
+    assert "output head that drafts" not in own
+    assert copied["output head that drafts"] == profile.vocabulary * profile.hidden * bits / 8
+    assert copied["weights"] == own["weights"]
+
+
 def test_weights_that_are_stored_quantized_count_as_they_are_stored() -> None:
     assert bytes_of("9b", {}, stored_weight_bytes=7_000_000_000)["weights"] == 7_000_000_000
 

@@ -204,4 +204,8 @@ def test_bytes_of_a_step_are_those_of_the_floor_formula() -> None:
     assert bytes_of(serving__gdn_state_dtype="bfloat16").states == plain.states / 2
     assert bytes_of(serving__kv_cache_dtype="fp8_e4m3").cache == plain.cache / 2
     assert bytes_of(serving__weight_dtype="fp8").weights / 1e9 == pytest.approx(8.96, abs=0.05)
-    assert bytes_of(drafting__method="mtp", drafting__draft_tokens=2).states == 4 * 48 * 2**20
+    drafted = bytes_of(drafting__method="mtp", drafting__draft_tokens=2)
+    assert drafted.states == 4 * 48 * 2**20
+    copied = bytes_of(drafting__method="mtp", drafting__draft_tokens=2, drafting__lm_head="fp8")
+    head = PROFILE.vocabulary * PROFILE.hidden
+    assert drafted.drafter - copied.drafter == 2 * head  # a byte less of each weight, read twice

@@ -62,6 +62,16 @@ MISSING = f"{ERROR}NotImplementedError: SM90 GDN prefill DSL kernel is unavailab
             "ValueError: CUDAGraphMode.FULL is not supported with FlashInfer backend (support: NEVER)",
             {"serving.graph_mode"},
         ),
+        (
+            "ValidationError: 1 validation error for SpeculativeConfig draft_lm_head_quantization Unexpected "
+            "keyword argument",
+            {"drafting.lm_head"},
+        ),
+        (
+            "ValueError: Quantizing an lm_head copy needs an unquantized fp16/bf16 lm_head without bias.",
+            {"drafting.lm_head"},
+        ),
+        ("ValueError: Model Runner V1 does not support: draft lm_head quantization", {"drafting.lm_head"}),
         ("KeyError: 'layers.9.mlp'", set()),
         ("AssertionError: an assertion of something", set()),
     ],

@@ -134,7 +134,20 @@ def test_what_vllm_has_and_the_space_lacks_is_named_once() -> None:
 
 def test_names_of_one_model_s_head_are_those_of_mtp() -> None:
     told = {"config/speculative.py:SpeculativeMethod": ["ngram", "some_model_mtp", "mtp"]}
-    assert named_by_knob(told) == {"drafting.method": ("ngram", "mtp")}
+    assert named_by_knob(told)["drafting.method"] == ("ngram", "mtp")
+
+
+def test_a_setting_that_a_version_lacks_is_told_as_such_and_not_taken_for_one_that_was_not_read() -> None:
+    heads = "config/speculative.py:SpeculativeConfig.draft_lm_head_quantization"
+    methods = {"config/speculative.py:SpeculativeMethod": ["mtp"]}
+    older = KnownValues("0.32.0", named_by_knob(methods))
+    told = "vLLM 0.32.0 does not know drafting.lm_head=fp8; it has no such setting."
+    assert older.why_not("drafting.lm_head", "fp8") == told
+    assert older.why_not("drafting.lm_head", "auto") is None
+    assert {value for knob, value in older.unknown(SPACE) if knob == "drafting.lm_head"} == {"fp8", "nvfp4"}
+    newer = KnownValues("0.33.0", named_by_knob({**methods, heads: ["fp8", "nvfp4"]}))
+    assert newer.why_not("drafting.lm_head", "fp8") is None
+    assert KnownValues("0.33.0", named_by_knob({})).why_not("drafting.lm_head", "fp8") is None
 
 
 def test_a_python_that_did_not_answer_is_asked_again_and_one_that_did_is_not(tmp_path: Path) -> None:

@@ -64,6 +64,15 @@ def test_drafting_is_told_and_scheduled_as_vllm_chooses_unless_it_is_asked_other
         assert given["async_scheduling"] is wanted
 
 
+def test_a_copy_of_the_output_head_drafts_only_where_it_is_asked_for() -> None:
+    for value in ("fp8", "nvfp4"):
+        told = arguments(drafting__method="mtp", drafting__lm_head=value)["speculative_config"]
+        wanted = {"method": "mtp", "num_speculative_tokens": 1, "draft_lm_head_quantization": value}
+        assert told == wanted
+    plain = arguments(drafting__method="mtp", drafting__lm_head="auto")["speculative_config"]
+    assert plain == {"method": "mtp", "num_speculative_tokens": 1}
+
+
 @pytest.mark.parametrize(
     ("knobs", "kind", "words"),
     [
@@ -74,6 +83,8 @@ def test_drafting_is_told_and_scheduled_as_vllm_chooses_unless_it_is_asked_other
         ({"serving__max_sequences": True}, "illegal", "whole number"),
         ({"serving__prefix_caching": "auto "}, "illegal", "auto, on, off"),
         ({"drafting__method": "psychic"}, "unsupported", "psychic"),
+        ({"drafting__method": "mtp", "drafting__lm_head": "int8"}, "illegal", "auto, fp8, nvfp4"),
+        ({"drafting__method": "ngram", "drafting__lm_head": "fp8"}, "illegal", "drafting.method is ngram"),
     ],
 )
 def test_what_is_not_understood_is_refused_with_the_value(
