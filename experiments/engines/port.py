@@ -306,7 +306,9 @@ class Engine(Protocol):
     One that has an HTTP server of its own says `serves_http = True` and has `asked_over(way)`: the same
     engine whose launches are asked in that way (`configs/asked_over.py`).
     One that can begin the next launch's process while one loads may have `loading_ahead()`, a context that
-    gives the same engine for the time of a job; what was begun for nothing ends with it.
+    gives the same engine for the time of a job; what was begun for nothing ends with it. That engine may
+    have `begin_ahead(device, folder, cache_dir)`, which begins one for a launch that comes later, with its
+    log in `folder`, and returns at once; it touches no device.
     One that can time its kernels for packed weights without loading a model may have
     `time_kernels(configurations, checkpoint, device, rows, log_path, cache_dir, tell, known)`, which gives
     `KernelTimings` (`kernel_timings.py`) of all products in each configuration's format by its kernel, with

@@ -109,6 +109,7 @@ class _Comparison:
                 with blamed_on(arm):
                     check_static(self._job, told, configuration, self._spec.plan.workload)
                 told.advance()
+        self._job.begin_ahead(1 if self._spec.in_turn else len(Arm))
         with blamed_on(Arm.CONTROL):
             control, _ = prepare_checkpoint(self._job, self._control)
         candidate, _ = prepare_checkpoint(self._job, self._candidate)

@@ -3,7 +3,8 @@
 Of a load 15 to 21 s are the driver's imports, the same ones whatever is loaded. So each load begins the next
 one's driver, which imports while that load goes on and waits then for its order, as fresh a process as any
 other: it has read no weights. A load is not over before that one is at rest, so that nothing of it is
-left to do when something is timed.
+left to do when something is timed. For a test's first loads they are begun while its checkpoints are built,
+which takes about as long, and before which nothing is timed.
 
 What is begun for nothing ends with the job. It takes a core for the time of a load and memory of the machine.
 So none is begun where cores or memory are few, nor for a CPU, which would have to share both with what is
@@ -71,8 +72,19 @@ class DriversAhead:
     _names: itertools.count[int] = field(default_factory=itertools.count)
     _closed: bool = False
     _loads: int = 0
+    _before_loads: bool = False
+    """Whether drivers were begun and no load has yet."""
     _counted: ScratchFolder | None = None
     """Held while anything loads."""
+
+    def begin(self, found: VllmEnvironment, device: str, folder: Path, cache_dir: Path) -> None:
+        """Begin a driver before the first load, with its log in `folder`. Until that load the job counts as
+        one that loads; what goes on beside it, such as a checkpoint that is built, needs as much memory."""
+        with self._lock:
+            counted, self._before_loads = self._before_loads or self._closed, not self._closed
+        if not counted:
+            self._begin_load()
+        self._begin_next(found, device, folder, cache_dir, beside=1)
 
     def take(self, found: VllmEnvironment, device: str, log_path: Path, cache_dir: Path) -> BegunDriver:
         """A driver for a launch: one that waits, or one that begins now. The next is begun, too. Call
@@ -81,6 +93,7 @@ class DriversAhead:
         Raises `OSError` where none can be started.
         """
         self._begin_load()
+        self._end_wait()
         taken = self._taken(found, device, log_path, cache_dir)
         if taken is None:
             taken = BegunDriver(found, device, log_path, cache_dir)
@@ -111,6 +124,7 @@ class DriversAhead:
         with self._lock:
             self._closed, left = True, self._waiting
             self._waiting = []
+        self._end_wait()
         for each in left:
             _drop(each)
 
@@ -119,6 +133,13 @@ class DriversAhead:
             self._loads += 1
             if self._counted is None:
                 self._counted = ScratchFolder(LOADING, Path(tempfile.gettempdir()))
+
+    def _end_wait(self) -> None:
+        """What was begun before the first load is counted no more: that load is, or none comes."""
+        with self._lock:
+            counted, self._before_loads = self._before_loads, False
+        if counted:
+            self._end_load()
 
     def _end_load(self) -> None:
         with self._lock:
@@ -146,8 +167,10 @@ class DriversAhead:
             _drop(each)
         return None
 
-    def _begin_next(self, found: VllmEnvironment, device: str, folder: Path, cache_dir: Path) -> None:
-        if not self.worth_it(device, count_held(LOADING, Path(tempfile.gettempdir()))):
+    def _begin_next(
+        self, found: VllmEnvironment, device: str, folder: Path, cache_dir: Path, beside: int = 0
+    ) -> None:
+        if not self.worth_it(device, count_held(LOADING, Path(tempfile.gettempdir())) + beside):
             return
         with self._lock:
             if self._closed or len(self._waiting) >= WAITING_MAX:

@@ -7,7 +7,7 @@ Pruning and quantization are in the checkpoint it is given.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -130,6 +130,14 @@ class VllmEngine:
             yield engine
         finally:
             engine._ahead.close()
+
+    def begin_ahead(self, device: str, folder: Path, cache_dir: Path) -> None:
+        """Begin to import for a launch that comes later in the job, with its log in `folder`; nothing of it
+        touches the device. Nothing but for the time of a job (`loading_ahead`), and where there is no vLLM,
+        which the launch tells."""
+        if self._ahead is not None:
+            with suppress(Infeasible):
+                self._ahead.begin(needed_environment(device), device, folder, cache_dir)
 
     def check(
         self, configuration: Configuration, checkpoint: Path, device: str, context_tokens: int = 1

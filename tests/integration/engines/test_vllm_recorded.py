@@ -130,6 +130,23 @@ def test_each_load_of_a_job_begins_the_next_ones_process_and_the_last_is_begun_f
     assert sorted(path.name for path in folder.glob("*.log")) == ["first.log", "second.log"]
 
 
+def test_what_a_job_begins_before_its_first_load_is_that_launch_s_process(folder: Path) -> None:
+    before = children()
+    knobs, cache = Configuration.of(vllm_requests.KNOBS), folder / "cache"
+    with VllmEngine().loading_ahead(DriversAhead(worth_it=lambda device, jobs: True)) as engine:
+        engine.begin_ahead("cpu", folder, cache)
+        waiting = begun(before)
+        launch = engine.launch(knobs, reference_model_path(), "cpu", folder / "first.log", cache)
+        assert isinstance(launch, VllmLaunch)
+        launch.close()
+        assert launch.pid in waiting
+        engine.begin_ahead("cpu", folder, cache)
+    assert wait_until_gone(begun(before)) == []
+    assert [path.name for path in folder.glob("*.log")] == ["first.log"]
+    VllmEngine().begin_ahead("cpu", folder, cache)
+    assert wait_until_gone(begun(before)) == [], "without a job there is nobody to end it"
+
+
 def test_a_launch_tells_its_configuration_and_how_long_it_took(launch: VllmLaunch) -> None:
     (order,) = [each for each in RECORDED.orders if each.launch == "served"]
     assert order.answer is not None

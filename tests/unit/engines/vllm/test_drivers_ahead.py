@@ -229,3 +229,48 @@ def test_a_job_that_is_killed_while_it_loads_is_counted_no_more(tmp_path: Path, 
         other.wait()
     taken(ahead, tmp_path, "b")
     assert jobs == [2, 1]
+
+
+def begin(ahead: DriversAhead, folder: Path) -> None:
+    ahead.begin(FOUND, "cuda:0", folder, folder / "cache")
+
+
+def test_first_loads_take_what_was_begun_before_any_load(tmp_path: Path, made: list[Begun]) -> None:
+    ahead = DriversAhead(always)
+    for _ in range(WAITING_MAX + 1):
+        begin(ahead, tmp_path)
+    assert len(made) == WAITING_MAX
+    first, second = taken(ahead, tmp_path, "a"), taken(ahead, tmp_path, "b")
+    assert [first, second] == made[:2]
+    assert first.log_path == tmp_path / "a.log"
+
+
+def test_what_was_begun_before_any_load_ends_where_none_comes(tmp_path: Path, made: list[Begun]) -> None:
+    ahead = DriversAhead(always)
+    begin(ahead, tmp_path)
+    ahead.close()
+    begin(ahead, tmp_path)
+    assert [each.closed for each in made] == [True]
+    assert not list(tmp_path.glob("*.log"))
+
+
+def test_before_its_first_load_a_job_counts_as_one_that_loads_and_asks_for_what_it_builds_too(
+    tmp_path: Path, made: list[Begun]
+) -> None:
+    jobs: list[int] = []
+    first, second, other = (counting(jobs) for _ in range(3))
+    begin(first, tmp_path)
+    begin(first, tmp_path)
+    assert jobs == [2, 2], "itself, and the checkpoint that it builds"
+    taken(other, tmp_path, "a")
+    other.settle()
+    assert jobs[2:] == [2], "it is counted by the others"
+    taken(first, tmp_path, "b")
+    first.settle()
+    taken(other, tmp_path, "c")
+    other.settle()
+    assert jobs[3:] == [1, 1], "and no more once its loads are over"
+    begin(second, tmp_path)
+    second.close()
+    taken(other, tmp_path, "d")
+    assert jobs[5:] == [2, 1], "nor where none came"
