@@ -109,7 +109,7 @@ def by_http(launch: VllmLaunch, asked: Sequence[Prompt], load: Load) -> Run:
 
 
 def by_client(client: HttpClient, asked: Sequence[Prompt], load: Load) -> Run:
-    """As `by_http`, by another client: with token ids (`token_ids_client.py`) or later (`later_client.py`)."""
+    """As `by_http`, by another client: `token_ids_client.py` or `later_client.py`."""
     requests = requests_of(asked, load)
     traces, _ = client.ask(requests, load.concurrency, LIMIT_S)
     return _run_of(requests, traces)

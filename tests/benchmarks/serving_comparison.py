@@ -7,13 +7,14 @@ One vLLM is loaded. At each concurrency it is asked in turns by our client throu
 as a campaign does (`http`); by the driver in the engine's process, as a campaign does with `asked_over:
 engine` (`driver`); by our client with token ids in place of texts (`ids`), or with each request 0.15 ms
 later (`later`); and by `vllm bench serve` through the same server: same lengths, random text, greedy,
-end-of-text ignored. `--arms` picks those that the bench is held against. Every second round has the turns reversed. Told are the medians over the rounds
-and how far each lies from the bench: the geometric mean of the rounds' ratios with its 95 % interval
-(Student's t on their logarithms; a round is one pair). `--within` is the share that counts as agreement:
-*within* it where the whole interval is, *beyond* it where none of it is, else *not settled* by these
-rounds. With `--json` everything is written after each run, with the times of each of its requests. After
-`--limit` seconds no further concurrency and no further round begins. `--table FILE …` prints the table of
-such files, no more: of several, whose rounds were had on as many servers, of all their rounds together.
+end-of-text ignored. `--arms` picks those that the bench is held against. Every second round has the turns
+reversed. Told are the medians over the rounds and how far each lies from the bench: the geometric mean of
+the rounds' ratios with its 95 % interval (Student's t on their logarithms; a round is one pair). `--within`
+is the share that counts as agreement: *within* it where the whole interval is, *beyond* it where none of it
+is, else *not settled* by these rounds. With `--json` everything is written after each run, with the times
+of each of its requests. After `--limit` seconds no further concurrency and no further round begins.
+`--table FILE …` prints the table of such files, no more: of several, whose rounds were had on as many
+servers, of all their rounds together.
 """
 
 import argparse
