@@ -123,7 +123,7 @@ def aa(
     settings = settings_of(ctx)
     with database_of(ctx, create=True, upgrade=True) as database:
         if worker:
-            check_folders(settings)
+            check_folders(settings, spec.devices)
         series_id = _start_or_continue(
             database,
             spec,

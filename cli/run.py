@@ -233,7 +233,7 @@ def run(
     settings = settings_of(ctx)
     with database_of(ctx, create=True, upgrade=True) as database:
         if worker:
-            check_folders(settings)
+            check_folders(settings, found.spec.devices)
         endpoint_there(found.spec, settings, os.environ)
         ground = survey(found.spec, found.where, settings.data_dir / SHAPES)
         spec = found.spec.model_copy(update={"target": ",".join(ground.devices)})

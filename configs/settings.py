@@ -18,6 +18,7 @@ from urllib.parse import urlsplit, urlunsplit
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from configs.code_cache import CACHE_FOLDER
 from configs.errors import UsageError
 from configs.limits import LOAD_LIMIT_S
 from configs.quantities import parse_bytes
@@ -30,7 +31,7 @@ DATABASE_FILE = "autoinfer.db"
 
 BELOW_DATA_DIR = {
     "artifacts_dir": "artifacts",
-    "cache_dir": "cache",
+    "cache_dir": CACHE_FOLDER,
     "log_dir": "logs",
     "quantize_python": "quantize/bin/python",
     "vllm_python": "engines/vllm/bin/python",

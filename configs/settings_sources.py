@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from configs.code_cache import CACHE_FOLDER, default_cache_dir
 from configs.data_dir import default_data_dir
 from configs.errors import PermissionRefused, UsageError
 from configs.language_model import KEY_VARIABLE
@@ -64,12 +65,15 @@ def load_settings(
     root = default_data_dir(environment) if named is None else working_dir / Path(str(named)).expanduser()
     if not _same_file(root / SETTINGS_FILE, file):
         layers.append(_of_data_dir(root))
-    return _merged(layers, root, working_dir)
+    return _merged(layers, root, working_dir, default_cache_dir(root, environment))
 
 
-def _merged(layers: list[_Layer], root: Path, working_dir: Path) -> Settings:
+def _merged(layers: list[_Layer], root: Path, working_dir: Path, cache_dir: Path) -> Settings:
     values: dict[str, object] = {"data_dir": root}
     origins: dict[str, Origin] = {}
+    if cache_dir != root / CACHE_FOLDER:
+        values["cache_dir"] = cache_dir
+        origins["cache_dir"] = Origin(Source.DEFAULT, "for data_dir, in which none can be")
     for layer in reversed(layers):
         for name, value in layer.values.items():
             values[name] = value

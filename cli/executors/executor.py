@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from configs.registry import Port, registered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from configs.settings import Settings
@@ -131,9 +131,15 @@ def worker_times(settings: Settings) -> WorkerTimes:
     )
 
 
-def check_folders(settings: Settings) -> None:
-    """Write where a worker will write, so that a folder that refuses is told before anything is begun."""
+def check_folders(settings: Settings, devices: Collection[str]) -> None:
+    """Write where a worker will write for `devices`, so that a folder that refuses is told before anything is
+    begun, and one that no compiler for a processor can be handed."""
+    from configs.code_cache import check_compilable
     from experiments.disk import check_writable
+    from experiments.engines.one_device import CPU
+
+    if CPU in devices:
+        check_compilable(settings.cache_dir)
 
     for folder, what in (
         (settings.data_dir / JOBS_FOLDER, "runs"),

@@ -22,6 +22,7 @@ from cli.health.database_checks import check_database
 from cli.health.gpu_checks import check_gpus, check_vllm
 from cli.health.model_check import check_language_model
 from cli.health.quantization_check import check_quantization
+from configs.code_cache import TO_NAME_ANOTHER, falls_apart
 from configs.errors import AutoinferError
 from knowledge.figures import size
 
@@ -57,7 +58,7 @@ def run_checks(settings: Settings) -> list[Check]:
         check_vllm(settings),
         check_torch(),
         check_transformers(),
-        check_compiler(),
+        check_compiler(settings.cache_dir),
         check_weights(),
         check_quantization(settings),
         check_language_model(settings),
@@ -148,8 +149,8 @@ def check_transformers() -> Check:
     return Check("transformers", Verdict.OK, found)
 
 
-def check_compiler() -> Check:
-    """Look for the C++ compiler that `torch.compile` calls on a CPU."""
+def check_compiler(cache_dir: Path) -> Check:
+    """Look for the C++ compiler that `torch.compile` calls on a CPU; it is handed names below `cache_dir`."""
     named = os.environ.get("CXX")
     compiler = next(
         (path for name in (named, "g++", "clang++", "c++") if name and (path := shutil.which(name))), None
@@ -160,6 +161,13 @@ def check_compiler() -> Check:
             Verdict.WARN,
             "no C++ compiler: torch.compile is infeasible on the CPU",
             "Install g++ (Debian, Ubuntu: apt install g++), or go on without that lever.",
+        )
+    if falls_apart(cache_dir):
+        return Check(
+            "compiler",
+            Verdict.WARN,
+            f"{compiler} can't be handed {str(cache_dir)!r}: nothing can be compiled for the CPU",
+            TO_NAME_ANOTHER,
         )
     return Check("compiler", Verdict.OK, compiler)
 

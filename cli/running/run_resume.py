@@ -76,12 +76,12 @@ def resume_campaign(
     more_s = 0.0 if budget is None else parse_duration_s(budget)
     settings = settings_of(ctx)
     with database_of(ctx) as database:
-        if beside.worker:
-            check_folders(settings)
         with database.read() as session:
             campaign_id = labelled(session, Noun.CAMPAIGN, label)
             extended_s(session, campaign_id, more_s)  # what can't be is told before the checkpoint is read
             spec = read_facts(session, campaign_id).spec
+        if beside.worker:
+            check_folders(settings, spec.devices)
         endpoint_there(spec, settings, os.environ)
         ground = survey(spec, without_missing=True)
         absent = tuple(each for each in spec.devices if each not in ground.devices)

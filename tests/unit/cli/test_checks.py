@@ -55,11 +55,13 @@ def test_the_database_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_without_a_compiler_it_warns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    assert checks.check_compiler().verdict is Verdict.WARN
+    assert checks.check_compiler(tmp_path).verdict is Verdict.WARN
     compiler = tmp_path / "g++"
     compiler.write_text("#!/bin/sh\n")
     compiler.chmod(0o755)
-    assert checks.check_compiler().found == str(compiler)
+    assert checks.check_compiler(tmp_path).found == str(compiler)
+    apart = checks.check_compiler(tmp_path / "my cache")
+    assert (apart.verdict, apart.advice[:23]) == (Verdict.WARN, "Set AUTOINFER_CACHE_DIR")
 
 
 def test_a_package_that_is_not_there_has_no_version() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from configs.code_cache import default_cache_dir
 from configs.data_dir import default_data_dir
 from configs.errors import PermissionRefused, UsageError
 from configs.settings import Settings, Source, without_password
@@ -192,3 +193,28 @@ def test_settings_made_directly_read_neither_environment_nor_files(
     settings = Settings(data_dir=home / "d")
     assert (settings.lease_s, settings.load_limit_s) == (30, 900)
     assert settings.artifacts_dir == home / "d" / "artifacts"
+
+
+def test_compiled_code_of_a_data_folder_that_compilers_can_t_be_handed_lies_among_the_users_caches(
+    tmp_path: Path,
+) -> None:
+    def cache_of(data_dir: str, **variables: str) -> Settings:
+        environment = {"HOME": "/h", "AUTOINFER_DATA_DIR": data_dir, **variables}
+        return load_settings(environment=environment, working_dir=tmp_path)
+
+    assert cache_of("/d/here").cache_dir == Path("/d/here/cache")
+    beside = cache_of("/d/My Documents")
+    assert beside.cache_dir.parent == Path("/h/.cache/autoinfer")
+    assert str(beside.origins()["cache_dir"]) == "default (for data_dir, in which none can be)"
+    assert beside.log_dir == Path("/d/My Documents/logs")
+    assert beside.cache_dir == cache_of("/d/My Documents").cache_dir
+    assert beside.cache_dir != cache_of("/d/Her Documents").cache_dir
+    assert cache_of("/d/a'b", XDG_CACHE_HOME="/c").cache_dir.parent == Path("/c/autoinfer")
+    assert cache_of("/d/a b", HOME="/my home").cache_dir == Path("/d/a b/cache")
+    assert cache_of("/d/a b", AUTOINFER_CACHE_DIR="/e").cache_dir == Path("/e")
+
+
+def test_the_default_cache_dir_follows_the_platform() -> None:
+    data_dir = default_data_dir({"HOME": "/h"}, "darwin")
+    cache_dir = default_cache_dir(data_dir, {"HOME": "/h", "XDG_CACHE_HOME": "/c"}, "darwin")
+    assert cache_dir.parent == Path("/h/Library/Caches/autoinfer")
