@@ -21,6 +21,13 @@ _ID = re.compile(rf"{_PART}/{_PART}", re.ASCII)
 _LIKE_A_PATH = ("/", "./", "../", "~", ".\\")
 
 
+_ADDRESS = re.compile(
+    rf"(?:hf://|(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/)({_ID.pattern})"
+    r"(?:/(?:tree|blob|resolve)/([^/?#\s]+))?(?:[/?#].*)?",
+    re.ASCII,
+)
+
+
 @dataclass(frozen=True)
 class HubName:
     """A model of the hub: `repo` is `owner/name`, `revision` the branch, tag or commit that was asked for."""
@@ -54,3 +61,13 @@ def hub_name(text: str) -> HubName | None:
             f"Write a branch, a tag or a commit after the {REVISION_MARK}, or leave both out.",
         )
     return HubName(repo, revision)
+
+
+def at_address(text: str) -> str | None:
+    """The id, with the revision where there is one, of the model whose page of the hub `text` is the address
+    of, such as `https://huggingface.co/Qwen/Qwen3.5-4B/tree/main`; None for what is no such address."""
+    found = _ADDRESS.fullmatch(text.strip())
+    if found is None:
+        return None
+    repo, revision = found.groups()
+    return repo if revision is None else f"{repo}{REVISION_MARK}{revision}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from agent.ground.stored_spec import REFERENCE
 from configs.catalog import Kind, packaged_names
 from configs.errors import UsageError
-from configs.model_names import HubName, hub_name
+from configs.model_names import REVISION_MARK, HubName, at_address, hub_name
 from experiments.checkpoints.hub import HubCheckpoint, HubPlace, fetch, pinned_in
 from experiments.reference_model.load import reference_model_path
 
@@ -48,6 +48,8 @@ def find_checkpoint(model: str, *, weights: bool = True) -> Checkpoint:
     if folder.is_dir():
         pinned = pinned_in(folder.resolve())
         return Checkpoint(folder.resolve(), pinned, None if pinned is None else pinned.revision)
+    if folder.is_file():
+        raise UsageError(f"{model} is a file, and a checkpoint is a folder.", _NAME_ONE)
     name, place = hub_name(model), HubPlace()
     if name is None and (name := pinned_in(folder)) is not None:
         place = HubPlace(cache_dir=folder.parents[2])
@@ -59,11 +61,27 @@ def find_checkpoint(model: str, *, weights: bool = True) -> Checkpoint:
             "A campaign needs them: name a folder, or a model of the hub (OWNER/NAME). Without them its "
             f"times can be had on a GPU (--weights dummy), or planned: autoinfer plan --model {model}",
         )
-    raise UsageError(
-        f"There is no checkpoint folder {model}.",
-        "Name a folder with config.json and *.safetensors, a model of the hub (OWNER/NAME or "
-        f"OWNER/NAME@REVISION), or the packaged model: {REFERENCE}",
-    )
+    _refuse_a_slip(model)
+    raise UsageError(f"There is no checkpoint folder {model}.", _NAME_ONE)
+
+
+_NAME_ONE = (
+    "Name a folder with config.json and *.safetensors, a model of the hub (OWNER/NAME or "
+    f"OWNER/NAME@REVISION), or the packaged model: {REFERENCE}"
+)
+
+
+def _refuse_a_slip(model: str) -> None:
+    """Raise `UsageError` for a model's address in place of its id, and for a folder with a revision."""
+    called = at_address(model)
+    if called is not None:
+        raise UsageError(f"{model} is an address, not a model's id.", f"Write: --model {called}")
+    path, mark, revision = model.rpartition(REVISION_MARK)
+    if mark and path and Path(path).expanduser().is_dir():
+        raise UsageError(
+            f"{path} is a folder, which has no revision {revision!r}: only models of the hub have revisions.",
+            f"Write: --model {path}",
+        )
 
 
 def _of(found: HubCheckpoint) -> Checkpoint:

@@ -68,9 +68,16 @@ def test_the_packaged_model_asks_nobody(hub: HubServer) -> None:
         ("qwen3.5-9b", "is the shape of a model, without weights"),
         ("nothing", "There is no checkpoint folder nothing"),
         ("./us/tiny", "There is no checkpoint folder ./us/tiny"),
+        ("mine@main", "mine is a folder, which has no revision 'main'"),
+        ("./mine@v1.0", r"\./mine is a folder, which has no revision 'v1.0'"),
+        ("nothing@main", "There is no checkpoint folder nothing@main"),
+        ("mine/config.json", "mine/config.json is a file, and a checkpoint is a folder"),
+        ("https://huggingface.co/us/tiny", "is an address, not a model's id"),
     ],
 )
-def test_what_is_no_checkpoint_is_told(hub: HubServer, model: str, said: str) -> None:
+def test_what_is_no_checkpoint_is_told(hub: HubServer, tmp_path: Path, model: str, said: str) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "config.json").write_text("{}")
     with pytest.raises(UsageError, match=said):
         find_checkpoint(model)
     assert hub.asked == []

@@ -3,7 +3,7 @@
 import pytest
 
 from configs.errors import UsageError
-from configs.model_names import HubName, hub_name
+from configs.model_names import HubName, at_address, hub_name
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,23 @@ def test_what_can_be_no_id_is_left_to_be_a_folder(text: str) -> None:
 def test_a_revision_that_can_be_none_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="names no revision of us/tiny"):
         hub_name(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "called"),
+    [
+        ("https://huggingface.co/Qwen/Qwen3.5-4B", "Qwen/Qwen3.5-4B"),
+        ("https://huggingface.co/Qwen/Qwen3.5-4B/", "Qwen/Qwen3.5-4B"),
+        ("https://huggingface.co/Qwen/Qwen3.5-4B/tree/v1.0/sub?x=1", "Qwen/Qwen3.5-4B@v1.0"),
+        ("https://huggingface.co/Qwen/Qwen3.5-4B/blob/main/config.json", "Qwen/Qwen3.5-4B@main"),
+        ("huggingface.co/us/tiny#card", "us/tiny"),
+        ("hf.co/us/tiny", "us/tiny"),
+        ("hf://us/tiny", "us/tiny"),
+        ("us/tiny", None),
+        ("https://example.org/us/tiny", None),
+        ("https://huggingface.co/us", None),
+        ("/huggingface.co/us/tiny", None),
+    ],
+)
+def test_the_address_of_a_models_page_tells_its_id(text: str, called: str | None) -> None:
+    assert at_address(text) == called
