@@ -66,6 +66,7 @@ _VALIDATION_NOISE = re.compile(r"\s*\[type=.*?\](?=\s|$)|\s*For further informat
 _NAMED = re.compile(
     r"^(?:\([^)]*\) )?(?:ERROR [\d :-]+\[[^\]]+\] )?\s*((?:[\w.]+\.)?\w*(?:Error|Exception): .+)$", re.M
 )
+_MODULE_MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _UNTELLING = (
     "Engine core initialization failed",
     "EngineDeadError",
@@ -120,6 +121,14 @@ def failure_of(log: str, told: str) -> Infeasible:
     if untelling and not named:
         return Infeasible("crashed", f"vLLM did not load it: {_ended_silently(log, told)}")
     cause = _sentence(named[-1] if named and untelling else _VALIDATION_NOISE.sub("", told))
+    missing = _MODULE_MISSING.search(cause)
+    if missing is not None:
+        return Infeasible(
+            "unsupported",
+            f"vLLM's environment has no {missing[1]}, which it imports here: install that with its Python, "
+            "or make the environment anew with `autoinfer engines install vllm`.",
+            blames=blamed_by(cause, log),
+        )
     kind = "illegal" if "alidationError" in cause or "ValueError" in cause else "crashed"
     return Infeasible(kind, f"vLLM did not load it: {cause}", blames=blamed_by(cause, log))
 

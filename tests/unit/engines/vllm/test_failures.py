@@ -233,3 +233,31 @@ def test_a_kernel_that_is_only_missed_when_it_is_to_run_is_told_as_missing(words
     failure = death_of(f"{ERROR}{words}\n", f"{ENGINE_DIED}: EngineCore encountered an issue.")
     assert failure.kind == "unsupported"
     assert words.rstrip(".") in failure.cause
+
+
+@pytest.mark.parametrize(
+    ("log", "raised"),
+    [
+        (
+            "",
+            "vLLM's process ended (exit code 1) instead of going on to load: ModuleNotFoundError: No module "
+            "named 'psutil'.",
+        ),
+        (
+            "(EngineCore pid=7) ModuleNotFoundError: No module named 'psutil'\n",
+            "RuntimeError: Engine core initialization failed. See root cause above.",
+        ),
+    ],
+    ids=["driver", "engine"],
+)
+def test_an_environment_that_lacks_a_module_is_told_with_what_to_do(log: str, raised: str) -> None:
+    failure = failure_of(log, raised)
+    assert failure.kind == "unsupported"
+    assert failure.cause.startswith("vLLM's environment has no psutil, which it imports here")
+    assert "autoinfer engines install vllm" in failure.cause
+
+
+def test_a_module_that_an_import_tried_before_does_not_hide_the_error() -> None:
+    log = "ModuleNotFoundError: No module named 'flash_mla'\nRuntimeError: boom\n"
+    failure = failure_of(log, "RuntimeError: Engine core initialization failed. See root cause above.")
+    assert (failure.kind, "boom" in failure.cause) == ("crashed", True)
