@@ -16,6 +16,7 @@ from experiments.space.configuration import KnobValue
 from experiments.space.gpu import Gpu
 from experiments.space.gpu_rules import kernel_and_format_refused
 from experiments.space.knob import is_among, written
+from experiments.space.number_formats import WEIGHT_DTYPE
 from experiments.space.space import Space
 from experiments.space.steps_ahead_rules import ahead_refused
 from experiments.space.workload_rules import MAX_MODEL_LEN
@@ -31,6 +32,11 @@ UNQUANTIZED = "none"
 """The value of `quantization.method` that leaves the weights as they are."""
 
 ALREADY_QUANTIZED = "The checkpoint is quantized already: its weights can't be quantized again."
+
+AS_STORED = "stored"
+"""The value of `serving.weight_dtype` that leaves the weights as they are."""
+
+NOT_ROUNDED_AGAIN = "The checkpoint is quantized already: vLLM serves its weights as they are stored."
 
 EXTERNAL_DRAFTERS = ("draft_model", "dflash")
 """Values of `drafting.method` that need a drafter with weights of its own."""
@@ -235,6 +241,8 @@ def _never_fits(knob: str, value: KnobValue, facts: ModelFacts, spared: frozense
         return _too_many(1, str(value), facts)
     if knob == QUANTIZATION and value != UNQUANTIZED and facts.stored_quantized:
         return ALREADY_QUANTIZED
+    if knob == WEIGHT_DTYPE and value != AS_STORED and facts.stored_quantized:
+        return NOT_ROUNDED_AGAIN
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     if knob == THREADS and facts.cores is not None and value > facts.cores:

@@ -193,6 +193,17 @@ def test_a_checkpoint_that_is_quantized_already_is_not_quantized_again_and_all_e
     ) - {"quantization"}
 
 
+def test_weights_that_are_quantized_already_are_not_rounded_at_the_load() -> None:
+    # vLLM raises that the quantization asked for is not the config.json's
+    vllm = load_space("vllm")
+    space, withheld = legal_levers(vllm, replace(FACTS, stored_quantized=True))
+    gone = {(each.knob, each.value): each for each in withheld}
+    assert gone["serving.weight_dtype", "fp8"].why.startswith("The checkpoint is quantized already: ")
+    assert space.knob("serving.weight_dtype").values == ("stored",)
+    untouched, _ = legal_levers(vllm, FACTS)
+    assert untouched.knob("serving.weight_dtype").values == ("stored", "fp8")
+
+
 def test_a_space_that_only_quantizes_has_nothing_for_a_quantized_checkpoint() -> None:
     quantizing = SPACE.restrict({"quantization.method": ["awq", "rtn"]})
     with pytest.raises(UsageError, match=r"knob quantization\.method: The checkpoint is quantized already"):
