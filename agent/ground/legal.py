@@ -22,14 +22,15 @@ from experiments.drafters.dflash.config import read_shape
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.drafting.order import DraftingOrder, check_drafter, drafter_folder
-from experiments.engines.reference.inspection import inspect_checkpoint
-from experiments.engines.reference.packed_layout import stored_quantized
+from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
+from experiments.engines.reference.packed_layout import stored_quantized, unread_layout
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.reference.stored_parameters import stored_parameters
 from experiments.job.named import unknown_values, unsure_values, version_number_on
 from experiments.measurement.plan import Workload
 from experiments.reference_model.load import CheckpointMissing, reference_model_path
 from experiments.space.budget import BASELINE, ParameterBudget, with_pruning_that_pays
+from experiments.space.budget import METHOD as PRUNING
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.gpu import Gpu
 from experiments.space.gpu_rules import not_known_on, not_served_by, same_on
@@ -47,6 +48,9 @@ from experiments.space.legality import (
 )
 from experiments.space.space import Space
 from experiments.space.workload_rules import not_served_at
+
+UNPRUNED = "none"
+"""The value of `pruning.method` that leaves all layers."""
 
 PACKAGED_METHOD = "dflash"
 """The drafting method for which a drafter is packaged with the reference model."""
@@ -133,18 +137,19 @@ def legal_here(
     which nothing is left, for a parameter budget that no target meets and for a drafter of the campaign's
     that is none, `AutoinferError` for a checkpoint that can't be read.
     """
-    profile = read_profile(checkpoint)
+    profile, files = read_profile(checkpoint), _inspected(checkpoint)
     space = space_on(spec, profile)
     packaged = packaged_for(checkpoint)
+    unread = None if files is None else unread_layout(files.quantization)
     facts = ModelFacts.of(
         profile,
         packaged_drafters=packaged,
-        not_served=not_served_on(spec, space, profile, gpu),
+        not_served={**not_served_on(spec, space, profile, gpu), **not_pruned(space, unread)},
         same={} if gpu is None else same_on(space, profile, gpu),
         cores=cores,
         most_draft_tokens=most_packaged(packaged),
         drafter=drafter_of(spec),
-        stored_quantized=_is_stored_quantized(checkpoint),
+        stored_quantized=files is not None and stored_quantized(files),
         gpu=gpu,
     )
     space, withheld = legal_levers(space, facts)
@@ -205,12 +210,22 @@ def not_served_on(
     return {**without_meaning(space, profile), **found} if spec.latency_only else found
 
 
-def _is_stored_quantized(checkpoint: Path) -> bool:
-    """Whether its weights are quantized; False for files that no engine of ours can load anyway."""
+def _inspected(checkpoint: Path) -> CheckpointFiles | None:
+    """The checkpoint's files; None for what no engine of ours can load anyway."""
     try:
-        return stored_quantized(inspect_checkpoint(checkpoint))
+        return inspect_checkpoint(checkpoint)
     except Infeasible:
-        return False
+        return None
+
+
+def not_pruned(space: Space, unread: str | None) -> dict[tuple[str, KnobValue], str]:
+    """Why no layers can be taken out of a checkpoint whose layout is not read here, by knob and value; empty
+    of any other."""
+    knob = next((each for each in space.knobs if each.name == PRUNING), None)
+    if unread is None or knob is None:
+        return {}
+    why = f"The checkpoint is {unread}, which no stage reads, so no layer is taken out of it."
+    return {(PRUNING, value): why for value in knob.values if value != UNPRUNED}
 
 
 def packaged_for(checkpoint: Path) -> frozenset[str]:

@@ -27,7 +27,7 @@ from configs.registry import Port, registered
 from configs.targets import SPACE_FOR
 from db.models import Campaign
 from experiments.engines.port import Engine, Infeasible
-from experiments.engines.reference.expected_tensors import check_tensors
+from experiments.engines.reference.expected_tensors import check_served_tensors
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.job.named import engine_for
 from experiments.measurement.plan import Workload
@@ -115,7 +115,7 @@ def unfit_checkpoint(folder: Path | None) -> str | None:
     if folder is None:
         return None
     try:
-        check_tensors(inspect_checkpoint(folder))
+        check_served_tensors(inspect_checkpoint(folder))
         load_tokenizer(folder)
     except Infeasible as broken:
         return broken.cause

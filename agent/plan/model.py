@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agent.ground.checkpoint import Checkpoint, find_checkpoint
 from agent.ground.stored_spec import REFERENCE
@@ -13,7 +14,7 @@ from configs.models import ModelProfile, load_model_profile
 from experiments.checkpoints.hub import missing_files
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import CONFIG_FILE, QUANTIZATION_KEYS, inspect_checkpoint
-from experiments.engines.reference.packed_layout import stored_quantized
+from experiments.engines.reference.packed_layout import stored_quantized, unread_layout
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.reference.stored_weights import bytes_by_part
 
@@ -29,7 +30,7 @@ class ModelFound:
 
     `checkpoint` is None for a packaged shape, which has no weights anywhere. `whole` tells that its weights
     are here; `stored_bytes` are those of weights that are quantized as they are stored, `file_bytes` those
-    of all weight files (None: not known).
+    of all weight files (None: not known). `unread` says how they are stored where no stage of ours reads it.
     """
 
     asked: str
@@ -39,6 +40,7 @@ class ModelFound:
     quantized: bool = False
     stored_bytes: int | None = None
     file_bytes: int | None = None
+    unread: str | None = None
 
     @property
     def folder(self) -> Path | None:
@@ -67,9 +69,11 @@ def model_at(asked: str, checkpoint: Checkpoint) -> ModelFound:
     folder = checkpoint.folder
     profile = read_profile(folder).model_copy(update={"name": asked})
     if missing_files(folder):
-        quantized = _says_quantized(folder)
-        size = checkpoint.weight_bytes
-        return ModelFound(asked, profile, checkpoint, False, quantized, size if quantized else None, size)
+        told = _told_quantization(folder)
+        size, stored = checkpoint.weight_bytes, None if told is None else checkpoint.weight_bytes
+        return ModelFound(
+            asked, profile, checkpoint, False, told is not None, stored, size, unread_layout(told)
+        )
     size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
     try:
         files = inspect_checkpoint(folder)
@@ -78,11 +82,13 @@ def model_at(asked: str, checkpoint: Checkpoint) -> ModelFound:
     except Infeasible:  # what is wrong with it is told by the check of a campaign
         return ModelFound(asked, profile, checkpoint, True, file_bytes=size)
     served = sum(size for part, size in parts.items() if part not in NOT_SERVED)
-    return ModelFound(asked, profile, checkpoint, True, quantized, served or None, size)
+    unread = unread_layout(files.quantization)
+    return ModelFound(asked, profile, checkpoint, True, quantized, served or None, size, unread)
 
 
-def _says_quantized(folder: Path) -> bool:
-    """Whether config.json tells of quantized weights."""
+def _told_quantization(folder: Path) -> dict[str, Any] | None:
+    """What config.json tells of quantized weights."""
     config = json.loads((folder / CONFIG_FILE).read_bytes())
     text = config.get("text_config", config)
-    return any(config.get(key) or text.get(key) for key in QUANTIZATION_KEYS)
+    told = (config.get(key) or text.get(key) for key in QUANTIZATION_KEYS)
+    return next((each for each in told if isinstance(each, dict)), None)

@@ -7,13 +7,13 @@ transformers' own model. The MTP head and a vision tower are not looked at. Impo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from configs.errors import AutoinferError
 from configs.models import ModelProfile
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import CheckpointFiles
-from experiments.engines.reference.packed_layout import packed_modules
+from experiments.engines.reference.packed_layout import packed_modules, unread_layout
 from experiments.engines.reference.shape import read_profile
 
 Shape = tuple[int, ...]
@@ -30,22 +30,12 @@ def check_tensors(files: CheckpointFiles) -> None:
         Infeasible: kind `checkpoint`, with the first that is missing or misshapen; `unsupported` for a packed
         layout that is not read.
     """
-    try:
-        profile = read_profile(files.folder)
-    except AutoinferError as error:
-        raise Infeasible("checkpoint", error.message) from None
     headers = files.headers()
     found: dict[str, Shape] = {_text_name(name): tuple(entry["shape"]) for name, entry in headers.items()}
     for module in packed_modules(files).values():
         found[_text_name(module.weight)] = (module.outputs, module.inputs)
-    expected = dict(expected_tensors(_with_head(profile, HEAD in found)))
-    missing = [name for name in expected if name not in found]
-    if missing:
-        raise Infeasible(
-            "checkpoint",
-            f"The checkpoint at {files.folder} lacks {len(missing)} of the {len(expected)} tensors of its "
-            f"text model, first {missing[0]}; fetch it again.",
-        )
+    expected = _expected(files, HEAD in found)
+    _check_present(files, expected, [name for name in expected if name not in found])
     for name, shape in expected.items():
         if found[name] != shape:
             raise Infeasible(
@@ -53,6 +43,45 @@ def check_tensors(files: CheckpointFiles) -> None:
                 f"{name} in {files.folder} has the shape {found[name]} where its config.json asks for "
                 f"{shape}.",
             )
+
+
+def check_served_tensors(files: CheckpointFiles) -> None:
+    """As `check_tensors`, for an engine that reads more layouts of quantized weights than we do: of one that
+    is not read here, that each weight, or something in its place, is there.
+
+    Raises:
+        Infeasible: kind `checkpoint`, as `check_tensors`.
+    """
+    if unread_layout(files.quantization) is None:
+        return check_tensors(files)
+    found = {_text_name(name) for name in files.headers()}
+    modules = {name.rpartition(".")[0] for name in found}
+    expected = _expected(files, HEAD in found)
+    missing = [each for each in expected if each not in found and not _in_place(each, modules)]
+    return _check_present(files, expected, missing)
+
+
+def _in_place(name: str, modules: set[str]) -> bool:
+    """Whether a tensor's module has others, such as scales and packed integers for its weight."""
+    module, _, last = name.rpartition(".")
+    return last == "weight" and module in modules
+
+
+def _expected(files: CheckpointFiles, own_head: bool) -> dict[str, Shape]:
+    try:
+        profile = read_profile(files.folder)
+    except AutoinferError as error:
+        raise Infeasible("checkpoint", error.message) from None
+    return dict(expected_tensors(_with_head(profile, own_head)))
+
+
+def _check_present(files: CheckpointFiles, expected: Mapping[str, Shape], missing: Sequence[str]) -> None:
+    if missing:
+        raise Infeasible(
+            "checkpoint",
+            f"The checkpoint at {files.folder} lacks {len(missing)} of the {len(expected)} tensors of its "
+            f"text model, first {missing[0]}; fetch it again.",
+        )
 
 
 def _with_head(profile: ModelProfile, own_head: bool) -> ModelProfile:

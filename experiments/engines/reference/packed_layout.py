@@ -83,6 +83,15 @@ def stored_quantized(files: CheckpointFiles) -> bool:
     return files.quantization is not None or any(name.rpartition(".")[2] in ends for name in files.tensors)
 
 
+def unread_layout(quantization: Mapping[str, Any] | None) -> str | None:
+    """How weights are stored that only an engine of others reads, as a clause of `quantization`, what
+    config.json tells of them; None where their layout is read here, or they are not quantized."""
+    if quantization is None:
+        return None
+    told = _layout(quantization)
+    return None if told in LAYOUT_PARTS else told
+
+
 def packed_modules(files: CheckpointFiles) -> dict[str, PackedModule]:
     """The quantized modules of a checkpoint by their stored name; none when it is not quantized.
 
@@ -91,7 +100,13 @@ def packed_modules(files: CheckpointFiles) -> dict[str, PackedModule]:
     """
     if files.quantization is None:
         return {}
-    layout = _layout(files)
+    layout = _layout(files.quantization)
+    if layout not in LAYOUT_PARTS:
+        raise Infeasible(
+            "unsupported",
+            f"The checkpoint at {files.folder} is {layout}; autoinfer reads 'compressed-tensors' "
+            f"({PACK_QUANTIZED}) and 'awq' (gemm, {AWQ_BITS} bits).",
+        )
     first, ends = LAYOUT_PARTS[layout][0], LAYOUT_PARTS[layout]
     entries = files.headers()
     found: dict[str, PackedModule] = {}
@@ -108,36 +123,21 @@ def packed_modules(files: CheckpointFiles) -> dict[str, PackedModule]:
     return found
 
 
-def _layout(files: CheckpointFiles) -> str:
-    """The layout that config.json tells of."""
-    told = files.quantization or {}
+def _layout(told: Mapping[str, Any]) -> str:
+    """The layout that config.json tells of: a key of `LAYOUT_PARTS`, else in words."""
     method = told.get("quant_method")
     if method == "awq":
         version, bits = str(told.get("version", "gemm")).lower(), told.get("bits")
-        if version != "gemm" or bits != AWQ_BITS:
-            raise Infeasible(
-                "unsupported",
-                f"The checkpoint at {files.folder} is AWQ of version {version!r} with {bits} bits; the "
-                f"reference engine reads version 'gemm' with {AWQ_BITS} bits.",
-            )
-        return AWQ_GEMM
+        if version == "gemm" and bits == AWQ_BITS:
+            return AWQ_GEMM
+        return f"AWQ of version {version!r} with {bits} bits"
     if method == "compressed-tensors":
         groups = told.get("config_groups")
         schemes = [each for each in (groups.values() if isinstance(groups, dict) else ()) if each]
         formats = {(isinstance(each, dict) and each.get("format")) or told.get("format") for each in schemes}
         others = sorted(str(each) for each in (formats or {told.get("format")}) - {PACK_QUANTIZED})
-        if others:
-            raise Infeasible(
-                "unsupported",
-                f"The checkpoint at {files.folder} is compressed-tensors of format {', '.join(others)}; the "
-                f"reference engine reads {PACK_QUANTIZED}.",
-            )
-        return PACK_QUANTIZED
-    raise Infeasible(
-        "unsupported",
-        f"The checkpoint at {files.folder} is quantized by {method!r}; autoinfer reads "
-        "'compressed-tensors' (pack-quantized) and 'awq' (gemm).",
-    )
+        return f"compressed-tensors of format {', '.join(others)}" if others else PACK_QUANTIZED
+    return f"quantized by {method!r}"
 
 
 def _module(

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from experiments.engines.reference.inspection import MTP_PREFIXES, CheckpointFiles
-from experiments.engines.reference.packed_layout import PackedModule, packed_modules
+from experiments.engines.reference.packed_layout import PackedModule, packed_modules, unread_layout
 from experiments.measurement.evidence import Json
 
 PARTS = ("embedding", "gdn", "attention", "mlp", "norm", "lm_head", "mtp", "vision", "other")
@@ -96,15 +96,17 @@ def bits_per_weight(files: CheckpointFiles, modules: Mapping[str, PackedModule])
 
 
 def stored_weights(files: CheckpointFiles, served_dtype: str) -> Mapping[str, Json]:
-    """How the weights are stored and served, for the resolved configuration of a launch.
+    """How the weights are stored and served, for the resolved configuration of a launch; of a layout that is
+    not read here (`unread_layout`) what it is called, and its bytes.
 
     Raises:
         Infeasible: as `packed_modules`.
     """
-    modules = packed_modules(files)
+    unread = unread_layout(files.quantization)
+    modules = {} if unread else packed_modules(files)
     dense = _DTYPE_NAMES.get(_main_dtype(files), _main_dtype(files))
     told: dict[str, Json] = {
-        "stored": described(modules) if modules else dense,
+        "stored": unread or (described(modules) if modules else dense),
         "served": f"{served_dtype} (dequantized)" if modules else served_dtype,
         "step_weight_bytes": step_weight_bytes(files),
         "step_bytes_by_part": dict(step_bytes_by_part(files)),

@@ -29,7 +29,7 @@ from experiments.engines.reference.drafting.order import (
     check_drafter,
     drafter_folder,
 )
-from experiments.engines.reference.expected_tensors import check_tensors
+from experiments.engines.reference.expected_tensors import check_served_tensors
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
 from experiments.engines.reference.memory import LAUNCHES_AT_ONCE
 from experiments.engines.reference.shape import read_profile
@@ -341,7 +341,7 @@ class VllmEngine:
         shape = shape_in(checkpoint)
         if shape is None:
             files = inspect_checkpoint(checkpoint)
-            check_tensors(files)
+            check_served_tensors(files)
         else:
             files = shape_files(checkpoint)
         drafting = drafting_of(configuration)

@@ -4,6 +4,7 @@ The packing here shares no code with what unpacks: `(w = (q − zero) · scale)`
 """
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -136,3 +137,37 @@ AWQ_CONFIG: dict[str, object] = {
     "version": "gemm",
     "zero_point": True,
 }
+
+
+def write_gptq(source: Path, folder: Path, group_size: int = 128) -> Path:
+    """The checkpoint in `source` with the products of its MLPs rounded to 4 bits, packed as GPTQ's files are,
+    a layout that vLLM reads and autoinfer does not; into the new folder `folder`, which is returned."""
+    shutil.copytree(source, folder)
+    path, config = folder / "model.safetensors", json.loads((folder / "config.json").read_text())
+    tensors = load_file(path)
+    for name in [each for each in tensors if ".mlp." in each and not each.startswith("mtp.")]:
+        inputs_first = tensors.pop(name).float().T
+        inputs, outputs = inputs_first.shape
+        grouped = inputs_first.reshape(inputs // group_size, group_size, outputs)
+        scales = (grouped.abs().amax(dim=1) / 7).clamp(min=1e-8)
+        integers = ((grouped / scales[:, None]).round().clamp(-8, 7) + 8).reshape(inputs, outputs)
+        module = name.removesuffix(".weight")
+        tensors[f"{module}.qweight"] = words(integers.T.to(torch.int64).numpy(), 4).T.contiguous()
+        tensors[f"{module}.qzeros"] = torch.full(
+            (inputs // group_size, outputs // 8), 0x77777777, dtype=torch.int32
+        )
+        tensors[f"{module}.scales"] = scales.to(torch.float16)
+        tensors[f"{module}.g_idx"] = (torch.arange(inputs) // group_size).to(torch.int32)
+    save_file(tensors, path, metadata={"format": "pt"})
+    others = {"-:.*linear_attn.*": {}, "-:.*self_attn.*": {}, "-:.*mtp.*": {}}
+    config["quantization_config"] = {
+        "quant_method": "gptq",
+        "bits": 4,
+        "group_size": group_size,
+        "desc_act": False,
+        "sym": True,
+        "lm_head": False,
+        "dynamic": others,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder

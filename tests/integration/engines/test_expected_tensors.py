@@ -9,11 +9,16 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.expected_tensors import check_tensors, expected_tensors
+from experiments.engines.reference.expected_tensors import (
+    check_served_tensors,
+    check_tensors,
+    expected_tensors,
+)
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.shape import read_profile
 from experiments.reference_model.load import reference_model_path
 from tests.integration.engines.checkpoints import Sizes, tiny_model, write_checkpoint
+from tests.integration.engines.packed_checkpoints import write_gptq
 
 SIZES = [
     Sizes(),
@@ -68,3 +73,27 @@ def test_a_shard_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(Infeasible, match="has no model-00002-of-00003") as told:
         inspect_checkpoint(folder)
     assert told.value.kind == "checkpoint"
+
+
+def test_of_a_layout_that_is_not_read_each_weight_or_something_in_its_place_is_there(tmp_path: Path) -> None:
+    folder = write_gptq(reference_model_path(), tmp_path / "gptq")
+    with pytest.raises(Infeasible, match="quantized by 'gptq'; autoinfer reads") as told:
+        check_tensors(inspect_checkpoint(folder))
+    assert told.value.kind == "unsupported"
+    check_served_tensors(inspect_checkpoint(folder))
+    tensors = load_file(folder / "model.safetensors")
+    cut = {name: each for name, each in tensors.items() if not name.startswith("model.layers.5.mlp.up_proj")}
+    save_file(cut, folder / "model.safetensors")
+    with pytest.raises(Infeasible, match="lacks 1 of the") as told:
+        check_served_tensors(inspect_checkpoint(folder))
+    assert told.value.kind == "checkpoint"
+    assert "model.layers.5.mlp.up_proj.weight" in told.value.cause
+
+
+def test_of_a_layout_that_is_read_shapes_are_held_too(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path, tiny_model())
+    tensors = load_file(folder / "model.safetensors")
+    _cut(tensors, "model.norm.weight")
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(Infeasible, match="has the shape"):
+        check_served_tensors(inspect_checkpoint(folder))

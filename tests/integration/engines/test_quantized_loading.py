@@ -22,6 +22,7 @@ from experiments.engines.reference.stored_weights import (
     step_weight_bytes,
     stored_weights,
 )
+from experiments.reference_model.load import reference_model_path
 from tests.integration.engines.checkpoints import tiny_model, write_checkpoint
 from tests.integration.engines.packed_checkpoints import (
     AWQ_CONFIG,
@@ -29,6 +30,7 @@ from tests.integration.engines.packed_checkpoints import (
     by_hand,
     compressed_tensors_config,
     pack_quantized,
+    write_gptq,
 )
 
 CPU = torch.device("cpu")
@@ -112,6 +114,18 @@ def test_parts_of_a_weight_may_lie_in_several_files_under_a_wrapper_s_names(tmp_
     loaded = load_model(inspect_checkpoint(tmp_path), torch.float32, CPU).state_dict()
     for name, weight in expected.items():
         assert torch.equal(loaded[name.replace("model.language_model.", "model.")], weight), name
+
+
+def test_of_a_layout_that_is_not_read_its_name_and_its_bytes_are_told(tmp_path: Path) -> None:
+    folder = write_gptq(reference_model_path(), tmp_path / "gptq")
+    told = stored_weights(inspect_checkpoint(folder), "bfloat16")
+    assert (told["stored"], "bits_per_weight" in told) == ("quantized by 'gptq'", False)
+    dense = stored_weights(inspect_checkpoint(reference_model_path()), "bfloat16")
+    read, before = told["step_bytes_by_part"], dense["step_bytes_by_part"]
+    assert isinstance(read, dict)
+    assert isinstance(before, dict)
+    assert 0.25 < read["mlp"] / before["mlp"] < 0.3
+    assert read["gdn"] == before["gdn"]
 
 
 def test_what_is_stored_is_told_by_part_and_in_bits(tmp_path: Path) -> None:

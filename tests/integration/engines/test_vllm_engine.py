@@ -5,6 +5,7 @@
 
 import json
 import shutil
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from experiments.reference_model.load import checkpoint_fingerprint, reference_m
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.stages.pruning.layer_removal import remove_layers
 from tests.integration.engines.conformance import EngineConformance, EngineSetting, begun, wait_until_gone
+from tests.integration.engines.packed_checkpoints import write_gptq
 
 KNOBS: dict[str, KnobValue] = {
     "serving.dtype": "bfloat16",  # all that vLLM's GatedDeltaNet kernels for CPUs compute in
@@ -189,6 +191,19 @@ class TestVllmEngine(EngineConformance):
             launch.generate(setting.request(new_tokens=400))
         assert told.value.kind == "timed_out"
         assert wait_until_gone(begun(before)) == []
+
+    def test_weights_in_a_layout_that_only_vllm_reads_are_served_as_they_are(
+        self, setting: EngineSetting, tmp_path: Path
+    ) -> None:
+        quantized = write_gptq(setting.checkpoint, tmp_path / "gptq")
+        configuration = Configuration.of(KNOBS)
+        setting.engine.check(configuration, quantized, "cpu")
+        opened = setting.engine.launch(
+            configuration, quantized, "cpu", tmp_path / "log", setting.folder / "cache"
+        )
+        with closing(opened) as launch:
+            request = setting.request()
+            assert len(launch.generate(request).token_ids) == request.new_tokens
 
     def test_a_value_that_vllm_refuses_is_told(self, setting: EngineSetting, tmp_path: Path) -> None:
         with pytest.raises(Infeasible, match="Input should be") as told:

@@ -161,3 +161,32 @@ def test_a_drafter_of_the_users_own_is_still_taken_where_none_is_packaged(
     begun(database, on(quantized_checkpoint(tmp_path / "model")))
     own = ["drafting.method=draft_model", f"drafting.drafter={plain_checkpoint(tmp_path / 'drafter')}"]
     assert enqueue(database, 1, claim="It drafts", assignments=own) == 1
+
+
+@pytest.mark.parametrize(
+    ("quantization", "called"),
+    [
+        ({"quant_method": "gptq", "bits": 4, "group_size": 32}, "quantized by 'gptq'"),
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "quantized by 'fp8'"),
+        ({**COMPRESSED_TENSORS, "format": "int-quantized"}, "compressed-tensors of format int-quantized"),
+        ({**AUTO_AWQ, "version": "gemv"}, "AWQ of version 'gemv'"),
+    ],
+)
+def test_of_a_layout_that_no_stage_reads_nothing_is_pruned_and_the_other_levers_stay(
+    tmp_path: Path, quantization: dict[str, object], called: str
+) -> None:
+    folder = Path(plain_checkpoint(tmp_path / "model", layer_types=LAYER_TYPES))
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"quantization_config": quantization}))
+    save_file({"norm.weight": float16(4)}, folder / "model.safetensors")
+    legal = legal_here(on(str(folder)), folder, 2)
+    assert legal.space.knob("pruning.method").values == ("none",)
+    assert (legal.why_not({"pruning.method": "depth"}) or "").startswith(f"The checkpoint is {called}")
+    assert legal.space.knob("quantization.method").values == ("none",)
+    assert "ngram" in legal.space.knob("drafting.method").values
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_of_a_layout_that_is_read_layers_may_go(tmp_path: Path, layout: str) -> None:
+    folder = Path(quantized_checkpoint(tmp_path / "model", layout))
+    assert "depth" in legal_here(on(str(folder)), folder, 2).space.knob("pruning.method").values
