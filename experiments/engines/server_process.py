@@ -47,6 +47,15 @@ SOCKETS = "autoinfer-sockets"
 """The kind of the folders for the sockets of an engine's processes. They lie among the system's temporary
 files and not below `cache_dir`, for the names of sockets are limited to some 100 characters."""
 
+SHORT_FOLDER = Path("/tmp")
+"""Where they lie where the folder of temporary files is named too long too, as a cluster's may be."""
+
+SOCKET_PATH_MAX_BYTES = 103
+"""The longest path of a socket (`sun_path` of macOS; Linux has 107)."""
+
+SOCKET_NAME_BYTES = 64
+"""What of it folder and socket take: `/autoinfer-sockets-` with 8 characters, and `/` with vLLM's 36."""
+
 OF_THE_MACHINE = frozenset(
     {
         errno.ENOSPC,
@@ -260,7 +269,16 @@ def not_started(process: str, cause: OSError) -> Infeasible:
 def sweep_launches(cache_dir: Path) -> None:
     """Delete what launches of killed processes left among the temporary files of this machine."""
     sweep(TEMPORARY, cache_dir)
-    sweep(SOCKETS, Path(tempfile.gettempdir()))
+    for parent in {Path(tempfile.gettempdir()), sockets_parent()}:
+        sweep(SOCKETS, parent)
+
+
+def sockets_parent() -> Path:
+    """The folder in which folders for sockets are made: the system's for temporary files, where paths in it
+    are short enough."""
+    system = Path(tempfile.gettempdir())
+    fits = len(os.fsencode(system)) + SOCKET_NAME_BYTES <= SOCKET_PATH_MAX_BYTES
+    return system if fits else SHORT_FOLDER
 
 
 def _descendants(pid: int) -> list[psutil.Process]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ from experiments.engines.messages import data_of
 from experiments.engines.one_answer import python_command
 from experiments.engines.one_device import CPU, one_device
 from experiments.engines.port import Infeasible
-from experiments.engines.server_process import FAILURE_LOG_BYTES, SOCKETS, ServerProcess
+from experiments.engines.server_process import FAILURE_LOG_BYTES, SOCKETS, ServerProcess, sockets_parent
 from experiments.engines.vllm.blame import of_configuration
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.failures import ENGINE_DIED, death_of, failure_of
@@ -35,7 +34,7 @@ class BegunDriver:
         """Start the process; raises `OSError` when it can't be started."""
         self.log_path, self.begun_s = log_path, time.perf_counter()
         self._for = (found, device, cache_dir)
-        self._sockets = ScratchFolder(SOCKETS, Path(tempfile.gettempdir()))
+        self._sockets = ScratchFolder(SOCKETS, sockets_parent())
         try:
             self.process = ServerProcess(
                 "vLLM",

@@ -12,6 +12,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from multiprocessing.context import BaseContext
 from typing import Any
@@ -29,12 +30,18 @@ class EngineProcesses:
         self._touched: bool | None = None
 
     @classmethod
-    def begun(cls, imported: tuple[str, ...] = IMPORTED) -> EngineProcesses:
-        """Begin to import; returns at once."""
-        from multiprocessing import forkserver
+    def begun(cls, imported: tuple[str, ...] = IMPORTED, sockets: str | None = None) -> EngineProcesses:
+        """Begin to import; returns at once. The sockets of `multiprocessing` lie in the folder `sockets`,
+        where one is named: in a launch's folder of temporary files their paths may be too long."""
+        from multiprocessing import forkserver, util
 
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(list(imported))
+        usual, tempfile.tempdir = tempfile.tempdir, sockets or tempfile.tempdir
+        try:
+            util.get_temp_dir()  # made once, and kept by this process and those that it starts
+        finally:
+            tempfile.tempdir = usual
         forkserver.ensure_running()
         return cls(context)
 

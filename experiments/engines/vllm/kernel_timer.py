@@ -14,7 +14,6 @@ within the limit of one answer is not.
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -30,7 +29,7 @@ from configs.errors import DiskFull
 from experiments.engines.kernel_timings import KernelTimings, PartTiming, Product
 from experiments.engines.one_answer import python_command
 from experiments.engines.port import Infeasible
-from experiments.engines.server_process import SOCKETS, ServerProcess
+from experiments.engines.server_process import SOCKETS, ServerProcess, sockets_parent
 from experiments.engines.vllm.driver_process import driver_environment
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.kernel_timing_process import BROKEN, OK_PART, TURN
@@ -220,7 +219,7 @@ class KernelTimer:
         no lane could be begun, with the cause.
         """
         timing = TimingOrder(cases, self._order.products, known)
-        with ScratchFolder(SOCKETS, Path(tempfile.gettempdir())) as folder:
+        with ScratchFolder(SOCKETS, sockets_parent()) as folder:
             self._run_lanes(folder, timing, lambda done, text: tell(done, 1 + len(cases), text))
         plain = timing.plain()
         if plain.products_us is None:

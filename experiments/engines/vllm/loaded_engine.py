@@ -41,7 +41,7 @@ def import_vllm() -> Imported:
     """Import what a load needs of vLLM, whatever is loaded."""
     start_s = time.perf_counter()
     own_process = os.environ.get("VLLM_ENABLE_V1_MULTIPROCESSING") != "0"
-    processes = EngineProcesses.begun() if own_process else None
+    processes = EngineProcesses.begun(sockets=os.environ.get("VLLM_RPC_BASE_PATH")) if own_process else None
     import vllm.engine.arg_utils
     import vllm.v1.engine.async_llm  # noqa: F401 -- imported for those who use it
 

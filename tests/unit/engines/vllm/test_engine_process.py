@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 SCRIPT = """
@@ -23,7 +24,7 @@ def vllm_with(**names):
 
 if __name__ == "__main__":
     os.environ["GONE"] = "1"
-    processes = EngineProcesses.begun(("{imported}",))
+    processes = EngineProcesses.begun(("{imported}",), os.environ.get("SOCKETS"))
     assert "{imported}" not in sys.modules
     os.environ["SINCE"] = "set after it was begun"
     del os.environ["GONE"]
@@ -40,7 +41,7 @@ ASK = """
 """
 
 
-def run(folder: Path, then: str, imported: str = "wave") -> list[str]:
+def run(folder: Path, then: str, imported: str = "wave", **variables: str) -> list[str]:
     script = folder / "script.py"
     script.write_text(SCRIPT.format(imported=imported, then=then.strip()), encoding="utf-8")
     done = subprocess.run(
@@ -48,7 +49,7 @@ def run(folder: Path, then: str, imported: str = "wave") -> list[str]:
         capture_output=True,
         text=True,
         timeout=60,
-        env={"PYTHONPATH": os.pathsep.join([str(folder), str(Path(__file__).parents[4])])},
+        env={"PYTHONPATH": os.pathsep.join([str(folder), str(Path(__file__).parents[4])]), **variables},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -82,3 +83,18 @@ def test_what_touched_a_gpu_when_it_was_imported_is_not_forked(tmp_path: Path) -
     print(processes.use(), utils.get_mp_context)
     """
     assert run(tmp_path, then, imported="torch") == ["False vLLM's own"]
+
+
+def test_its_sockets_lie_where_their_paths_are_short_however_long_those_of_temporary_files_are(
+    tmp_path: Path,
+) -> None:
+    temporary = tmp_path / ("long" * 25)
+    temporary.mkdir()
+    with tempfile.TemporaryDirectory(dir="/tmp") as sockets:
+        then = f"""{ASK}
+    import glob, tempfile
+    print(len(glob.glob(os.environ["SOCKETS"] + "/*/listener-*")), tempfile.gettempdir())
+        """
+        told = run(tmp_path, then, TMPDIR=str(temporary), SOCKETS=sockets)
+    assert told[-1] == f"1 {temporary}"
+    assert list(temporary.iterdir()) == []
