@@ -45,9 +45,9 @@ def python_with(
     """
     if named:
         if not Path(named).is_file():
-            raise Infeasible(
-                "unsupported", f"{variable} names {named}, which is no Python; {how_to_install}."
-            )
+            inside = Path(named) / "bin" / "python"
+            what_to_do = f"name the one in it: {inside}" if inside.is_file() else how_to_install
+            raise Infeasible("unsupported", f"{variable} names {named}, which is no Python; {what_to_do}.")
         return Path(named)
     for parent in (Path(experiments.__file__).parent.parent, Path(sys.prefix).parent):
         python = parent / folder / "bin" / "python"

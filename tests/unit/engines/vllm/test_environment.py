@@ -33,6 +33,13 @@ def test_the_variable_names_the_python_and_a_wrong_one_is_told(tmp_path: Path) -
     assert refused.value.kind == "unsupported"
 
 
+def test_where_the_folder_of_an_environment_is_named_its_python_is_told(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    with pytest.raises(Infeasible, match=f"no Python; name the one in it: {tmp_path}/bin/python"):
+        vllm_python({PYTHON_VARIABLE: str(tmp_path)})
+
+
 def test_a_python_without_vllm_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     silent = tmp_path / "python"
     silent.write_text("#!/bin/sh\nexit 1\n")
