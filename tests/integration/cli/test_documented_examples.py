@@ -80,5 +80,5 @@ def test_the_readme_leads_to_every_document() -> None:
 
 def test_the_list_of_results_leads_to_every_page() -> None:
     folder = ROOT / "docs" / "results"
-    linked = re.findall(r"\]\(([a-z0-9-]+\.md)\)", (folder / "README.md").read_text(encoding="utf-8"))
+    linked = re.findall(r"\]\(([a-z0-9.-]+\.md)\)", (folder / "README.md").read_text(encoding="utf-8"))
     assert sorted(linked) == sorted(page.name for page in folder.glob("*.md") if page.name != "README.md")
