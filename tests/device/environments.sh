@@ -2,7 +2,8 @@
 # Makes autoinfer's and vLLM's environments on a GPU machine that reaches no package registry but has a Python with
 # torch and transformers. Usage, in a checkout: environments.sh DEST WHEELS [VLLM_SITE]
 #   WHEELS     a folder with wheels of what autoinfer needs and that Python lacks (pip download --no-deps elsewhere)
-#   VLLM_SITE  a folder with vLLM's packages as pip's --target lays them out, to be moved into vLLM's environment
+#   VLLM_SITE  a folder with vLLM's packages as pip's --target lays them out, to be copied into vLLM's environment;
+#              with a torch of its own (and torchvision) where vLLM wants another than is there
 # Then: DEST/autoinfer/bin/autoinfer, and AUTOINFER_VLLM_PYTHON=DEST/vllm/bin/python
 set -euo pipefail
 destination=$1 wheels=$2 vllm_site=${3:-}
@@ -34,6 +35,19 @@ chmod +x "$destination/autoinfer/bin/autoinfer"
 
 python3 -m venv --without-pip "$destination/vllm"
 packages=$(site "$destination/vllm")
-echo "$own" >"$packages/own.pth"
 [ -z "$vllm_site" ] || cp -r "$vllm_site"/. "$packages/"
+if [ -d "$packages/torch" ]; then # its own: of that Python CUDA's libraries, and what neither it nor a torch brings
+    mkdir -p "$destination/own" "$packages/nvidia"
+    for each in "$own"/*; do
+        case $(basename "$each") in
+        torch* | functorch | triton* | nvidia) ;;
+        *) [ -e "$packages/$(basename "$each")" ] || ln -s "$each" "$destination/own/" ;;
+        esac
+    done
+    for each in "$own"/nvidia/*; do
+        [ ! -e "$each" ] || [ -e "$packages/nvidia/$(basename "$each")" ] || ln -s "$each" "$packages/nvidia/"
+    done
+    own=$destination/own
+fi
+echo "$own" >"$packages/own.pth"
 echo "export PATH=$destination/autoinfer/bin:\$PATH AUTOINFER_VLLM_PYTHON=$destination/vllm/bin/python"
