@@ -157,6 +157,7 @@ def _plans(
 ) -> list[Plan]:
     from agent.campaign.beginning.named import check_names, engine_of
     from agent.campaign.beginning.survey import ENGINE_IS_THERE
+    from agent.ground.positions import space_before
     from agent.ground.shape import check_serves_shapes
     from agent.ground.target import find_target
     from agent.plan.begin import devices_told, engine_check, space_that_is_here
@@ -167,12 +168,12 @@ def _plans(
     from configs.targets import devices_of
     from experiments.job.named import asked_in_the_way, version_told
     from experiments.shapes.folder import LATENCY_ONLY
-    from experiments.space.loading import load_space, parse_assignments_in
+    from experiments.space.loading import parse_assignments_in
 
     settings_of(ctx)  # names the engines' Pythons, by which their versions are found
     target = find_target(asked.spec.target) if hardware is None else None
     spec, notes = space_that_is_here(asked.spec)
-    check_names(spec, load_space(spec.space), asked.where)
+    check_names(spec, space_before(spec), asked.where)
     engine = engine_of(spec, asked.where)
     asked_in_the_way(engine, spec.plan.workload.asked_over)
     if dummy:

@@ -30,6 +30,7 @@ from db.models import Campaign, Experiment, Hypothesis, Verdict
 from db.models import Configuration as ConfigurationRow
 from db.states import AGREEING, CampaignState, ExperimentState
 from experiments.measurement.judging import Outcome
+from experiments.space.legality import with_stored_kernels
 from knowledge.asking.answer import Answer, Question, Section, section, some
 from knowledge.asking.if_fell import fall, if_fell
 from knowledge.asking.walking import EVIDENT, campaign_of_node, label_in, number_of
@@ -101,7 +102,7 @@ def what_is_untested(session: Session, campaign: str | None, ground_of: GroundOf
         raise AutoinferError(error.message, MODEL_GONE) from None
     if desk is None:
         raise UsageError(f"{label} has no best before its baseline is measured.", "See: autoinfer queue")
-    full = space_of(desk.facts.spec)
+    full = with_stored_kernels(space_of(desk.facts.spec), desk.legal.packing)
     waiting = {
         each.candidate.digest: format_label(Noun.HYPOTHESIS, each.id) for each in reversed(desk.facts.queue)
     }

@@ -23,7 +23,7 @@ from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.drafting.order import DraftingOrder, check_drafter, drafter_folder
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
-from experiments.engines.reference.packed_layout import stored_quantized, unread_layout
+from experiments.engines.reference.packed_layout import packing_of, stored_quantized, unread_layout
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.reference.stored_parameters import stored_parameters
 from experiments.job.named import unknown_values, unsure_values, version_number_on
@@ -47,6 +47,7 @@ from experiments.space.legality import (
     legal_levers,
 )
 from experiments.space.space import Space
+from experiments.space.stored_packing import StoredPacking
 from experiments.space.workload_rules import not_served_at
 
 UNPRUNED = "none"
@@ -61,13 +62,14 @@ class Legal:
     """`refused` says in a sentence why a configuration of `space` can't be all the same, None when it can;
     `withheld` what was taken out of the space, each value with its reason; `profile` is the model's shape.
     `unsure` has, by knob and value, why it is not known whether the engine takes a value on the target: such
-    a value stays in the space."""
+    a value stays in the space. `packing` is that of weights that are packed as they are stored."""
 
     space: Space
     withheld: tuple[Withheld, ...] = ()
     refused: Callable[[Configuration], str | None] = nothing_refused
     profile: ModelProfile | None = None
     unsure: Mapping[tuple[str, KnobValue], str] = field(default_factory=dict)
+    packing: StoredPacking | None = None
 
     def why_not(self, knobs: Mapping[str, KnobValue]) -> str | None:
         """Why one of these values is not offered here; None where nothing is known against them."""
@@ -138,7 +140,8 @@ def legal_here(
     that is none, `AutoinferError` for a checkpoint that can't be read.
     """
     profile, files = read_profile(checkpoint), _inspected(checkpoint)
-    space = space_on(spec, profile)
+    packing = None if files is None else packing_of(files)
+    space = space_on(spec, profile, packing)
     packaged = packaged_for(checkpoint)
     unread = None if files is None else unread_layout(files.quantization)
     facts = ModelFacts.of(
@@ -150,6 +153,7 @@ def legal_here(
         most_draft_tokens=most_packaged(packaged),
         drafter=drafter_of(spec),
         stored_quantized=files is not None and stored_quantized(files),
+        packing=packing,
         gpu=gpu,
     )
     space, withheld = legal_levers(space, facts)
@@ -167,7 +171,7 @@ def legal_here(
         reason = replace(budget, drafter_parameters=known).refusal(configuration)
         return reason if known or reason is None else _no_drafter(configuration, checkpoint) or reason
 
-    return Legal(space, withheld, refused, profile, unsure_on(spec, space, profile, gpu))
+    return Legal(space, withheld, refused, profile, unsure_on(spec, space, profile, gpu), packing)
 
 
 def gpu_known(spec: CampaignSpec, compute_capability: str | None, target: str | None = None) -> Gpu | None:

@@ -3,12 +3,19 @@ fits into them."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from agent.ground.drafter import space_of
+from agent.ground.stored_spec import REFERENCE
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
 from configs.models import ModelProfile
+from experiments.engines.reference.inspection import told_quantization
 from experiments.measurement.plan import Workload
+from experiments.space.legality import with_stored_kernels
+from experiments.space.loading import load_space
 from experiments.space.space import Space
+from experiments.space.stored_packing import StoredPacking, stored_packing
 from experiments.space.workload_rules import has_model_len, with_all_positions
 
 LEAST_ANSWER_TOKENS = 2
@@ -18,14 +25,15 @@ _WORKLOAD = "plan.workload"
 """Where a campaign's file has what follows."""
 
 
-def space_on(spec: CampaignSpec, profile: ModelProfile) -> Space:
+def space_on(spec: CampaignSpec, profile: ModelProfile, packing: StoredPacking | None = None) -> Space:
     """The campaign's space; with all positions of the model as one more context, where the space offers
-    longer ones and none that is both long enough for the workload and no longer than these.
+    longer ones and none that is both long enough for the workload and no longer than these; and with a choice
+    of kernels for the weights of a checkpoint of this packing.
 
     Raises `UsageError` as `space_of`, and for a workload that is longer than the model's positions, with the
     largest numbers that fit.
     """
-    space = space_of(spec)
+    space = with_stored_kernels(space_of(spec), packing)
     if profile.max_positions is None or not has_model_len(space):
         return space
     workload = Workload.model_validate(spec.plan.workload.model_dump())
@@ -36,6 +44,23 @@ def space_on(spec: CampaignSpec, profile: ModelProfile) -> Space:
             f"Write in the campaign's file {what_fits(workload, profile.max_positions - 1)}.",
         )
     return with_all_positions(space, profile.max_positions, workload.context_tokens)
+
+
+def space_before(spec: CampaignSpec) -> Space:
+    """The space by whose knobs a campaign's file is checked before its checkpoint is there: with a choice of
+    kernels for stored weights, unless a folder's config.json tells that it has none. What a model of the hub
+    has is known once it is fetched.
+
+    Raises `UsageError` for a space that can't be read.
+    """
+    space, folder = load_space(spec.space), Path(spec.model).expanduser()
+    if spec.latency_only or spec.model == REFERENCE:
+        return space
+    try:
+        packing = stored_packing(told_quantization(folder))
+    except (OSError, ValueError, AttributeError):  # what is wrong with a folder is told when it is looked at
+        packing = StoredPacking(())
+    return with_stored_kernels(space, packing)
 
 
 def what_fits(workload: Workload, tokens: int) -> str:

@@ -28,7 +28,7 @@ from experiments.space.legality import ModelFacts, joint_refusal, legal_levers
 
 def planned_legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int | None) -> Legal:
     """What may be asked for: by the checkpoint where it is here, else by its shape alone."""
-    space = space_on(spec, model.profile)
+    space = space_on(spec, model.profile, model.packing)
     gpu = gpu_served(spec, card.compute_capability) if card.is_gpu else None
     if model.folder is not None and cores is not None:
         return legal_here(spec, model.folder, cores, gpu)
@@ -45,6 +45,7 @@ def planned_legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int 
         cores=cores,
         drafter=drafter_of(spec),
         stored_quantized=model.quantized,
+        packing=model.packing,
         gpu=gpu,
     )
     left, withheld = legal_levers(space, facts)
@@ -57,4 +58,5 @@ def planned_legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int 
             return reason
         return replace(budget, drafter_parameters=drafter_parameters(each)).refusal(each)
 
-    return Legal(left, withheld, refused, model.profile, unsure_on(spec, left, model.profile, gpu))
+    unsure = unsure_on(spec, left, model.profile, gpu)
+    return Legal(left, withheld, refused, model.profile, unsure, model.packing)

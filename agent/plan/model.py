@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from agent.ground.checkpoint import Checkpoint, find_checkpoint
 from agent.ground.stored_spec import REFERENCE
@@ -13,10 +11,11 @@ from configs.catalog import Kind, packaged_names
 from configs.models import ModelProfile, load_model_profile
 from experiments.checkpoints.hub import missing_files
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.inspection import CONFIG_FILE, QUANTIZATION_KEYS, inspect_checkpoint
-from experiments.engines.reference.packed_layout import stored_quantized, unread_layout
+from experiments.engines.reference.inspection import inspect_checkpoint, told_quantization
+from experiments.engines.reference.packed_layout import packing_of, stored_quantized, unread_layout
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.reference.stored_weights import bytes_by_part
+from experiments.space.stored_packing import StoredPacking, stored_packing
 
 NOT_SERVED = ("vision", "mtp")
 """Parts of a checkpoint that serving its text without drafting leaves out."""
@@ -30,7 +29,8 @@ class ModelFound:
 
     `checkpoint` is None for a packaged shape, which has no weights anywhere. `whole` tells that its weights
     are here; `stored_bytes` are those of weights that are quantized as they are stored, `file_bytes` those
-    of all weight files (None: not known). `unread` says how they are stored where no stage of ours reads it.
+    of all weight files (None: not known). `unread` says how they are stored where no stage of ours reads it,
+    `packing` how they are packed where kernels can be named for that.
     """
 
     asked: str
@@ -41,6 +41,7 @@ class ModelFound:
     stored_bytes: int | None = None
     file_bytes: int | None = None
     unread: str | None = None
+    packing: StoredPacking | None = None
 
     @property
     def folder(self) -> Path | None:
@@ -69,11 +70,10 @@ def model_at(asked: str, checkpoint: Checkpoint) -> ModelFound:
     folder = checkpoint.folder
     profile = read_profile(folder).model_copy(update={"name": asked})
     if missing_files(folder):
-        told = _told_quantization(folder)
+        told = told_quantization(folder)
         size, stored = checkpoint.weight_bytes, None if told is None else checkpoint.weight_bytes
-        return ModelFound(
-            asked, profile, checkpoint, False, told is not None, stored, size, unread_layout(told)
-        )
+        ways = (unread_layout(told), stored_packing(told))
+        return ModelFound(asked, profile, checkpoint, False, told is not None, stored, size, *ways)
     size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
     try:
         files = inspect_checkpoint(folder)
@@ -82,13 +82,5 @@ def model_at(asked: str, checkpoint: Checkpoint) -> ModelFound:
     except Infeasible:  # what is wrong with it is told by the check of a campaign
         return ModelFound(asked, profile, checkpoint, True, file_bytes=size)
     served = sum(size for part, size in parts.items() if part not in NOT_SERVED)
-    unread = unread_layout(files.quantization)
-    return ModelFound(asked, profile, checkpoint, True, quantized, served or None, size, unread)
-
-
-def _told_quantization(folder: Path) -> dict[str, Any] | None:
-    """What config.json tells of quantized weights."""
-    config = json.loads((folder / CONFIG_FILE).read_bytes())
-    text = config.get("text_config", config)
-    told = (config.get(key) or text.get(key) for key in QUANTIZATION_KEYS)
-    return next((each for each in told if isinstance(each, dict)), None)
+    ways = (unread_layout(files.quantization), packing_of(files))
+    return ModelFound(asked, profile, checkpoint, True, quantized, served or None, size, *ways)

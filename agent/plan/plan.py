@@ -125,7 +125,7 @@ def make_plan(
     those of the target; `in_turn` says that launches run so whatever the memory says. Raises `UsageError` for
     knobs that the space does not have.
     """
-    whole = space_on(spec, model.profile)
+    whole = space_on(spec, model.profile, model.packing)
     legal = planned_legal(spec, model, card, cores)
     card = limited(card, spec.memory)
     context = context_tokens or Workload.model_validate(spec.plan.workload.model_dump()).context_tokens

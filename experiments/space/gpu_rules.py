@@ -28,6 +28,7 @@ from experiments.space.number_formats import (
     weights_refused,
 )
 from experiments.space.space import Space
+from experiments.space.stored_packing import PackedFormat, StoredPacking
 
 LINEAR_BACKEND = "serving.linear_backend"
 
@@ -47,16 +48,27 @@ KERNEL_PACKAGES: Mapping[str, str] = {"conch": "conch-triton-kernels"}
 """Kernels that are a package of their own beside vLLM (vLLM's `ConchLinearKernel`)."""
 
 
-KERNEL_GROUPS: Mapping[str, tuple[int, ...]] = {"machete": (64, 128), "conch": (128,)}
-"""Sizes of groups that a kernel multiplies, where not every one does (vLLM's `MacheteLinearKernel` and
-`ConchLinearKernel`; seen to refuse groups of 32 in 0.26)."""
+KERNEL_GROUPS: Mapping[str, tuple[int, ...]] = {
+    "machete": (64, 128),
+    "conch": (128,),
+    "marlin": (32, 64, 128),
+    "triton": (32, 64, 128, 256),
+}
+"""Sizes of groups that a kernel multiplies, where not every one does (vLLM's `can_implement` of each; Machete
+and Conch were seen to refuse groups of 32 in 0.26)."""
+
+NO_WHOLE_ROWS = ("exllama",)
+"""Kernels that multiply no weights with one scale for all inputs."""
 
 ASYMMETRIC_BITS: Mapping[str, tuple[int, ...]] = {"exllama": (), "marlin": (4,)}
 """Bits of weights with zero points that a kernel multiplies, where it does not multiply them in all that it
 does without (vLLM's `ExllamaLinearKernel` and `MarlinLinearKernel`)."""
 
-KERNEL_BITS: Mapping[str, tuple[int, ...]] = {"triton": (4,)}
-"""Bits that a kernel multiplies, where they are not 4 and 8 (vLLM's `TritonW4A16LinearKernel`)."""
+KERNEL_BITS: Mapping[str, tuple[int, ...]] = {
+    "triton": (4,),
+    **dict.fromkeys(("conch", "exllama", "machete", "marlin"), (4, 8)),
+}
+"""Bits that a kernel multiplies, where not all do (vLLM's `can_implement` of each)."""
 
 CAPABILITIES = ("12.0", "10.0", "9.0", "8.9", "8.6", "8.0", "7.5")
 """Compute capabilities of GPUs between which the rules tell, the newest first."""
@@ -66,10 +78,12 @@ LM_HEAD = "quantization.lm_head"
 BITS = ("quantization.bits", "quantization.out_proj_bits")
 
 
-def kernel_and_format_refused(configuration: Mapping[str, KnobValue]) -> str | None:
+def kernel_and_format_refused(
+    configuration: Mapping[str, KnobValue], packing: StoredPacking | None = None
+) -> str | None:
     """Why a kernel never multiplies weights or activations of the configuration's formats, in whatever it
     multiplies them; None where nothing is known against it. vLLM takes no other one for a kernel that is
-    named."""
+    named. `packing` is that of a checkpoint whose weights are packed as they are stored."""
     kernel = str(configuration.get(LINEAR_BACKEND, "auto"))
     dtype, size = configuration.get(DTYPE), configuration.get(GROUP_SIZE)
     if kernel == "exllama" and dtype not in (None, EXLLAMA_ACTIVATIONS):
@@ -80,6 +94,11 @@ def kernel_and_format_refused(configuration: Mapping[str, KnobValue]) -> str | N
     if (copied := configuration.get(DRAFT_LM_HEAD, "auto")) != "auto":
         if configuration.get(LM_HEAD) == "quantized":  # neither was tried, both read in 0.33
             return f"For {DRAFT_LM_HEAD} vLLM copies heads of 16 bits alone, and {LM_HEAD} is quantized."
+        if packing is not None and packing.head:
+            return (
+                f"For {DRAFT_LM_HEAD} vLLM copies heads of 16 bits alone, and the checkpoint's is packed: "
+                "leave it at auto."
+            )
         if (copied, kernel) == ("fp8", "marlin"):
             return f"Marlin rounds no activations to 8 bits, and {DRAFT_LM_HEAD}=fp8 has them rounded."
     name, groups = kernel.capitalize(), KERNEL_GROUPS.get(kernel)
@@ -97,6 +116,31 @@ def kernel_and_format_refused(configuration: Mapping[str, KnobValue]) -> str | N
             only = _any(ASYMMETRIC_BITS[kernel])
             told = f"asymmetric groups of {only} bits alone" if only else "symmetric groups alone"
             return f"{name} multiplies {told}, and {SYMMETRIC} is off with {knob}={bits}."
+    return None
+
+
+def stored_format_refused(kernel: KnobValue, packing: StoredPacking) -> str | None:
+    """Why a kernel never multiplies weights that are packed as a checkpoint stores them, and what to do;
+    None where nothing is known against it."""
+    for each in packing.formats:
+        if (only := _only(str(kernel), each)) is not None:
+            return f"{str(kernel).capitalize()} {only}: take another {LINEAR_BACKEND}, or leave it at auto."
+    return None
+
+
+def _only(kernel: str, stored: PackedFormat) -> str | None:
+    """What alone a kernel multiplies of what these weights are not, and what they are, as a clause."""
+    bits, size, told = stored.bits, stored.group_size, "and the checkpoint's weights are stored"
+    if bits not in KERNEL_BITS.get(kernel, (bits,)):
+        return f"multiplies weights of {_any(KERNEL_BITS[kernel])} bits alone, {told} in {bits}"
+    if size is None and kernel in NO_WHOLE_ROWS:
+        return f"multiplies weights with a scale for each group alone, {told} with one for all inputs"
+    if size is not None and size not in KERNEL_GROUPS.get(kernel, (size,)):
+        return f"multiplies groups of {_any(KERNEL_GROUPS[kernel])} alone, {told} in groups of {size}"
+    if not stored.symmetric and bits not in ASYMMETRIC_BITS.get(kernel, (bits,)):
+        only = _any(ASYMMETRIC_BITS[kernel])
+        ones = f"asymmetric weights of {only} bits alone" if only else "symmetric weights alone"
+        return f"multiplies {ones}, {told} asymmetric in {bits} bits"
     return None
 
 

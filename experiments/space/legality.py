@@ -14,11 +14,16 @@ from configs.errors import UsageError
 from configs.models import ModelProfile
 from experiments.space.configuration import KnobValue
 from experiments.space.gpu import Gpu
-from experiments.space.gpu_rules import kernel_and_format_refused
+from experiments.space.gpu_rules import (
+    LINEAR_BACKEND,
+    kernel_and_format_refused,
+    stored_format_refused,
+)
 from experiments.space.knob import is_among, written
 from experiments.space.number_formats import WEIGHT_DTYPE
 from experiments.space.space import Space
 from experiments.space.steps_ahead_rules import ahead_refused
+from experiments.space.stored_packing import StoredPacking
 from experiments.space.workload_rules import MAX_MODEL_LEN
 
 THREADS = "serving.threads"
@@ -79,8 +84,8 @@ class ModelFacts:
     space has as a value and takes where none is named. `not_served` holds, by knob and value, why the
     engine can't serve it, `same` why a value does what another one does; `cores` how many the target has for
     us (None: not known). `stored_quantized` tells that the checkpoint's weights are quantized as they are
-    stored; `max_positions` the most tokens of a sequence (None: not known); `gpu` what serves, with its
-    engine and version (None: no GPU, or not known).
+    stored, `packing` how, where kernels can be named for it; `max_positions` the most tokens of a sequence
+    (None: not known); `gpu` what serves, with its engine and version (None: no GPU, or not known).
     """
 
     layer_types: tuple[str, ...]
@@ -93,6 +98,7 @@ class ModelFacts:
     cores: int | None = None
     drafter: OwnDrafter | None = None
     stored_quantized: bool = False
+    packing: StoredPacking | None = None
     max_positions: int | None = None
     gpu: Gpu | None = None
 
@@ -108,6 +114,7 @@ class ModelFacts:
         most_draft_tokens: Mapping[str, int] | None = None,
         drafter: OwnDrafter | None = None,
         stored_quantized: bool = False,
+        packing: StoredPacking | None = None,
         gpu: Gpu | None = None,
     ) -> ModelFacts:
         """The facts of a model's profile."""
@@ -127,6 +134,7 @@ class ModelFacts:
             cores=cores,
             drafter=drafter,
             stored_quantized=stored_quantized,
+            packing=packing,
             max_positions=profile.max_positions,
             gpu=gpu,
         )
@@ -146,6 +154,14 @@ class Withheld:
     why: str
     when_given: bool = False
     same: bool = False
+
+
+def with_stored_kernels(space: Space, packing: StoredPacking | None) -> Space:
+    """The space on a checkpoint of this packing: which kernels multiply its weights is a choice although
+    nothing is quantized; of any other the space as it is."""
+    if packing is None or not any(knob.name == LINEAR_BACKEND for knob in space.knobs):
+        return space
+    return space.without_condition(LINEAR_BACKEND, QUANTIZATION)
 
 
 def legal_levers(space: Space, facts: ModelFacts) -> tuple[Space, tuple[Withheld, ...]]:
@@ -206,7 +222,7 @@ def joint_refusal(configuration: Mapping[str, KnobValue], facts: ModelFacts) -> 
         most = own.most_draft_tokens if own is not None and drafter == own.folder else None
     if most is not None and isinstance(tokens, int) and tokens > most:
         return f"{method} drafts at most {most} tokens a step here, and {tokens} were asked for."
-    return kernel_and_format_refused(configuration) or ahead_refused(configuration, facts.gpu)
+    return kernel_and_format_refused(configuration, facts.packing) or ahead_refused(configuration, facts.gpu)
 
 
 def _withheld(facts: ModelFacts) -> Iterator[Withheld]:
@@ -243,6 +259,8 @@ def _never_fits(knob: str, value: KnobValue, facts: ModelFacts, spared: frozense
         return ALREADY_QUANTIZED
     if knob == WEIGHT_DTYPE and value != AS_STORED and facts.stored_quantized:
         return NOT_ROUNDED_AGAIN
+    if knob == LINEAR_BACKEND and facts.packing is not None:
+        return stored_format_refused(value, facts.packing)
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     if knob == THREADS and facts.cores is not None and value > facts.cores:

@@ -216,6 +216,13 @@ class Space:
         wanted = self.knob(name).taking(value)
         return Space(tuple(wanted if knob.name == name else knob for knob in self.knobs))
 
+    def without_condition(self, name: str, other: str) -> Space:
+        """The space in which this knob is active whatever `other` is; raises `UsageError` for an unknown
+        knob."""
+        free = self.knob(name)
+        free = replace(free, when=tuple(each for each in free.when if each[0] != other))
+        return Space(tuple(free if knob.name == name else knob for knob in self.knobs))
+
     def only_when_given(self, words: Mapping[str, Iterable[str]]) -> Space:
         """The space where these words of the named knobs are legal when given, but never enumerated.
 

@@ -12,6 +12,7 @@ from agent.campaign.queue.questions import check_questions
 from agent.ground.checkpoint import find_checkpoint
 from agent.ground.drafter import check_fits, drafter_of, fetch_weights
 from agent.ground.legal import gpu_known, legal_here
+from agent.ground.positions import space_before
 from agent.ground.shape import SHAPES, check_serves_shapes, find_shape
 from agent.ground.sweep import passed_over
 from agent.ground.target import (
@@ -43,7 +44,6 @@ from experiments.measurement.plan import Workload
 from experiments.measurement.prompts import load_tokenizer
 from experiments.reference_model.load import checkpoint_fingerprint
 from experiments.space.configuration import Configuration
-from experiments.space.loading import load_space
 
 ENGINE_IS_THERE = (
     "The engine itself was not asked: it is on the rented machine, and the first job there is the first that "
@@ -73,7 +73,7 @@ def survey(
     if spec.rented:
         check_goes_there(spec)
     check_engine_is_here(spec.engine, target.device)
-    space = load_space(spec.space)
+    space = space_before(spec)
     check_names(spec, space, where)
     engine = engine_of(spec, where)
     check_serves(engine, target.device)

@@ -109,8 +109,12 @@ def hold_to_today(session: Session, desk: Desk) -> int:
         session,
         [number for row in rows for number in (row.control_configuration_id, row.candidate_configuration_id)],
     )
-    profile = desk.legal.profile
-    space = space_of(desk.facts.spec) if profile is None else space_on(desk.facts.spec, profile)
+    legal = desk.legal
+    space = (
+        space_of(desk.facts.spec)
+        if legal.profile is None
+        else space_on(desk.facts.spec, legal.profile, legal.packing)
+    )
     dealt_with = 0
     for row in rows:
         arms = Arms(stored[row.control_configuration_id], stored[row.candidate_configuration_id])

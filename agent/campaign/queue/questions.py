@@ -30,6 +30,7 @@ from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import Knob
+from experiments.space.legality import with_stored_kernels
 from experiments.space.space import Space
 
 
@@ -72,7 +73,8 @@ def pose_questions(session: Session, desk: Desk) -> None:
 
 
 def _put_down_as_infeasible(session: Session, desk: Desk, question: Question, cause: str) -> None:
-    space = space_of(desk.facts.spec)  # with what this model and machine do not have
+    # with what this model and machine do not have
+    space = with_stored_kernels(space_of(desk.facts.spec), desk.legal.packing)
     control, candidate = (
         _as_written(knobs, space, desk.baseline_configuration)
         for knobs in (question.control, question.candidate)

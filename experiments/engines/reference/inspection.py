@@ -129,6 +129,14 @@ def _quantization(
     return None
 
 
+def told_quantization(folder: Path) -> dict[str, Any] | None:
+    """What config.json tells of quantized weights."""
+    config = json.loads((folder / CONFIG_FILE).read_bytes())
+    text = config.get("text_config", config)
+    told = (config.get(key) or text.get(key) for key in QUANTIZATION_KEYS)
+    return next((each for each in told if isinstance(each, dict)), None)
+
+
 def _layer_types(text: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
     layers, kinds = text.get("num_hidden_layers"), text.get("layer_types")
     if not isinstance(layers, int) or layers < 1:

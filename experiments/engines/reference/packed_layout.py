@@ -20,6 +20,7 @@ from typing import Any
 
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import CheckpointFiles
+from experiments.space.stored_packing import StoredPacking, stored_packing
 
 PACK_QUANTIZED = "pack-quantized"
 AWQ_GEMM = "awq-gemm"
@@ -46,6 +47,9 @@ LAYOUT_PARTS: Mapping[str, tuple[str, ...]] = {
 """The tensors that stand for one weight in each layout, the one that is always there first."""
 
 _NEEDED = {PACK_QUANTIZED: LAYOUT_PARTS[PACK_QUANTIZED][:3], AWQ_GEMM: LAYOUT_PARTS[AWQ_GEMM]}
+
+PACKED_HEAD = ("lm_head.weight_packed", "lm_head.qweight")
+"""The integers of an output head that is packed, as layouts name them."""
 
 _SHAPE_FORMATS = {"I64": "<2q", "I32": "<2i"}
 
@@ -81,6 +85,13 @@ def stored_quantized(files: CheckpointFiles) -> bool:
     """Whether weights are stored quantized: config.json says so, or a tensor is named as one of a layout."""
     ends = {end for parts in LAYOUT_PARTS.values() for end in parts}
     return files.quantization is not None or any(name.rpartition(".")[2] in ends for name in files.tensors)
+
+
+def packing_of(files: CheckpointFiles) -> StoredPacking | None:
+    """How weights are packed as they are stored, where an engine's kernels can be named for that; None of all
+    others."""
+    head = any(name.startswith(PACKED_HEAD) for name in files.tensors)
+    return stored_packing(files.quantization, head=head)
 
 
 def unread_layout(quantization: Mapping[str, Any] | None) -> str | None:

@@ -13,7 +13,7 @@ from configs.models import BFLOAT16_BYTES
 from experiments.engines.launch_memory import WEIGHTS, Asked, Part, launch_parts, needed_bytes
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.memory import drafter_parameters
-from experiments.engines.reference.packed_layout import stored_quantized
+from experiments.engines.reference.packed_layout import packing_of, stored_quantized
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.reference.stored_weights import bytes_by_part
 from experiments.engines.vllm.order import chosen_knobs, drafting_of
@@ -21,6 +21,7 @@ from experiments.shapes.folder import shape_in
 from experiments.shapes.stored_as import SIXTEEN_BITS
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.legality import QUANTIZATION, UNQUANTIZED
+from experiments.space.stored_packing import StoredPacking
 
 GB = 1e9
 
@@ -85,6 +86,12 @@ def stored_bytes(checkpoint: Path) -> int | None:
     if not stored_quantized(files):
         return None
     return sum(size for part, size in bytes_by_part(files).items() if part not in NOT_SERVED)
+
+
+def packing_at(checkpoint: Path) -> StoredPacking | None:
+    """How the weights of a checkpoint are packed as they are stored, where kernels can be named for that;
+    None of all others, and of a shape without weights, which is quantized by what is asked of it."""
+    return None if shape_in(checkpoint) is not None else packing_of(inspect_checkpoint(checkpoint))
 
 
 def refusal(parts: tuple[Part, ...], launches: int, free_bytes: int, device: str) -> str | None:

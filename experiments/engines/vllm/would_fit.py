@@ -17,11 +17,18 @@ from experiments.engines.launch_memory import Part, needed_bytes
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.single_changes import sentence, single_changes
-from experiments.engines.vllm.needed_memory import part_counter, stored_bytes
+from experiments.engines.vllm.needed_memory import packing_at, part_counter, stored_bytes
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.gpu import Gpu
 from experiments.space.gpu_rules import not_known_on, not_served_by
-from experiments.space.legality import QUANTIZATION, UNQUANTIZED, ModelFacts, joint_refusal, legal_levers
+from experiments.space.legality import (
+    QUANTIZATION,
+    UNQUANTIZED,
+    ModelFacts,
+    joint_refusal,
+    legal_levers,
+    with_stored_kernels,
+)
 from experiments.space.loading import load_space
 from experiments.space.space import Space
 from experiments.space.workload_rules import not_served_at, with_all_positions
@@ -104,7 +111,8 @@ def _told(
     plain = configuration.get(QUANTIZATION, UNQUANTIZED) == UNQUANTIZED
     profile = read_profile(place.checkpoint)
     tokens = place.context_tokens + draft_tokens(configuration)
-    space = load_space(SPACE)
+    packing = packing_at(place.checkpoint) if plain else None
+    space = with_stored_kernels(load_space(SPACE), packing)
     if profile.max_positions is not None:
         space = with_all_positions(space, profile.max_positions, tokens)
     facts = ModelFacts.of(
@@ -114,6 +122,7 @@ def _told(
             **({} if place.gpu is None else _not_sure_on(place.gpu, space, profile)),
         },
         stored_quantized=plain and stored_bytes(place.checkpoint) is not None,
+        packing=packing,
         gpu=place.gpu,
     )
     before = joint_refusal(configuration, facts)

@@ -11,18 +11,24 @@ from safetensors.numpy import save_file
 from sqlalchemy import select
 
 from agent.campaign.beginning.create import create_campaign
+from agent.campaign.beginning.named import check_names
 from agent.campaign.beginning.survey import survey
 from agent.campaign.known.reading_facts import read_facts
 from agent.campaign.queue import order
 from agent.campaign.queue.enqueue import enqueue
 from agent.campaign.queue.questions import pose_questions
 from agent.ground.legal import legal_here
+from agent.ground.positions import space_before
+from agent.plan.card import card_asked
+from agent.plan.legal_planned import planned_legal
+from agent.plan.model import find_model
 from configs.campaign import CampaignSpec, load_campaign
 from configs.errors import UsageError
 from configs.questions import Question
 from db.models import Experiment, Hypothesis
 from db.session import Database
 from db.states import HypothesisState
+from experiments.engines.vllm.order import order_for
 from tests.unit.agent.test_questions import database, desk_of, plain_checkpoint
 
 __all__ = ["database"]  # the fixture
@@ -190,3 +196,49 @@ def test_of_a_layout_that_no_stage_reads_nothing_is_pruned_and_the_other_levers_
 def test_of_a_layout_that_is_read_layers_may_go(tmp_path: Path, layout: str) -> None:
     folder = Path(quantized_checkpoint(tmp_path / "model", layout))
     assert "depth" in legal_here(on(str(folder)), folder, 2).space.knob("pruning.method").values
+
+
+def in_vllm(model: str, start: str | dict[str, str] = "default") -> CampaignSpec:
+    asked = {"model": model, "engine": "vllm", "space": "vllm", "target": "modal:H100!"}
+    spec = load_campaign("default", asked)
+    baseline = spec.baseline.model_copy(update={"start": start, "sweep": {}})
+    return spec.model_copy(update={"baseline": baseline})
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_kernels_for_weights_that_are_packed_as_they_are_stored_can_be_named(
+    tmp_path: Path, layout: str
+) -> None:
+    folder = Path(quantized_checkpoint(tmp_path / "model", layout))
+    spec = in_vllm(str(folder))
+    legal = legal_here(spec, folder, 2)
+    begun = legal.space.configuration({})
+    assert (begun["quantization.method"], begun["serving.linear_backend"]) == ("none", "auto")
+    triton = legal.space.with_change(begun, {"serving.linear_backend": "triton"})
+    assert legal.refused(triton) is None
+    assert legal.why_not_admitted(triton) is None
+    groups = "groups of 64 or 128 alone, and the checkpoint's weights are stored in groups of 32"
+    assert groups in (legal.why_never({"serving.linear_backend": "machete"}) or "")
+    order = order_for(triton, str(folder), "cuda:0", 1)
+    assert order.arguments["linear_backend"] == "triton"
+    assert "quantization" not in order.arguments
+    model = find_model(str(folder))
+    told = planned_legal(spec, model, card_asked("h100"), None)
+    assert told.space.knob("serving.linear_backend").when == ()
+
+
+def test_kernels_that_a_campaign_s_file_names_are_checked_by_what_the_folder_tells(tmp_path: Path) -> None:
+    named = {"serving.linear_backend": "triton"}
+    packed = in_vllm(quantized_checkpoint(tmp_path / "packed"), start=named)
+    check_names(packed, space_before(packed), "here")
+    of_the_hub = in_vllm("someone/quantized", start=named)
+    check_names(of_the_hub, space_before(of_the_hub), "here")
+    plain = in_vllm(plain_checkpoint(tmp_path / "plain"), start=named)
+    for each in (plain, in_vllm("reference", start=named)):
+        with pytest.raises(UsageError, match="only means something when quantization"):
+            check_names(each, space_before(each), "here")
+
+
+def test_on_a_checkpoint_that_is_not_packed_no_kernel_is_a_choice(tmp_path: Path) -> None:
+    folder = Path(plain_checkpoint(tmp_path / "plain"))
+    assert "serving.linear_backend" not in legal_here(in_vllm(str(folder)), folder, 2).space.configuration({})
