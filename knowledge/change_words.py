@@ -35,6 +35,7 @@ _SETTINGS = {
     "serving.kv_cache_dtype": "keeping keys and values as {after}{instead}",
     "serving.gdn_state_dtype": "keeping GatedDeltaNet states as {after}{instead}",
     "serving.gdn_prefill_backend": "prefilling GatedDeltaNet layers by {after}{instead}",
+    "serving.gdn_decode_kernel": "verifying drafts in GatedDeltaNet layers by {after}{instead}",
     "drafting.method": "drafting by {after}{instead}",
     "drafting.ngram_tokens": "drafting by n-grams of {after} tokens{instead}",
     "drafting.lm_head": "drafting with an output head in {after}{instead}",

@@ -39,6 +39,7 @@ ADDED_LATER: Mapping[str, KnobValue] = {
     "quantization.seed": 0,
     "quantization.keep": "none",
     "drafting.lm_head": "auto",
+    "serving.gdn_decode_kernel": "auto",
 }
 """Knobs that the space vllm got after tables had been measured, with what was done before: so set, they are
 no part of what names a load, or what is in those tables would be measured again."""
@@ -58,6 +59,7 @@ COMES_WITH: Mapping[str, Mapping[str, KnobValue | None]] = {
     "quantization.seed": {"quantization.samples": None},
     "quantization.keep": {"quantization.bits": None},
     "drafting.lm_head": {"drafting.method": "mtp"},
+    "serving.gdn_decode_kernel": {"drafting.draft_tokens": None},
 }
 """The older knobs beside which each of `ADDED_LATER` stands, with the value that they have; None: any."""
 

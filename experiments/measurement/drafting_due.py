@@ -18,6 +18,7 @@ ALTERS_DRAFTING = frozenset(
         "serving.kv_cache_dtype",
         "serving.gdn_state_dtype",
         "serving.gdn_prefill_backend",
+        "serving.gdn_decode_kernel",
         "serving.async_scheduling",
         "serving.chunked_prefill",
         "serving.prefix_caching",

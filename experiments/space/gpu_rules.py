@@ -12,6 +12,7 @@ from itertools import product
 
 from configs.models import ModelProfile
 from experiments.space.configuration import KnobValue
+from experiments.space.gdn_decode_rules import GDN_DECODE, decode_refused, decode_same
 from experiments.space.gdn_prefill_rules import GDN_PREFILL, prefill_doubted, prefill_refused, prefill_same
 from experiments.space.gpu import VLLM, Gpu
 from experiments.space.number_formats import (
@@ -245,6 +246,7 @@ _REFUSED_BY: Mapping[str, Rule] = {
     CACHE_DTYPE: cache_refused,
     DRAFT_LM_HEAD: draft_lm_head_refused,
     GDN_PREFILL: prefill_refused,
+    GDN_DECODE: decode_refused,
 }
 
 _DOUBTED_BY: Mapping[str, Rule] = {
@@ -253,4 +255,4 @@ _DOUBTED_BY: Mapping[str, Rule] = {
     GDN_PREFILL: prefill_doubted,
 }
 
-_SAME_BY: Mapping[str, Rule] = {GDN_PREFILL: prefill_same}
+_SAME_BY: Mapping[str, Rule] = {GDN_PREFILL: prefill_same, GDN_DECODE: decode_same}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from configs.errors import UsageError
 from configs.models import ModelProfile
 from experiments.space.configuration import KnobValue
+from experiments.space.gdn_decode_rules import decode_and_step_refused
 from experiments.space.gpu import Gpu
 from experiments.space.gpu_rules import (
     LINEAR_BACKEND,
@@ -222,7 +223,11 @@ def joint_refusal(configuration: Mapping[str, KnobValue], facts: ModelFacts) -> 
         most = own.most_draft_tokens if own is not None and drafter == own.folder else None
     if most is not None and isinstance(tokens, int) and tokens > most:
         return f"{method} drafts at most {most} tokens a step here, and {tokens} were asked for."
-    return kernel_and_format_refused(configuration, facts.packing) or ahead_refused(configuration, facts.gpu)
+    return (
+        kernel_and_format_refused(configuration, facts.packing)
+        or decode_and_step_refused(configuration)
+        or ahead_refused(configuration, facts.gpu)
+    )
 
 
 def _withheld(facts: ModelFacts) -> Iterator[Withheld]:

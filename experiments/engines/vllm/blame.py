@@ -18,6 +18,7 @@ _CACHE = "serving.kv_cache_dtype"
 
 _PARTS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (re.compile(r"GDN prefill|gdn_prefill_backend"), (_GDN_PREFILL,)),
+    (re.compile(r"VLLM_GDN_DECODE_KERNEL"), ("serving.gdn_decode_kernel",)),
     (
         re.compile(
             r"kv[_ -]cache[_ -]dtype|\bcache_dtype|(?:fp8|int8|nvfp4|quantized)\S* kv[_ -]cache", re.I

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -48,6 +50,7 @@ def described(worker: Any) -> dict[str, Json]:
         "gdn": {
             "backend": _joined(_backend(layer) for layer in gdn),
             "prefill": _joined(_gdn_prefill(layer) for layer in gdn),
+            **_gdn_decode(config, gdn),
         },
         "gdn_state_dtype": _joined(_name(found[-1].dtype) for found in kept if found),
         "gdn_conv_dtype": _joined(_name(found[0].dtype) for found in kept if found),
@@ -106,6 +109,36 @@ def _gdn_prefill(layer: Any) -> str:
     if "cpu" in method:
         return "cpu"
     return str(getattr(layer, "gdn_prefill_backend", UNKNOWN))
+
+
+def _gdn_decode(config: Any, layers: Iterable[Any]) -> dict[str, Json]:
+    """The kernels that verify drafts, where this vLLM has a choice of them and drafts; else nothing."""
+    speculative, chosen = config.speculative_config, [each for each in layers if _has_decode_choice(each)]
+    if speculative is None or not chosen:
+        return {}
+    tokens = 1 + int(speculative.num_speculative_tokens)
+    return {"decode": _joined(_known(partial(_decodes_by, each, tokens)) for each in chosen)}
+
+
+def _has_decode_choice(layer: Any) -> bool:
+    return hasattr(layer, "gdn_decode_kernel")
+
+
+def _decodes_by(layer: Any, tokens: int) -> str:
+    """What the layer verifies so many tokens of each sequence with; whether its CUDA kernel takes them it is
+    asked itself, as it asks itself at each step, for elsewhere it runs Triton's."""
+    kernel = str(layer.gdn_decode_kernel).lower()
+    if kernel != "cuda":
+        return kernel
+    step = SimpleNamespace(
+        spec_sequence_masks=torch.ones(1, dtype=torch.bool),
+        spec_state_indices_tensor=torch.zeros(1, tokens, dtype=torch.int32),
+        num_decodes=0,
+        num_prefills=0,
+        num_spec_decodes=1,
+    )
+    takes = layer.enable_fused_gdn_spec_decode and layer._can_use_fused_gdn_mtp_decode(step)
+    return kernel if takes else "triton"
 
 
 def layer_caches(layer: Any) -> list[Any]:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.engines.messages import data_of
 from experiments.engines.one_answer import python_command
 from experiments.engines.one_device import CPU, one_device
 from experiments.engines.port import Infeasible
@@ -16,15 +15,16 @@ from experiments.engines.server_process import FAILURE_LOG_BYTES, SOCKETS, Serve
 from experiments.engines.vllm.blame import of_configuration
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.failures import ENGINE_DIED, death_of, failure_of
-from experiments.engines.vllm.order import IMPORTED, VllmOrder
+from experiments.engines.vllm.order import IMPORTED, VARIABLES, VllmOrder, order_data
 from experiments.measurement.evidence import Json
 from experiments.scratch import ScratchFolder
 from experiments.space.configuration import Configuration
 
 DRIVER_MODULE = "experiments.engines.vllm.driver"
 
-NOT_PASSED_ON = frozenset({"PYTHONPATH", "VLLM_API_KEY"})
-"""Variables that a driver does not get: it has vLLM's own packages, and its server answers without a key."""
+NOT_PASSED_ON = frozenset({"PYTHONPATH", "VLLM_API_KEY", *VARIABLES.values()})
+"""Variables that a driver does not get: it has vLLM's own packages, its server answers without a key, and
+what is a knob is set by its order alone."""
 
 
 class BegunDriver:
@@ -142,7 +142,7 @@ class DriverProcess:
 
     def _load(self, order: VllmOrder, load_limit_s: float) -> Mapping[str, float]:
         try:
-            told: Mapping[str, float] = self._process.ask(data_of(order), load_limit_s, "load")
+            told: Mapping[str, float] = self._process.ask(order_data(order), load_limit_s, "load")
         except Infeasible as failure:
             if failure.kind != "crashed":
                 raise

@@ -19,15 +19,19 @@ TYPES: Mapping[str, str] = {
     "serving.kv_cache_dtype": "config/cache.py:CacheDType",
     "serving.gdn_state_dtype": "config/cache.py:MambaDType",
     "serving.gdn_prefill_backend": "engine/arg_utils.py:EngineArgs.gdn_prefill_backend",
+    "serving.gdn_decode_kernel": "envs.py:VLLM_GDN_DECODE_KERNEL",
     "serving.graph_mode": "config/compilation.py:CUDAGraphMode",
     "drafting.method": "config/speculative.py:SpeculativeMethod",
     "drafting.lm_head": "config/speculative.py:SpeculativeConfig.draft_lm_head_quantization",
 }
 """The knobs whose values are vLLM's own names, and vLLM's type of each (in 0.26 to 0.33)."""
 
-LATER: Mapping[str, str] = {"drafting.lm_head": "drafting.method"}
-"""Knobs whose setting some of these versions lack (this one before 0.33), and the knob whose type is read
-from the same file: where that was read and this was not, there is none."""
+LATER: Mapping[str, str] = {
+    "drafting.lm_head": TYPES["drafting.method"],
+    "serving.gdn_decode_kernel": "envs.py:VLLM_WORKER_MULTIPROC_METHOD",
+}
+"""Knobs whose setting some of these versions lack (the first before 0.33), and a type that all of them have
+in the same file: where that was read and the knob's was not, there is none."""
 
 KERNELS: Mapping[str, str] = {
     kind: (
@@ -120,7 +124,8 @@ def known_values(found: VllmEnvironment) -> KnownValues:
 
 def _asked(python: Path, version: str) -> KnownValues:
     try:
-        told = answer_of(python, str(SCRIPT), *TYPES.values(), *KERNELS.values(), limit_s=_LIMIT_S)
+        asked = (*TYPES.values(), *LATER.values(), *KERNELS.values())
+        told = answer_of(python, str(SCRIPT), *asked, limit_s=_LIMIT_S)
     except NoAnswer as reason:
         return KnownValues(
             version,
@@ -139,4 +144,4 @@ def named_by_knob(told: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
         knob: tuple(each for each in told.get(kind, ()) if not each.endswith(_ONE_MODELS_HEAD))
         for knob, kind in TYPES.items()
     }
-    return {knob: values for knob, values in named.items() if values or named.get(LATER.get(knob, ""))}
+    return {knob: values for knob, values in named.items() if values or told.get(LATER.get(knob, ""))}

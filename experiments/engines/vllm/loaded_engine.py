@@ -50,6 +50,20 @@ def import_vllm() -> Imported:
     return Imported(time.perf_counter() - start_s, processes)
 
 
+def set_variables(variables: Mapping[str, str]) -> None:
+    """Set variables that vLLM reads when it builds its engine, for that engine's process too, which gets the
+    environment of this one (`engine_process.py`).
+
+    Raises `Infeasible`, kind `unsupported`, for one that this vLLM does not read: it would leave it unsaid.
+    """
+    import vllm.envs
+
+    for name, value in variables.items():
+        if name not in vllm.envs.environment_variables:
+            raise Infeasible("unsupported", f"vLLM {vllm.__version__} has no setting {name}.")
+        os.environ[name] = value
+
+
 class LoadedEngine:
     """vLLM's asynchronous engine with one model; what is asked of it is answered one after the other."""
 
@@ -64,9 +78,10 @@ class LoadedEngine:
 
     @classmethod
     async def started(cls, order: VllmOrder, imported: Imported) -> LoadedEngine:
-        """Load as ordered; raises `Infeasible` for an argument that this vLLM does not know, and whatever
-        vLLM raises."""
+        """Load as ordered; raises `Infeasible` for an argument or a variable that this vLLM does not know,
+        and whatever vLLM raises."""
         start_s = time.perf_counter()
+        set_variables(order.variables)
         from vllm import ModelRegistry
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM

@@ -31,6 +31,12 @@ ON_PROCESSORS: Mapping[str, tuple[tuple[str, ...], str]] = {
         ("auto",),
         f"On a processor no kernel for packed weights goes by a name that vLLM can be asked for ({_READ}).",
     ),
+    # the same layer of 0.32 and 0.33: its own method too
+    "serving.gdn_decode_kernel": (
+        ("auto",),
+        "On a processor vLLM verifies drafts in these layers by its own method, whatever is named (read in "
+        "vLLM 0.33).",
+    ),
     # model_executor/layers/mamba/gdn: the layer's own method for processors, whatever is named
     "serving.gdn_prefill_backend": (
         ("auto",),

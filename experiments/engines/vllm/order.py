@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from experiments.engines.messages import data_of
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.drafting.order import DraftingOrder, drafter_folder, drafting_order
 from experiments.space.configuration import Configuration, KnobValue
@@ -57,6 +58,7 @@ DEFAULTS: Mapping[str, KnobValue] = {
     "serving.weight_dtype": STORED,
     "serving.gdn_state_dtype": AUTO,
     "serving.gdn_prefill_backend": AUTO,
+    "serving.gdn_decode_kernel": AUTO,
     "serving.async_scheduling": AUTO,
     "serving.chunked_prefill": AUTO,
     "serving.prefix_caching": OFF,
@@ -65,6 +67,12 @@ DEFAULTS: Mapping[str, KnobValue] = {
 
 SWITCHES = ("serving.async_scheduling", "serving.chunked_prefill", "serving.prefix_caching")
 """Knobs that are `auto`, `on` or `off`."""
+
+VARIABLES: Mapping[str, str] = {"serving.gdn_decode_kernel": "VLLM_GDN_DECODE_KERNEL"}
+"""Knobs that vLLM reads from an environment variable of the engine's process, and from which."""
+
+GDN_DECODE_KERNELS = (AUTO, "cuda", "triton")
+"""Values of `serving.gdn_decode_kernel`; those after `auto` are vLLM's own."""
 
 SHARE_FREE_AT_START = 0.05
 """The share of a GPU's memory that must be free for vLLM to start. With a fixed size of the cache it is used
@@ -83,7 +91,7 @@ class VllmOrder:
 
     `device` is `cpu` or `cuda:N`, which the driver's variables have chosen already; `kept` is a folder for
     checkpoints that had to be written anew (`wrapped_checkpoint.py`). With `dummy` there are no weights, and
-    vLLM makes some up.
+    vLLM makes some up. `variables` are set before vLLM reads them: a driver may be begun before its order.
     """
 
     checkpoint: str
@@ -93,6 +101,15 @@ class VllmOrder:
     drafting_method: str = "none"
     draft_tokens: int = 0
     dummy: bool = False
+    variables: dict[str, str] = field(default_factory=dict)
+
+
+def order_data(order: VllmOrder) -> dict[str, Any]:
+    """The order as a driver reads it: one that sets no variable names none."""
+    told: dict[str, Any] = data_of(order)
+    if not order.variables:
+        del told["variables"]
+    return told
 
 
 def drafting_of(configuration: Configuration) -> DraftingOrder:
@@ -135,6 +152,7 @@ def chosen_knobs(configuration: Configuration) -> dict[str, KnobValue]:
         ("serving.dtype", DTYPES),
         ("serving.graph_mode", GRAPH_MODES),
         ("serving.weight_dtype", (STORED, FP8)),
+        ("serving.gdn_decode_kernel", GDN_DECODE_KERNELS),
         *((switch, (AUTO, ON, OFF)) for switch in SWITCHES),
     ):
         if chosen[knob] not in values:
@@ -191,7 +209,9 @@ def order_for(
         arguments["speculative_config"] = speculative_config(drafting, lm_head, dummy=dummy)
     if device == "cpu":
         arguments["distributed_executor_backend"] = "uni"  # as on a GPU: the worker in the engine's process
-    return VllmOrder(checkpoint, device, arguments, kept, drafting.method, drafting.draft_tokens, dummy)
+    variables = {name: str(chosen[knob]) for knob, name in VARIABLES.items() if chosen[knob] != AUTO}
+    drafted = (drafting.method, drafting.draft_tokens)
+    return VllmOrder(checkpoint, device, arguments, kept, *drafted, dummy, variables)
 
 
 def speculative_config(

@@ -2,10 +2,10 @@
 
 Run by vLLM's Python as a file: `python read_values.py NAME…`, where a name is `FILE:TYPE` below vLLM's
 folder, and answers `{NAME: [values…]}` on stdout. A type is a `Literal` by the name of its alias (aliases
-within it are followed), a field of a class (`Class.field`) whose annotation is one, or an `Enum`, whose
-members are told in lower case, as they are asked for. `MAP@LISTS.KEY` are the names in the dictionary `MAP`
-that have something of the list in `LISTS` whose key ends in `.KEY`, after `auto`. What is not there is left
-out. Imports the standard library alone.
+within it are followed) or of what is annotated with it, if only for those who check types, a field of a class
+(`Class.field`) whose annotation is one, or an `Enum`, whose members are told in lower case, as they are asked
+for. `MAP@LISTS.KEY` are the names in the dictionary `MAP` that have something of the list in `LISTS` whose
+key ends in `.KEY`, after `auto`. What is not there is left out. Imports the standard library alone.
 """
 
 from __future__ import annotations
@@ -53,6 +53,11 @@ def _values(module: ast.Module, kind: str) -> Iterator[str]:
                 yield from (target.id.lower() for target in each.targets if isinstance(target, ast.Name))
     elif kind in aliases:
         yield from _literals(aliases[kind], aliases)
+    else:
+        within = [each for block in module.body if isinstance(block, ast.If) for each in block.body]
+        for line in (*module.body, *within):
+            if isinstance(line, ast.AnnAssign) and getattr(line.target, "id", None) == kind:
+                yield from _literals(line.annotation, aliases)
 
 
 def _names_with_any(module: ast.Module, names: str, place: str) -> Iterator[str]:

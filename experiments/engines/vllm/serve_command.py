@@ -31,7 +31,7 @@ def vllm_serve(order: VllmOrder, told: Mapping[str, Any] | None = None) -> Serve
     for name, value in arguments.items():
         if name not in MEASURED_ONLY:
             words += _option(name, value)
-    return ServeCommand(tuple(words), NOTE)
+    return ServeCommand(tuple(words), NOTE, environment=order.variables)
 
 
 def _option(name: str, value: object) -> list[str]:

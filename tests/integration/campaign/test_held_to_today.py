@@ -255,7 +255,7 @@ def test_what_was_sealed_is_never_changed_but_withdrawn_and_asked_anew(
     )
 
 
-def test_of_the_levers_on_four_gpus_six_go_on_with_a_newer_knob_and_three_of_too_long_a_context_do_not(
+def test_of_the_levers_on_four_gpus_what_drafts_goes_on_with_newer_knobs_and_a_too_long_context_does_not(
     tmp_path: Path,
 ) -> None:
     database = levers_on_four(tmp_path)
@@ -265,19 +265,23 @@ def test_of_the_levers_on_four_gpus_six_go_on_with_a_newer_knob_and_three_of_too
     with database.read() as session:
         numbers = [each.id for each in session.scalars(select(Hypothesis)) if not each.target]
     asked = {number: arms_of(database, number) for number in numbers}
-    assert take_up(campaign) == 9
+    assert take_up(campaign) == 24
     assert take_up(campaign) == 0
     restated = {number for number in numbers if arms_of(database, number) != asked[number]}
-    assert len(restated) == 6
+    assert len(restated) == 21
+    by_mtp = [each for each in restated if arms_of(database, each)[1]["drafting.method"] == "mtp"]
+    assert len(by_mtp) == 6
     for number in restated:
         assert state_of(database, number)[0] is HypothesisState.QUEUED
         for before_it, today in zip(asked[number], arms_of(database, number), strict=True):
-            added = {"drafting.lm_head": "auto"} if today["drafting.method"] == "mtp" else {}
+            drafts, mtp = today["drafting.method"] != "none", today["drafting.method"] == "mtp"
+            added = {"serving.gdn_decode_kernel": "auto"} if drafts else {}
+            added |= {"drafting.lm_head": "auto"} if mtp else {}
             assert today == Configuration.of({**before_it, **added})
     with database.read() as session:
         states = {each.id: each.state for each in session.scalars(select(Hypothesis))}
     assert sum(each is HypothesisState.QUEUED for each in states.values()) == 52 - 3
-    assert arms_of(database, 32) == before
+    assert arms_of(database, 32)[1] == Configuration.of({**before[1], "serving.gdn_decode_kernel": "auto"})
     for number in (36, 40, 44):
         assert state_of(database, number)[1].startswith(f"{NOT_ADMITTED}: serving.max_model_len=8192: ")
     database.close()

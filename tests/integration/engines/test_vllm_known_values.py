@@ -31,6 +31,7 @@ pytestmark = pytest.mark.skipif(HERE is None, reason="AUTOINFER_VLLM_PYTHON name
 
 SAID = """
 import json, typing
+import vllm.envs
 from vllm.config.cache import CacheDType, MambaDType
 from vllm.config.compilation import CUDAGraphMode
 from vllm.config.kernel import LinearBackend
@@ -50,6 +51,7 @@ print("said:" + json.dumps({
     "drafting.method": [each for each in flat(SpeculativeMethod) if not each.endswith("_mtp")],
     "serving.gdn_prefill_backend": flat(EngineArgs.__annotations__["gdn_prefill_backend"]),
     "serving.weight_dtype": flat(QuantizationMethods),
+    "serving.gdn_decode_kernel": ["cuda", "triton"] if "VLLM_GDN_DECODE_KERNEL" in dir(vllm.envs) else [],
     "drafting.lm_head": flat(SpeculativeConfig.__annotations__.get("draft_lm_head_quantization")),
 }))
 """

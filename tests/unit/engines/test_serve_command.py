@@ -70,6 +70,13 @@ def test_vllm_serve_has_every_argument_of_the_launch_but_those_of_measuring(
     assert told == {**as_words, "language_model_only": True}
 
 
+def test_vllm_serve_is_run_with_the_variables_of_the_launch() -> None:
+    asked = {"drafting.method": "mtp", "drafting.draft_tokens": 1, "serving.gdn_decode_kernel": "triton"}
+    command = vllm_serve(vllm_order_for(Configuration.of(asked), "model", "cuda:0", 1))
+    assert command.environment == {"VLLM_GDN_DECODE_KERNEL": "triton"}
+    assert command.shell.startswith("VLLM_GDN_DECODE_KERNEL=triton vllm serve model ")
+
+
 def test_what_vllm_serve_does_otherwise_than_a_launch_over_http_is_told() -> None:
     command = VllmEngine(way=HTTP).serve_command(Configuration.of({}), reference_model_path(), "cpu")
     assert "--generation-config" not in command.words

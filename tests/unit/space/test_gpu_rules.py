@@ -7,6 +7,7 @@ import pytest
 from agent.ground.sweep import passed_over, swept
 from configs.models import load_model_profile
 from experiments.space.configuration import KnobValue
+from experiments.space.gdn_decode_rules import GDN_DECODE
 from experiments.space.gdn_prefill_rules import GDN_PREFILL
 from experiments.space.gpu import Gpu
 from experiments.space.gpu_rules import not_known_on, not_served_by, refused_on, same_on
@@ -89,6 +90,7 @@ def test_of_a_card_whose_capability_is_not_known_nothing_is_known_that_some_card
         (STATE_DTYPE, "bfloat16"),
         *(("serving.linear_backend", value) for value in ("machete", "conch")),
         (GDN_PREFILL, "flashinfer"),
+        (GDN_DECODE, "cuda"),
         (DRAFT_LM_HEAD, "fp8"),
     }
     assert found[DTYPE, "bfloat16"] == (

@@ -197,3 +197,20 @@ def test_a_failure_is_infeasible_with_its_cause() -> None:
     outcome, reason = outcome_and_reason(replace(evidence(CONTROL), failure="out of memory."))
     assert outcome == Outcome.INFEASIBLE
     assert reason == "The candidate did not run: out of memory."
+
+
+@pytest.mark.parametrize(
+    ("change", "explains"),
+    [
+        (Change("drafting.method", "none", "mtp"), True),
+        (Change("drafting.draft_tokens", 7, 8), True),
+        (Change("serving.dtype", "bfloat16", "float16"), True),
+        (Change("serving.gdn_decode_kernel", "auto", "triton"), True),
+        (Change("serving.gdn_prefill_backend", "auto", "triton"), False),
+        (Change("serving.gdn_state_dtype", "auto", "bfloat16"), False),
+        (Change("serving.max_sequences", 4, 16), False),
+        (Change("quantization.method", "none", "awq"), False),
+    ],
+)
+def test_what_verifies_drafts_is_explained_by_what_decides_it_alone(change: Change, explains: bool) -> None:
+    assert explained("gdn.decode", [change]) is explains

@@ -139,7 +139,8 @@ def test_a_load_measured_before_a_knob_was_there_is_told_with_what_was_done_then
     assert as_measured(in_full(former)) == Configuration.of(former)
     assert not [name for name in in_full({"quantization.method": "none"}) if name in ADDED_LATER]
     drafted = {"drafting.method": "mtp", "drafting.draft_tokens": 1}
-    assert in_full(drafted) == Configuration.of({**drafted, "drafting.lm_head": "auto"})
+    added = {"drafting.lm_head": "auto", "serving.gdn_decode_kernel": "auto"}
+    assert in_full(drafted) == Configuration.of({**drafted, **added})
     assert as_measured(in_full(drafted)) == Configuration.of(drafted)
     assert "drafting.lm_head" not in in_full({**drafted, "drafting.method": "ngram"})
 

@@ -72,6 +72,11 @@ MISSING = f"{ERROR}NotImplementedError: SM90 GDN prefill DSL kernel is unavailab
             {"drafting.lm_head"},
         ),
         ("ValueError: Model Runner V1 does not support: draft lm_head quantization", {"drafting.lm_head"}),
+        (
+            "ValueError: VLLM_GDN_DECODE_KERNEL=cuda is not supported: the fused CUDA kernel requires a BF16 "
+            "GDN model with K=V=128",
+            {"serving.gdn_decode_kernel"},
+        ),
         ("KeyError: 'layers.9.mlp'", set()),
         ("AssertionError: an assertion of something", set()),
     ],

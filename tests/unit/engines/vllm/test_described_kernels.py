@@ -6,9 +6,10 @@ import pytest
 
 pytest.importorskip("torch")
 
+import torch
 from torch import nn
 
-from experiments.engines.vllm.describe import _drafting, _linear_kernel
+from experiments.engines.vllm.describe import _drafting, _gdn_decode, _linear_kernel
 from experiments.space.loading import load_space
 
 
@@ -61,3 +62,36 @@ def test_a_quantized_copy_of_the_output_head_is_told_of_what_drafts_and_the_mode
     for drafter in (shared, without):
         told = _drafting(config, SimpleNamespace(drafter=drafter))
         assert told["drafter"] == {"class": "SimpleNamespace"}
+
+
+class GatedDeltaNet:
+    """As vLLM's layer is once it is built: it takes seven drafts and an even share of heads at most."""
+
+    def __init__(self, kernel: str, *, heads: int = 2) -> None:
+        self.gdn_decode_kernel, self.heads = kernel, heads
+        self.enable_fused_gdn_spec_decode = kernel == "cuda"
+
+    def _can_use_fused_gdn_mtp_decode(self, step: SimpleNamespace) -> bool:
+        indices: torch.Tensor = step.spec_state_indices_tensor
+        decodes = step.num_spec_decodes > 0 and step.num_decodes == 0 and step.spec_sequence_masks is not None
+        return decodes and self.heads in (1, 2, 3, 4, 8) and indices.size(1) <= 8
+
+
+def drafting(tokens: int) -> SimpleNamespace:
+    return SimpleNamespace(speculative_config=SimpleNamespace(num_speculative_tokens=tokens))
+
+
+def test_the_kernel_that_verifies_drafts_is_the_one_that_the_layer_runs_and_not_what_was_asked_for() -> None:
+    fused, wide, triton = GatedDeltaNet("cuda"), GatedDeltaNet("cuda", heads=6), GatedDeltaNet("triton")
+    assert _gdn_decode(drafting(7), [fused, fused]) == {"decode": "cuda"}
+    assert _gdn_decode(drafting(8), [fused]) == {"decode": "triton"}
+    assert _gdn_decode(drafting(1), [wide]) == {"decode": "triton"}
+    assert _gdn_decode(drafting(1), [triton]) == {"decode": "triton"}
+    assert _gdn_decode(drafting(1), [fused, triton]) == {"decode": "cuda, triton"}
+    assert _gdn_decode(drafting(1), [GatedDeltaNet("CPU")]) == {"decode": "cpu"}
+    assert _gdn_decode(drafting(1), [SimpleNamespace(gdn_decode_kernel="cuda")]) == {"decode": "unknown"}
+
+
+def test_what_verifies_drafts_is_not_told_without_drafts_nor_by_a_version_without_the_choice() -> None:
+    assert _gdn_decode(SimpleNamespace(speculative_config=None), [GatedDeltaNet("cuda")]) == {}
+    assert _gdn_decode(drafting(1), [SimpleNamespace(gdn_prefill_backend="triton")]) == {}

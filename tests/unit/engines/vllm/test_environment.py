@@ -7,6 +7,7 @@ import pytest
 
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm import environment
+from experiments.engines.vllm.driver_process import driver_environment
 from experiments.engines.vllm.environment import (
     PYTHON_VARIABLE,
     VllmEnvironment,
@@ -14,6 +15,7 @@ from experiments.engines.vllm.environment import (
     untried,
     vllm_python,
 )
+from experiments.engines.vllm.order import VARIABLES
 
 
 def found(version: str, *, for_cpu: bool = True) -> VllmEnvironment:
@@ -73,3 +75,12 @@ def test_a_newer_one_serves_and_is_said_to_be_untried(having: pytest.MonkeyPatch
     assert told is not None
     assert "newer than 0.33" in told
     assert untried(found("0.33.2")) is None
+
+
+def test_a_variable_of_the_users_own_is_not_what_decides_a_knob(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in VARIABLES.values():
+        monkeypatch.setenv(name, "triton")
+    told = driver_environment("cuda:0", tmp_path, str(tmp_path), str(tmp_path))
+    assert not set(VARIABLES.values()) & set(told)

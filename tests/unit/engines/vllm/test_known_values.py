@@ -48,6 +48,11 @@ SOURCES = {
         "NAMES: dict[str, set[type]] = {'fast': {A, B}, 'slow': {C}, 'other': set(), **MORE}\n"
         "LISTS = {Kind.CPU: [D, E], Kind.CUDA: [B, C, D]}\nNO_DICT = 1\n"
     ),
+    "envs.py": (
+        "if TYPE_CHECKING:\n    A: bool = False\n"
+        '    DECODES: Literal["cuda", "triton"] = "cuda"\n'
+        'STARTS: Literal["fork", "spawn"] = "fork"\n'
+    ),
     "engine/arg_utils.py": (
         'class Args:\n    a: int = 1\n    backend: Literal["one"] | Literal["two"] | None = None\n'
     ),
@@ -71,6 +76,8 @@ def package(tmp_path: Path) -> Path:
         ("config/speculative.py:Circle", ["a"]),
         ("config/compilation.py:Mode", ["none", "full_and_more"]),
         ("engine/arg_utils.py:Args.backend", ["one", "two"]),
+        ("envs.py:DECODES", ["cuda", "triton"]),
+        ("envs.py:STARTS", ["fork", "spawn"]),
         ("kernels/linear.py:NAMES@LISTS.CUDA", ["auto", "fast", "slow"]),
         ("kernels/linear.py:NAMES@LISTS.CPU", ["auto"]),
     ],
@@ -148,6 +155,19 @@ def test_a_setting_that_a_version_lacks_is_told_as_such_and_not_taken_for_one_th
     newer = KnownValues("0.33.0", named_by_knob({**methods, heads: ["fp8", "nvfp4"]}))
     assert newer.why_not("drafting.lm_head", "fp8") is None
     assert KnownValues("0.33.0", named_by_knob({})).why_not("drafting.lm_head", "fp8") is None
+
+
+def test_which_kernels_verify_drafts_is_a_choice_from_the_version_on_that_reads_its_variable() -> None:
+    knob = "serving.gdn_decode_kernel"
+    variables = {"envs.py:VLLM_WORKER_MULTIPROC_METHOD": ["fork", "spawn"]}
+    older = KnownValues("0.26.0", named_by_knob(variables))
+    told = f"vLLM 0.26.0 does not know {knob}=cuda; it has no such setting."
+    assert older.why_not(knob, "cuda") == told
+    assert older.why_not(knob, "auto") is None
+    choice = {"envs.py:VLLM_GDN_DECODE_KERNEL": ["cuda", "triton"]}
+    newer = KnownValues("0.33.0", named_by_knob({**variables, **choice}))
+    assert {newer.why_not(knob, value) for value in SPACE.knob(knob).values} == {None}
+    assert knob not in named_by_knob({})
 
 
 def test_a_python_that_did_not_answer_is_asked_again_and_one_that_did_is_not(tmp_path: Path) -> None:

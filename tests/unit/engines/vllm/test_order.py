@@ -2,8 +2,9 @@
 
 import pytest
 
+from experiments.engines.messages import message_of
 from experiments.engines.port import Infeasible
-from experiments.engines.vllm.order import DEFAULTS, DRAFT_TOKENS_MAX, order_for
+from experiments.engines.vllm.order import DEFAULTS, DRAFT_TOKENS_MAX, VllmOrder, order_data, order_for
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.loading import load_space
 
@@ -73,6 +74,19 @@ def test_a_copy_of_the_output_head_drafts_only_where_it_is_asked_for() -> None:
     assert plain == {"method": "mtp", "num_speculative_tokens": 1}
 
 
+def test_the_kernel_that_verifies_drafts_is_a_variable_of_the_engine_where_it_is_asked_for() -> None:
+    drafting: dict[str, KnobValue] = {"drafting.method": "mtp", "drafting.draft_tokens": 1}
+    plain = order_for(Configuration.of(drafting), "x", "cuda:0", 1)
+    assert plain.variables == {}
+    for value in ("auto", "cuda", "triton"):
+        asked = Configuration.of({**drafting, "serving.gdn_decode_kernel": value})
+        order = order_for(asked, "x", "cuda:0", 1)
+        assert order.variables == ({} if value == "auto" else {"VLLM_GDN_DECODE_KERNEL": value})
+        assert order.arguments == plain.arguments
+        assert ("variables" in order_data(order)) is (value != "auto")
+        assert message_of(VllmOrder, order_data(order)) == order
+
+
 @pytest.mark.parametrize(
     ("knobs", "kind", "words"),
     [
@@ -83,6 +97,7 @@ def test_a_copy_of_the_output_head_drafts_only_where_it_is_asked_for() -> None:
         ({"serving__max_sequences": True}, "illegal", "whole number"),
         ({"serving__prefix_caching": "auto "}, "illegal", "auto, on, off"),
         ({"drafting__method": "psychic"}, "unsupported", "psychic"),
+        ({"serving__gdn_decode_kernel": "flashinfer"}, "illegal", "auto, cuda, triton"),
         ({"drafting__method": "mtp", "drafting__lm_head": "int8"}, "illegal", "auto, fp8, nvfp4"),
         ({"drafting__method": "ngram", "drafting__lm_head": "fp8"}, "illegal", "drafting.method is ngram"),
     ],
