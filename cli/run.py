@@ -191,7 +191,7 @@ def run(
     from cli.executors.executor import check_folders
     from cli.running.asked import campaign_asked
     from configs.quality_tasks import split_tasks
-    from configs.quantities import parse_bytes, parse_duration_s, parse_usd
+    from configs.quantities import parse_bytes, parse_usd
 
     beside = Beside(worker, not json if dashboard is None else dashboard, leave_running)
     dollars = Dollars(
@@ -202,9 +202,6 @@ def run(
         resume_campaign(ctx, resume, budget, approve_above, dollars, beside, as_json=json)
         return
     asked = _one_of(name, campaign)
-    for given in (budget, approve_above):
-        if given is not None:
-            parse_duration_s(given)  # refused in its own words, not as a field of a campaign
     found = campaign_asked(
         asked,
         {

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
+from types import NoneType
 from typing import Annotated, Literal, Self
 
 from pydantic import (
@@ -19,6 +21,7 @@ from pydantic import (
     StrictFloat,
     StrictInt,
     StrictStr,
+    ValidationError,
     field_validator,
     model_validator,
 )
@@ -26,14 +29,15 @@ from pydantic import (
 from configs.asked_over import ASKED_OVER, IN_ENGINE, AskedOver, asked_over_for
 from configs.catalog import Kind, read_document
 from configs.errors import UsageError
-from configs.fields import Bytes, Fraction, Seconds
+from configs.fields import Bytes, Fraction, SomeSeconds
 from configs.language_model import PROPOSER as LANGUAGE_MODEL
 from configs.language_model import LanguageModelSpec
 from configs.like import filled_in
+from configs.option_names import option_of
 from configs.quality_tasks import asked_tasks
 from configs.questions import LatencyMetric, Question, is_latency
 from configs.targets import ALL_GPUS, devices_of, is_rented
-from configs.validation import nearest, validated
+from configs.validation import Fault, first_fault, nearest, validated
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 """A name of a campaign, an engine, a proposer …"""
@@ -164,13 +168,13 @@ class BaselineSpec(_Spec):
 class BudgetSpec(_Spec):
     """What may be spent: wall-clock seconds from the campaign's start."""
 
-    wall_s: Seconds = Field(gt=0)
+    wall_s: SomeSeconds
 
 
 class ApprovalSpec(_Spec):
     """From what on the user is asked first: expected wall-clock seconds of one experiment."""
 
-    wall_s: Seconds = Field(gt=0)
+    wall_s: SomeSeconds
 
 
 class CampaignSpec(_Spec):
@@ -330,9 +334,8 @@ class CampaignSpec(_Spec):
         """`budget: 8m` stands for `budget: {wall_s: 8m}`, and so for `approve_above`."""
         if not isinstance(data, dict):
             return data
-        short = [
-            name for name in ("budget", "approve_above") if isinstance(data.get(name), str | int | float)
-        ]
+        times, whole = ("budget", "approve_above"), (dict, BaseModel, NoneType)
+        short = [name for name in times if name in data and not isinstance(data[name], whole)]
         return {**data, **{name: {"wall_s": data[name]} for name in short}}
 
 
@@ -345,14 +348,16 @@ def load_campaign(name_or_path: str | Path, overrides: Mapping[str, object] | No
     """
     document = read_document(Kind.CAMPAIGNS, name_or_path)
     whole = filled_in(document, overrides)
-    spec = _checked(whole, document.where, "Correct it there.")
+    spec = validated(CampaignSpec, whole, document.where)
+    if (fault := _refused_now(spec)) is not None:
+        raise UsageError(f"{document.where}: {fault}", "Correct it there.")
     assert isinstance(whole, dict)  # it was just validated
     data: dict[str, object] = whole
     for name, value in (overrides or {}).items():
         if value is None:
             continue
         data = _replaced(data, name, name.split("."), value)
-        spec = _checked(data, f"What was given for {name}", f"Give {name} another value.")
+        spec = _with_given(data, name)
     if ASKED_OVER in spec.plan.workload.model_fields_set:
         return spec
     way = {ASKED_OVER: asked_over_for(spec.engine)}
@@ -360,18 +365,31 @@ def load_campaign(name_or_path: str | Path, overrides: Mapping[str, object] | No
     return spec.model_copy(update={"plan": spec.plan.model_copy(update={"workload": workload})})
 
 
-def _checked(data: object, where: str, hint: str) -> CampaignSpec:
-    """The data as a campaign that is begun now; one that is stored may have been begun by other rules."""
-    spec = validated(CampaignSpec, data, where, hint=hint)
+def _refused_now(spec: CampaignSpec) -> Fault | None:
+    """What keeps a campaign from being begun now; one that is stored may have been begun by other rules."""
     prompts = spec.plan.workload.drafting_prompts
-    if prompts < FEWEST_DRAFTING_PROMPTS:
-        raise UsageError(
-            f"{where}: plan.workload.drafting_prompts is {prompts}: drafting is checked on at least "
-            f"{FEWEST_DRAFTING_PROMPTS} prompts of each class of content, for with fewer it could never be "
-            "supported.",
-            hint,
-        )
-    return spec
+    if prompts >= FEWEST_DRAFTING_PROMPTS:
+        return None
+    return Fault(
+        "plan.workload.drafting_prompts",
+        prompts,
+        f"drafting is checked on at least {FEWEST_DRAFTING_PROMPTS} prompts of each class of content, for "
+        "with fewer it could never be supported",
+    )
+
+
+def _with_given(data: dict[str, object], name: str) -> CampaignSpec:
+    """The campaign of data in which an option replaced the field `name`; a refusal names the option."""
+    try:
+        spec = CampaignSpec.model_validate(data)
+        fault = _refused_now(spec)
+    except ValidationError as error:
+        fault = first_fault(error, data)
+    if fault is None:
+        return spec
+    option = option_of(name)
+    told = f" {quote(fault.told)}: {fault.reason}." if fault.field == name and fault.told else f": {fault}"
+    raise UsageError(f"{option}{told}", f"Give {option} another value.")
 
 
 def _replaced(data: dict[str, object], name: str, path: list[str], value: object) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from configs.errors import UsageError
 from configs.quantities import parse_bytes, parse_duration_s, parse_percent
@@ -31,5 +31,21 @@ Fraction = Annotated[float, BeforeValidator(_as_written(parse_percent))]
 Bytes = Annotated[int, BeforeValidator(_as_written(parse_bytes))]
 """A size of memory: `8GB` as text, or a number of bytes."""
 
-Seconds = Annotated[float, BeforeValidator(_as_written(parse_duration_s))]
+
+def _seconds(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError("a time is wanted, such as 90s or 1h30m")
+    return _as_written(parse_duration_s)(value)
+
+
+def _above_none(value: float) -> float:
+    if not value > 0:
+        raise ValueError("that is no time to spend. Write one such as 90s or 1h30m")
+    return value
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds)]
 """A duration: `8m` as text, or a number of seconds."""
+
+SomeSeconds = Annotated[Seconds, AfterValidator(_above_none)]
+"""A duration above 0, as `Seconds`."""

@@ -15,7 +15,7 @@ from configs.errors import PermissionRefused, UsageError
 from configs.language_model import KEY_VARIABLE
 from configs.runpod_variables import RUNPOD_VARIABLES
 from configs.settings import BELOW_DATA_DIR, ENVIRONMENT_PREFIX, GIVEN_PATHS, Origin, Settings, Source
-from configs.validation import first_problem, nearest
+from configs.validation import first_fault, nearest
 
 SETTINGS_FILE = "autoinfer.toml"
 """The settings file, looked for in the working folder and in the data folder."""
@@ -171,5 +171,5 @@ def _wrong_value(error: ValidationError, origins: Mapping[str, Origin]) -> Usage
     names = [str(place[0])] if place else ["lease_s", "job_poll_s"]
     given = [f"{name} comes from the {origins[name]}" for name in names if name in origins]
     return UsageError(
-        f"The settings do not hold: {first_problem(error)}", f"Correct it: {' and '.join(given)}."
+        f"The settings do not hold: {first_fault(error)}", f"Correct it: {' and '.join(given)}."
     )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from copy import deepcopy
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from configs.addresses import without_secrets
 from configs.errors import UsageError
@@ -107,27 +109,80 @@ def validated(model: type[Model], data: object, where: str, *, hint: str = "Corr
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise UsageError(f"{where}: {first_problem(error)}", _hint(error, model, hint)) from None
+        raise UsageError(f"{where}: {first_fault(error, data)}", _hint(error, model, hint)) from None
 
 
-def first_problem(error: ValidationError) -> str:
-    """The first fault of a validation as a sentence: field, value (of an address nothing that may be a
-    secret), reason."""
+@dataclass(frozen=True)
+class Fault:
+    """What a validation found wrong: the dotted field, its value and the reason; as text a sentence."""
+
+    field: str
+    value: object
+    reason: str
+
+    @property
+    def told(self) -> str | None:
+        """The value as it was written; None of one that is too long to be told."""
+        value = self.value
+        if isinstance(value, float):
+            return f"{value:g}"
+        return str(value) if _is_short(value) else None
+
+    def __str__(self) -> str:
+        shown = f" is {self.value!r}" if _is_short(self.value) else ""
+        return f"{self.field}{shown}: {self.reason}." if self.field else f"{self.reason}."
+
+
+def first_fault(error: ValidationError, written: object = None) -> Fault:
+    """The first fault of a validation: field, value (of an address nothing that may be a secret), reason.
+
+    Of the data that were `written`, where they are given, it names what stands there, though a short form
+    stands for more (`budget: 0`) or may be one of several kinds of value.
+    """
     fault = error.errors(include_url=False)[0]
-    field = ".".join(str(part) for part in fault["loc"])
-    reason = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ").rstrip(".")
+    missing = fault["type"] == "missing"
+    place, value = fault["loc"], fault["input"]
+    if isinstance(written, Mapping):
+        place, there = _place_written(fault["loc"][:-1] if missing else fault["loc"], written)
+        place += fault["loc"][-1:] if missing else ()
+        value = there if _is_short(there) else value
+    field = ".".join(str(part) for part in place)
     if fault["type"] == "extra_forbidden":
-        return f"there is no field {field}."
-    if fault["type"] == "missing":
-        return f"the field {field} is missing."
-    if fault["type"] in _BOUNDS:
-        word, held = _BOUNDS[fault["type"]]
-        reason = f"it must be {word} {fault['ctx'][held]}"
-    value = fault["input"]
+        return Fault("", None, f"there is no field {field}")
+    if missing:
+        return Fault("", None, f"the field {field} is missing")
     if isinstance(value, str) and ("://" in value or "@" in value or field.endswith("_url")):
         value = without_secrets(value)
-    shown = f" is {value!r}" if isinstance(value, str | int | float | bool) or value is None else ""
-    return f"{field}{shown}: {reason}." if field else f"{reason}."
+    return Fault(field, value, _reason(fault, value))
+
+
+def _reason(fault: ErrorDetails, value: object) -> str:
+    if fault["type"] in _BOUNDS:
+        word, held = _BOUNDS[fault["type"]]
+        bound = fault["ctx"][held]
+        percent = isinstance(value, str) and value.endswith("%")
+        return f"it must be {word} {f'{bound:.0%}' if percent else f'{bound}'.removesuffix('.0')}"
+    if fault["type"] == "model_type":
+        return "it has fields of its own, and this is none of them"
+    if fault["type"] in KINDS:
+        return f"it must be {KINDS[fault['type']]}"
+    return str(fault["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ").rstrip(".")
+
+
+def _is_short(value: object) -> bool:
+    return isinstance(value, str | int | float) or value is None
+
+
+def _place_written(place: tuple[str | int, ...], data: Any) -> tuple[tuple[str | int, ...], object]:
+    """How much of a fault's place stands in the data, and what stands there: a short form has nothing below
+    it, and of several kinds of value pydantic names the kind as if it were a field."""
+    found: tuple[str | int, ...] = ()
+    for part in place:
+        listed = isinstance(data, list | tuple) and isinstance(part, int) and part < len(data)
+        if listed or (isinstance(data, Mapping) and part in data):
+            data = data[part]
+            found += (part,)
+    return found, data
 
 
 def alternatives(error: ValidationError) -> tuple[tuple[str | int, ...], str] | None:

@@ -75,7 +75,7 @@ def test_fewer_prompts_than_a_check_of_drafting_needs_are_refused_at_load(tmp_pa
     said = "at least 4 prompts of each class of content"
     with pytest.raises(UsageError, match=said) as given:
         load_campaign("default", {name: 3})
-    assert given.value.message.startswith(f"What was given for {name}: {name} is 3: ")
+    assert given.value.message.startswith(f"{name} 3: ")
     document = read_document(Kind.CAMPAIGNS, "default").data
     assert isinstance(document, dict)
     document["plan"]["workload"]["drafting_prompts"] = 1
@@ -172,33 +172,61 @@ def test_a_campaign_cannot_be_changed_in_place() -> None:
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ({"budget": "30"}, "budget.wall_s is '30': '30' is not a duration"),
+        ({"budget": "30"}, "--budget 30: '30' is not a duration. Write a number and s, m, h or d"),
         ({"budget": "0s"}, "'0s' is not a duration"),
-        ({"budget": -5}, "budget.wall_s is -5"),
-        ({"budget": True}, "budget.wall_s is True: a quantity is wanted"),
+        ({"budget": 0}, "--budget 0: that is no time to spend. Write one such as 90s"),
+        ({"approve_above": -5}, "--approve-above -5: that is no time to spend. Write one such as 90s"),
+        ({"budget": True}, "--budget True: a time is wanted"),
+        ({"budget": []}, "budget: a time is wanted"),
         ({"plan.min_effect": "0.03"}, "'0.03' is not a percentage"),
-        ({"plan.min_effect": "150%"}, "plan.min_effect is 1.5: it must be below 1."),
+        ({"plan.min_effect": "150%"}, "--min-effect 150%: it must be below 100%."),
         ({"plan.min_efect": "3%"}, "no field 'plan.min_efect'. Did you mean min_effect?"),
         ({"budgt": "3m"}, "no field 'budgt'. Did you mean budget"),
         ({"seed.value": 3}, "no field 'seed.value'"),
         (
             {"seed": -1},
-            "What was given for seed: seed is -1: it must be at least 0. Give seed another value.",
+            "--seed -1: it must be at least 0. Give --seed another value.",
         ),
         (
             {"budget": "5m", "seed": 2**63},
-            f"What was given for seed: seed is {2**63}: it must be below {2**63}.",
+            f"--seed {2**63}: it must be below {2**63}.",
         ),
         ({"proposers": ["rules", "rules"]}, "a proposer stands twice"),
         ({"proposers": []}, "proposers"),
-        ({"plan.metric": "speed"}, "plan.metric is 'speed'"),
-        ({"plan.alpha": float("nan")}, "plan.alpha is nan"),
+        ({"plan.metric": "speed"}, "plan.metric speed: "),
+        ({"plan.alpha": float("nan")}, "plan.alpha nan: "),
     ],
 )
 def test_a_wrong_field_is_named_with_its_value(overrides: dict[str, object], said: str) -> None:
     with pytest.raises(UsageError) as caught:
         load_campaign("default", overrides)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("budget: 0", "budget is 0: that is no time to spend. Write one such as 90s"),
+        ("budget: '0'", "budget is '0': '0' is not a duration. Write a number and s, m, h or d"),
+        ("approve_above: 0s", "approve_above is '0s': "),
+        ("budget: {wall_s: 0}", "budget.wall_s is 0: "),
+        ("budget: {}", "the field budget.wall_s is missing"),
+        ("budget: []", "budget: a time is wanted, such as 90s"),
+        ("budget:", "budget is None: it has fields of its own"),
+        ("plan: 3", "plan is 3: it has fields of its own"),
+        ("plan: {min_effect: '200%'}", "plan.min_effect is '200%': it must be below 100%."),
+        ("proposers: rules", "proposers is 'rules': it must be a list."),
+        ("baseline: {sweep: {serving.dtype: 1}}", "baseline.sweep"),
+    ],
+)
+def test_a_file_is_refused_by_the_fields_that_stand_in_it(tmp_path: Path, line: str, said: str) -> None:
+    """None by a field that a short form stands for, by a kind of value or by a class."""
+    (tmp_path / "mine.yaml").write_text(f"like: levers\nname: mine\n{line}\n")
+    with pytest.raises(UsageError) as refused:
+        load_campaign(tmp_path / "mine.yaml")
+    assert f"mine.yaml: {said}" in refused.value.message
+    assert "Spec" not in refused.value.message
+    assert "dict[" not in refused.value.message
 
 
 def test_a_campaign_of_ones_own_is_read_from_a_path(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_the_default_data_dir_follows_the_platform() -> None:
         ({"command_line": {"lease_s": "x"}}, "lease_s is 'x'", "command line (--lease-s)"),
         ({"command_line": {"database_url": ""}}, "--db on the command line is empty", "leave it out"),
         ({"file": "leas_s = 1"}, "no setting 'leas_s', which the file ", "lease_s"),
-        ({"file": "lease_s = [1]"}, "lease_s: Input should be a valid number", "autoinfer.toml"),
+        ({"file": "lease_s = [1]"}, "lease_s: it must be a number", "autoinfer.toml"),
         ({"file": "lease_s = "}, "is not valid TOML", "Correct it"),
         ({"file": "data_dir = 5"}, "data_dir", "autoinfer.toml"),
         ({"data_file": "data_dir = '/x'"}, "lies in the data folder itself", "AUTOINFER_DATA_DIR"),
