@@ -14,6 +14,7 @@ from cli.sheets.prices import prices_document, print_prices
 from configs.asked_over import asked_over_words
 from configs.quantities import format_bytes, format_duration
 from configs.targets import is_rented
+from experiments.space.knob import same_value
 from knowledge.figures import size as size_words
 
 if TYPE_CHECKING:
@@ -234,8 +235,22 @@ def _head(plan: Plan) -> list[tuple[str, str | None]]:
             f"documents of {workload.evaluation_tokens_per_document} tokens are scored",
         ),
         ("also measured", "; ".join(each.words for each in further_of(plan.spec)) or None),
-        ("configuration", configuration_words(plan.configuration)),
+        ("configuration", _configuration(plan)),
     ]
+
+
+def _configuration(plan: Plan) -> str:
+    """The configuration, its values marked of which the levers say that they are not known to be served."""
+    unsure = {
+        row.knob
+        for row in plan.levers
+        if row.standing is Standing.NOT_KNOWN and same_value(plan.configuration.get(row.knob), row.value)
+    }
+    told = {
+        knob: f"{value_words(value)} ({Standing.NOT_KNOWN.value})" if knob in unsure else value
+        for knob, value in plan.configuration.items()
+    }
+    return configuration_words(told)
 
 
 def _parameters(count: int) -> str:

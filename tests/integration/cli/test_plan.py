@@ -67,6 +67,18 @@ def test_a_card_too_small_for_the_default_tells_what_a_campaign_begins_from(auto
     assert rows["quantization.group_size", 128]["standing"] == "yes"
 
 
+@pytest.mark.parametrize(("hardware", "told"), [("8GB", " (not known)"), ("l4", "")])
+def test_the_configuration_doubts_what_the_levers_doubt(
+    autoinfer: Autoinfer, hardware: str, told: str
+) -> None:
+    """A card that is given by its size has no known compute capability, by which vLLM takes bfloat16."""
+    line = f"plan --model qwen3.5-0.8b --hardware {hardware}"
+    levers = autoinfer(f"{line} --json").json()["levers"]
+    standing = next(each["standing"] for each in levers if each["value"] == "bfloat16")
+    assert standing == ("not known" if told else "yes")
+    assert f" serving.dtype=bfloat16{told}, " in " ".join(autoinfer(line).out.split())
+
+
 def test_the_user_names_what_it_begins_from(autoinfer: Autoinfer) -> None:
     line = "plan --model qwen3.5-4b --hardware 8GB --json --baseline "
     named = autoinfer(f"{line} quantization.method=rtn --baseline quantization.group_size=128").json()
