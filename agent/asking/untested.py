@@ -90,6 +90,7 @@ def _why_not(desk: Desk, best: Configuration, candidate: Configuration) -> str |
     changed = {change.knob: change.after for change in best.changes_to(candidate) if change.after is not None}
     legal = desk.legal
     reason = legal.why_not(changed) or legal.why_same(changed) or legal.refused(candidate)
+    reason = reason or legal.space.why_same(best, candidate)
     if reason is None and not desk.space.is_legal(candidate):
         return NOT_HERE
     return reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from experiments.space.configuration import Configuration, KnobValue
-from experiments.space.knob import is_among, written
+from experiments.space.knob import is_among, same_value, written
 from experiments.space.legality import Withheld
 from experiments.space.space import Space
 
@@ -31,17 +31,41 @@ def swept(
 
 
 def passed_over(
-    withheld: Iterable[Withheld], sweep: Iterable[str] | Mapping[str, Sequence[KnobValue]]
+    space: Space,
+    start: Configuration | None,
+    withheld: Iterable[Withheld],
+    sweep: Iterable[str] | Mapping[str, Sequence[KnobValue]],
 ) -> str | None:
     """What the sweep names and does not time because it does what another value does, and why; None where
-    there is nothing."""
+    there is nothing. `space` and `start` as of `swept`."""
     named = sweep if isinstance(sweep, Mapping) else dict.fromkeys(sweep)
-    told = []
-    for each in withheld:
-        values = named.get(each.knob, ())
-        if each.same and (values is None or is_among(each.value, values)):
-            told.append(f"The sweep before trial 0 passes over {each.knob}={written(each.value)}: {each.why}")
-    return " ".join(told) or None
+
+    def is_swept(knob: str, value: KnobValue) -> bool:
+        values = named.get(knob, ())
+        return values is None or is_among(value, values)
+
+    default = space.configuration({})
+    begun = start or default
+    held = {change.knob for change in default.changes_to(begun)}
+    told = [
+        (each.knob, each.value, each.why)
+        for each in withheld
+        if each.same and is_swept(each.knob, each.value)
+    ]
+    told += [
+        (knob.name, same.value, same.why)
+        for knob in space.knobs
+        for same in knob.same_beside
+        if knob.name not in held and same_value(begun.get(same.knob), same.is_)
+        if is_swept(knob.name, same.value) and is_swept(knob.name, same.like)
+    ]
+    return (
+        " ".join(
+            f"The sweep before trial 0 passes over {knob}={written(value)}: {why}"
+            for knob, value, why in told
+        )
+        or None
+    )
 
 
 def _told_apart(space: Space, knob: str, values: Sequence[KnobValue]) -> Sequence[KnobValue]:

@@ -138,7 +138,7 @@ def make_plan(
     of_values, refused = refused_at_all(check, begun)
     if refused is not None:
         told.append(f"{CANT_SERVE.format(engine=spec.engine)}: {refused}")
-    if (passed := passed_over(legal.withheld, spec.baseline.sweep)) is not None:
+    if (passed := passed_over(legal.space, begun, legal.withheld, spec.baseline.sweep)) is not None:
         told.append(passed)
     if knobs and (why := _why_not(legal, knobs, configuration)) is not None:
         told.append(f"What is planned is not legal here: {why}")

@@ -67,6 +67,18 @@ class Pin:
 
 
 @dataclass(frozen=True)
+class SameBeside:
+    """That a knob's `value` does what its value `like` does wherever the other `knob` is `is_`: nothing is
+    learnt of both there. `why` says so in a sentence."""
+
+    value: KnobValue
+    like: KnobValue
+    knob: str
+    is_: KnobValue
+    why: str
+
+
+@dataclass(frozen=True)
 class Knob:
     """One typed knob.
 
@@ -74,10 +86,11 @@ class Knob:
     text that is legal when it is given, such as a path, and that nobody enumerates; `also_like` is how such
     text is written in a sentence. A knob with `also` may have no values; then its default is None, and it
     must be given wherever it is active. `same` are words that are legal when given and do here what another
-    value does, so that a sweep passes them over. `when` maps other knobs to the values under which this one
-    is active; all of them must hold, and a knob whose condition names an inactive knob is inactive too.
-    `lever` is the name that directives and findings know it by. `pins` are the keys of the resolved
-    configuration that it fixes: two arms that differ there can be made alike by it.
+    value does, so that a sweep passes them over; `same_beside` are values that do so beside a value of
+    another knob alone. `when` maps other knobs to the values under which this one is active; all of them must
+    hold, and a knob whose condition names an inactive knob is inactive too. `lever` is the name that
+    directives and findings know it by. `pins` are the keys of the resolved configuration that it fixes: two
+    arms that differ there can be made alike by it.
 
     Raises `UsageError` for a definition that means nothing: no values, a value twice, two values that are
     written alike, a number that is not finite, a default that is not among the values, an `also` that is no
@@ -94,6 +107,7 @@ class Knob:
     also_like: str = ""
     pins: tuple[Pin, ...] = ()
     same: tuple[str, ...] = ()
+    same_beside: tuple[SameBeside, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_also()

@@ -23,7 +23,7 @@ from experiments.space.gpu_rules import (
 from experiments.space.knob import is_among, written
 from experiments.space.number_formats import WEIGHT_DTYPE
 from experiments.space.space import Space
-from experiments.space.steps_ahead_rules import ahead_refused
+from experiments.space.steps_ahead_rules import AHEAD, ahead_refused, never_ahead
 from experiments.space.stored_packing import StoredPacking
 from experiments.space.workload_rules import MAX_MODEL_LEN
 
@@ -202,7 +202,9 @@ def legal_levers(space: Space, facts: ModelFacts) -> tuple[Space, tuple[Withheld
     kept = {name: left for name, left in kept.items() if left or space.knob(name).also is not None}
     place = {knob.name: number for number, knob in enumerate(space.knobs)}
     told = tuple(sorted(withheld, key=lambda each: place[each.knob]))
-    return space.restrict(kept).only_when_given(held_back).passing_over(same), told
+    found = space.restrict(kept).only_when_given(held_back).passing_over(same)
+    beside = never_ahead(facts.gpu)
+    return found if beside is None else found.with_same_beside(AHEAD, beside), told
 
 
 def joint_refusal(configuration: Mapping[str, KnobValue], facts: ModelFacts) -> str | None:

@@ -15,7 +15,7 @@ from functools import cached_property
 
 from configs.errors import UsageError
 from experiments.space.configuration import Change, Configuration, KnobValue
-from experiments.space.knob import Knob, listed, same_value
+from experiments.space.knob import Knob, SameBeside, listed, same_value
 
 __all__ = ["Knob", "Space"]
 
@@ -125,7 +125,7 @@ class Space:
         """Every legal configuration that one knob's change leads to, by knob and value in the space's order.
 
         Knobs that the change makes active come with their defaults; a change that makes one active which must
-        be given leads nowhere.
+        be given leads nowhere, nor does one to what does the same (`why_same`).
         """
         found = (
             self._changed(configuration, {knob.name: value})
@@ -133,7 +133,31 @@ class Space:
             for value in knob.values
             if not same_value(value, configuration.get(knob.name))
         )
-        return tuple(neighbour for neighbour in found if neighbour is not None)
+        return tuple(
+            each for each in found if each is not None and self.why_same(configuration, each) is None
+        )
+
+    def why_same(self, one: Configuration, other: Configuration) -> str | None:
+        """That two configurations differ by values alone that do the same beside the rest of them, in a
+        sentence; None where they do more, or are equal."""
+        if not self._same_beside or one == other or self._as_done(one) != self._as_done(other):
+            return None
+        changed = {change.knob for change in one.changes_to(other)}
+        return next(same.why for name, same in self._same_beside if name in changed)
+
+    @cached_property
+    def _same_beside(self) -> tuple[tuple[str, SameBeside], ...]:
+        return tuple((knob.name, same) for knob in self.knobs for same in knob.same_beside)
+
+    def _as_done(self, configuration: Configuration) -> Configuration:
+        """The configuration, each value that does there what another one does as that one."""
+        done = {
+            name: same.like
+            for name, same in self._same_beside
+            if same_value(configuration.get(name), same.value)
+            and same_value(configuration.get(same.knob), same.is_)
+        }
+        return Configuration.of({**configuration, **done}) if done else configuration
 
     def _changed(
         self, configuration: Configuration, changes: Mapping[str, KnobValue]
@@ -149,13 +173,19 @@ class Space:
         """Every configuration that comes of setting these knobs to each combination of their values, or of
         those values that a mapping names.
 
-        The first knob varies slowest. Raises `UsageError` for an unknown knob and for one that is not active.
+        The first knob varies slowest; of several that do the same (`why_same`) one alone is there.
+        Raises `UsageError` for an unknown knob and for one that is not active.
         """
         crossed = [configuration]
         for name in knobs:
             values = knobs[name] if isinstance(knobs, Mapping) else self.knob(name).values
             crossed = [self.with_change(each, {name: value}) for each in crossed for value in values]
-        return tuple(crossed)
+        found: dict[Configuration, Configuration] = {}
+        for each in crossed:
+            done = self._as_done(each)
+            if done == each or done not in found:
+                found[done] = each
+        return tuple(found.values())
 
     def levers_between(self, before: Configuration, after: Configuration) -> tuple[str, ...]:
         """The levers that differ between two configurations, in the space's order; empty for equal ones.
@@ -239,6 +269,18 @@ class Space:
         same = {self.knob(name).name: tuple(values) for name, values in words.items()}
         held_back = self.only_when_given(same)
         return Space(tuple(replace(k, same=same[k.name]) if k.name in same else k for k in held_back.knobs))
+
+    def with_same_beside(self, name: str, same: SameBeside) -> Space:
+        """The space in which a knob's value is known to do what another one does beside a value of another
+        knob: as it is where it lacks one of the two knobs."""
+        if not {name, same.knob} <= {knob.name for knob in self.knobs}:
+            return self
+        return Space(
+            tuple(
+                replace(knob, same_beside=(*knob.same_beside, same)) if knob.name == name else knob
+                for knob in self.knobs
+            )
+        )
 
     def points(self) -> Iterator[Configuration]:
         """Every legal configuration of enumerated values once, lazily, in a fixed order.

@@ -117,7 +117,7 @@ def survey(
         raise _refused_further(where, number, why)
     if target.place is None:
         _check_further(spec, engine_for(engine, at_once), start.configuration, place, context, where)
-    passed = passed_over(legal.withheld, spec.baseline.sweep)
+    passed = passed_over(legal.space, start.configuration, legal.withheld, spec.baseline.sweep)
     note = " ".join(filter(None, (found.note, of_drafter, passed))) or None
     if target.place is not None:
         note = " ".join(each for each in (note, ENGINE_IS_THERE) if each)

@@ -188,16 +188,16 @@ def test_a_sweep_on_hopper_times_both_kernels() -> None:
     space, withheld = legal_on("9.0")
     sweep: dict[str, list[KnobValue]] = {GDN_PREFILL: ["auto", "triton"]}
     assert [each[GDN_PREFILL] for each in swept(space, None, sweep)] == ["auto", "triton"]
-    assert passed_over(withheld, sweep) is None
+    assert passed_over(space, None, withheld, sweep) is None
 
 
 def test_what_a_sweep_passes_over_is_said_and_stays_legal_for_who_names_it() -> None:
     space, withheld = legal_on("8.9")
-    told = str(passed_over(withheld, {GDN_PREFILL: ["auto", "triton"]}))
+    told = str(passed_over(space, None, withheld, {GDN_PREFILL: ["auto", "triton"]}))
     assert told == (
         "The sweep before trial 0 passes over serving.gdn_prefill_backend=triton: On compute capability 8.9 "
         "vLLM's own choice, auto, is Triton's kernels for prompts: both are the same, so auto alone is timed."
     )
-    assert passed_over(withheld, ["serving.dtype"]) is None
+    assert passed_over(space, None, withheld, ["serving.dtype"]) is None
     assert space.configuration({GDN_PREFILL: "triton"})[GDN_PREFILL] == "triton"
     assert space.knob(GDN_PREFILL).values == ("auto",)
