@@ -18,6 +18,9 @@ TO_FREE_SPACE = (
 )
 """What to do where the disk of the data folder is full."""
 
+DISK_FULL = "disk_full"
+"""The failure of an experiment whose job a full disk ended: tried again it ends so again."""
+
 FULL_BELOW_BYTES = 2**20
 """A disk with less free than this is full for whoever writes to it by blocks."""
 
@@ -28,17 +31,18 @@ _FULL = re.compile(
 does not fit."""
 
 
-def check_disk_held(process: str, log: str, folder: Path) -> None:
-    """Raise `DiskFull` where a process that failed did so for want of disk space: its `log` says so, or
-    nothing is free in the `folder` of the log, which may lack those words then.
+def check_disk_held(process: str, said: str, *folders: Path) -> None:
+    """Raise `DiskFull` where a process that failed did so for want of disk space: what it `said`, in its log
+    and its answer, tells so, or nothing is free in one of the `folders` that it writes, which may lack the
+    words then.
 
     `process` begins a clause, such as "vLLM".
     """
-    told = _FULL.findall(log)
+    told = _FULL.findall(said)
     if told:
         why = " ".join(told[-1].split())
-    elif _free_bytes(folder) < FULL_BELOW_BYTES:
-        why = str(folder)
+    elif full := [each for each in folders if _free_bytes(each) < FULL_BELOW_BYTES]:
+        why = str(full[0])
     else:
         return
     raise DiskFull(

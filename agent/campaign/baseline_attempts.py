@@ -16,14 +16,15 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Experiment
 from db.states import ExperimentKind, ExperimentState
 from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST
+from experiments.job.result import BROKE
 
 MAX_BASELINE_ATTEMPTS = 2
 """Baseline experiments that may come to nothing before the campaign gives up."""
 
-WORTH_ANOTHER_BASELINE = ("error", "lost", "crashed", DEVICE_BUSY)
+WORTH_ANOTHER_BASELINE = (BROKE, "lost", "crashed", DEVICE_BUSY)
 """Failures of a baseline that may not come again: the job broke or was taken away, the engine's process was
 killed (by whoever looks after memory, say), or somebody else was on a rented device. What the engine says
-against model or configuration holds the second time too."""
+against model or configuration holds the second time too, and a full disk is full then."""
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,9 @@ OF_THE_MACHINE = frozenset(
 )
 """Errors that a start fails with whatever the configuration is."""
 
+NEED_DISK = ("crashed", "build_failed")
+"""Refusals that a full disk may be behind: a compiler that finds no room tells of errors in its input."""
+
 KILLED = "The system ends processes so where memory runs out; its kernel's log (dmesg) would say it."
 """What may have ended a process by a signal that leaves it no last word."""
 
@@ -134,7 +137,7 @@ class ServerProcess:
 
         Raises `Infeasible`: what the process refused; of kind `timed_out` when there is no answer after
         `limit_s` seconds, `out_of_memory` or `crashed` when the process dies; it is ended then. Raises
-        `DiskFull` in place of `crashed` where that was for want of disk space.
+        `DiskFull` in place of one of `NEED_DISK` where that was for want of disk space.
         """
         assert self._process.stdin is not None
         try:
@@ -154,8 +157,8 @@ class ServerProcess:
         answer = json.loads(reply)
         if "infeasible" in answer:
             refused = Infeasible(answer["infeasible"]["kind"], answer["infeasible"]["cause"])
-            if refused.kind == "crashed":
-                self._check_disk()
+            if refused.kind in NEED_DISK:
+                self._check_disk(refused.cause)
             raise refused
         if self._started is None:  # what it serves with is there by now; after its death nobody can tell
             self._started = _descendants(self._process.pid)
@@ -223,8 +226,9 @@ class ServerProcess:
         told = [each.strip() for each in lines if "resource_tracker: " not in each]
         return told[-1] if told else "its log is empty."
 
-    def _check_disk(self) -> None:
-        check_disk_held(self.engine, self.log_since_start(FAILURE_LOG_BYTES), self._log_path.parent)
+    def _check_disk(self, answer: str = "") -> None:
+        said = f"{self.log_since_start(FAILURE_LOG_BYTES)}\n{answer}"
+        check_disk_held(self.engine, said, self._log_path.parent, self.temporary)
 
     def _read(self) -> None:
         """Queue replies; an empty one says that there will be no more."""

@@ -134,7 +134,7 @@ class LocalExecutor:
         if (folder / _CANCELLED_NAME).exists():
             return Status(RunState.CANCELLED, fold.progress)
         if fold.error is not None:
-            return Status(RunState.FAILED, fold.progress, failure=fold.error)
+            return Status(RunState.FAILED, fold.progress, failure=fold.error, failure_kind=fold.error_kind)
         return self._without_result(folder, journal)
 
     def cancel(self, ref: str) -> None:

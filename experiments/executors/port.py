@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from experiments.job.result import JobProgress, JobResult
+from experiments.job.result import BROKE, JobProgress, JobResult
 from experiments.job.spec import AnyJob
 
 
@@ -53,12 +53,14 @@ class Quote:
 @dataclass(frozen=True)
 class Status:
     """State of a run; `result` is there when done (a failed configuration is a result too), `failure`
-    says in a sentence why a run itself failed, `progress` is the last thing it told."""
+    says in a sentence why a run itself failed, `failure_kind` of what kind that is (of an
+    experiment's failure), `progress` is the last thing it told."""
 
     state: RunState
     progress: JobProgress | None = None
     result: JobResult | None = None
     failure: str | None = None
+    failure_kind: str = BROKE
 
 
 @dataclass(frozen=True)

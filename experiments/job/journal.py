@@ -16,6 +16,7 @@ from typing import Any
 
 from experiments.engines.port import PartTime
 from experiments.job.result import (
+    BROKE,
     ArtifactRecord,
     Failure,
     HeldMemory,
@@ -93,11 +94,13 @@ class _Launch:
 
 
 class Fold:
-    """What the lines so far add up to; `progress` is the last told, `error` why the job could not go on."""
+    """What the lines so far add up to; `progress` is the last told, `error` why the job could not go on,
+    and `error_kind` the kind of that."""
 
     def __init__(self) -> None:
         self.progress: JobProgress | None = None
         self.error: str | None = None
+        self.error_kind = BROKE
         self.ended = False
         self.started = False
         self._launches: dict[int, _Launch] = {}
@@ -203,7 +206,7 @@ class Fold:
             case RecordKind.FAILURE:
                 self._failure = Failure(line["kind"], line["cause"], line.get("blames", {}))
             case RecordKind.ERROR:
-                self.error = line["text"]
+                self.error, self.error_kind = line["text"], line.get("kind", BROKE)
             case RecordKind.END:
                 self.ended = True
                 self._wall_s = line["wall_s"]

@@ -373,23 +373,39 @@ class RunningJob:
         and does not tell what it runs is among the others, and ended.
 
         Where more than `spec.at_once` would be up, what is spare is ended before. Raises `Infeasible` where
-        the device is to blame (`device_guard`) and where the time is up.
+        the device is to blame (`device_guard`) and where the time is up, and what no configuration is to
+        blame for, such as `DiskFull`, from where on no further one is begun.
         """
         self.limits.check()
         if self.spec.at_once is not None and self.guard.up + len(wanted) > self.spec.at_once:
             close(self.spare)
             self.spare.clear()
         self.guard.before_launches()
-        futures: list[Future[Launch]] = []
+        futures: list[Future[Launch | None]] = []
+        broken = threading.Event()
+
+        def load(each: Wanted) -> Launch | None:
+            """The launch; None after a fault that no configuration is to blame for, such as a full disk."""
+            if broken.is_set():
+                return None
+            try:
+                return self._load(stage, each)
+            except Infeasible:
+                raise
+            except BaseException:
+                broken.set()
+                raise
+
         pool = ThreadPoolExecutor(max_workers=max(1, self.context.cores), thread_name_prefix="load")
         try:
-            futures = [pool.submit(self._load, stage, each) for each in wanted]
+            futures = [pool.submit(load, each) for each in wanted]
             pool.shutdown(wait=True)
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             for future in futures:
-                if future.done() and not future.cancelled() and future.exception() is None:
-                    future.result().close()
+                came_up = future.done() and not future.cancelled() and future.exception() is None
+                if came_up and (launch := future.result()) is not None:
+                    launch.close()
             raise
         opened: list[OpenLaunch] = []
         failed: list[ArmInfeasible] = []
@@ -397,7 +413,8 @@ class RunningJob:
         for place, (each, future) in enumerate(zip(wanted, futures, strict=True)):
             reason = future.exception()
             if reason is None:
-                opened.append(OpenLaunch(future.result(), each, self))
+                if (launch := future.result()) is not None:
+                    opened.append(OpenLaunch(launch, each, self))
             elif isinstance(reason, Infeasible):
                 reason = self.guard.explained(reason)
                 failed.append(ArmInfeasible(each.arm, place, reason))

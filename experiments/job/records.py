@@ -12,7 +12,7 @@ from types import TracebackType
 
 from experiments.engines.port import Blames, PartTime
 from experiments.job.journal import Fold, RecordKind
-from experiments.job.result import ArtifactRecord, HeldMemory, StageRecord
+from experiments.job.result import BROKE, ArtifactRecord, HeldMemory, StageRecord
 from experiments.measurement.evidence import Arm, Json, Metric, Stage
 from experiments.space.configuration import Configuration
 
@@ -150,9 +150,9 @@ class Records:
         self._append(RecordKind.FAILURE, kind=kind, cause=cause, **told)
         self._say(f"infeasible ({kind}): {cause}")
 
-    def error(self, text: str) -> None:
-        """The job can't go on, and no configuration is to blame."""
-        self._append(RecordKind.ERROR, text=text)
+    def error(self, text: str, kind: str = BROKE) -> None:
+        """The job can't go on, and no configuration is to blame; `kind` as of its experiment's failure."""
+        self._append(RecordKind.ERROR, text=text, kind=kind)
         self._say(f"error: {text}")
         self.sync()
 

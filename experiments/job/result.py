@@ -11,6 +11,9 @@ from experiments.space.configuration import KnobValue
 
 GB = 1e9
 
+BROKE = "error"
+"""The failure of an experiment whose job broke, for no fault of a configuration."""
+
 
 @dataclass(frozen=True)
 class StageRecord:

@@ -18,14 +18,16 @@ from typing import Protocol, runtime_checkable
 
 from pydantic import ValidationError
 
-from configs.errors import PASSING, AutoinferError, LeaseLost
+from configs.errors import PASSING, AutoinferError, DiskFull, LeaseLost
 from db import events, queue, workers
 from db.claims import BoundProcess
 from db.event_kinds import EventKind
 from db.session import Database
 from db.states import WorkerState
+from experiments.disk import DISK_FULL
 from experiments.executors.port import Executor, RunState, Status
 from experiments.executors.process_group import ProcessGroup
+from experiments.job.result import BROKE
 from experiments.job.seal import TAMPERED, broken_seal
 from experiments.job.spec import SPEC_VERSION, AnyJob, TestJob, parse_job
 from experiments.kill_points import KillPoint, reached
@@ -232,8 +234,8 @@ class _Worker:
         try:
             ref = self._executor.submit(taken.key, spec)
         except AutoinferError as error:  # such as a folder of runs that can't be written
-            cause = str(error)
-            self._write(taken, lambda: reporter.fail("error", cause))
+            kind, cause = DISK_FULL if isinstance(error, DiskFull) else BROKE, str(error)
+            self._write(taken, lambda: reporter.fail(kind, cause))
             return True
         reached(KillPoint.AFTER_SUBMIT)
         if isinstance(self._executor, RunsHere) and (group := self._executor.group(ref)) is not None:
@@ -248,7 +250,9 @@ class _Worker:
             case RunState.CANCELLED:
                 self._write(taken, reporter.cancelled)
             case RunState.FAILED:
-                self._write(taken, lambda: reporter.fail("error", status.failure or "The run failed."))
+                self._write(
+                    taken, lambda: reporter.fail(status.failure_kind, status.failure or "The run failed.")
+                )
             case _:
                 why = status.failure or "The run ended without a result."
                 self._write(taken, lambda: reporter.give_up(why))

@@ -17,17 +17,19 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Experiment, Job, Verdict
 from db.states import ExperimentState, VerdictOutcome
+from experiments.disk import DISK_FULL
 from experiments.engines.port import DEVICE_FAULTS
 from experiments.job.blame import BLAMES, blames_of
 from experiments.job.failed_arm import CONTROL_FAILED
 from experiments.job.named import load_judge
+from experiments.job.result import BROKE
 from experiments.job.seal import TAMPERED, other_judge
 from experiments.measurement.judging import JudgeVerdict, Outcome
 from experiments.recording import load_evidence, load_test_spec
 from experiments.sealing import tampered
 from knowledge.stored import number
 
-NOT_THE_CANDIDATES_FAULT = (CONTROL_FAILED, "spec", "error", "lost", TAMPERED, *DEVICE_FAULTS)
+NOT_THE_CANDIDATES_FAULT = (CONTROL_FAILED, "spec", BROKE, DISK_FULL, "lost", TAMPERED, *DEVICE_FAULTS)
 """Failures that say nothing about the hypothesis: the control did not run, the job itself broke or is not
 the one that was preregistered, or the device was not to be had."""
 

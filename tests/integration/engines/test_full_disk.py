@@ -46,6 +46,23 @@ def test_a_process_that_a_full_disk_ends_is_told_as_such_and_with_what_to_do(
     assert "autoinfer artifacts prune" in told.value.hint
 
 
+BUILDS_NOT = 'print(\'{{"infeasible": {{"kind": "build_failed", "cause": "torch could not compile: {}"}}}}\')'
+
+
+def test_a_compiler_that_finds_no_room_is_no_fault_of_what_it_compiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its words may be in the answer alone; where it has none, the disk of its temporary files tells."""
+    full = "OSError: [Errno 28] No space left on device"
+    with pytest.raises(DiskFull, match="torch could not compile: OSError"):
+        asked(tmp_path, "", BUILDS_NOT.format(full))
+    with pytest.raises(Infeasible, match="C\\+\\+ compile error"):
+        asked(tmp_path, "", BUILDS_NOT.format("C++ compile error"))
+    monkeypatch.setattr("experiments.disk._free_bytes", lambda folder: 2**30 if folder == tmp_path else 0)
+    with pytest.raises(DiskFull, match=f"a disk is full: {tmp_path}/."):
+        asked(tmp_path, "", BUILDS_NOT.format("C++ compile error"))
+
+
 @pytest.mark.parametrize("ends", [REFUSES, DIES], ids=["refuses", "dies"])
 def test_what_fails_otherwise_is_the_configurations(tmp_path: Path, ends: str) -> None:
     with pytest.raises(Infeasible) as told:

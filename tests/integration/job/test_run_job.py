@@ -34,6 +34,7 @@ from experiments.measurement.judging import (
 from experiments.space.configuration import Configuration
 from experiments.stages.quantize.stage import WeightQuantization
 from tests.integration.job.running import Run, run
+from tests.simulated.engine import SimulatedEngine, SimulatedLaunch
 from tests.simulated.judges import StepsJudge
 from tests.simulated.material import SimulatedMaterial, SimulatedPruning
 from tests.simulated.specs import CONTROL, FASTER, PLAN, WORKLOAD, a_baseline_job, a_test_job
@@ -370,7 +371,24 @@ def test_a_full_disk_is_an_error_and_no_verdict_on_the_candidate(run: Run, tmp_p
 
     with pytest.raises(DiskFull, match="No space is left for artifacts"):
         run(a_test_job(FASTER | {"simulated.layers": 3}), checkpoint_stages=(Full(),))
-    assert read_records(tmp_path / "0" / "records.jsonl").failure is None
+    path = tmp_path / "0" / "records.jsonl"
+    assert read_records(path).failure is None
+    told = [json.loads(each) for each in path.read_text().splitlines()]
+    (error,) = [each for each in told if each["record"] == "error"]
+    assert error["kind"] == "disk_full", "so that nothing is tried again on it"
+
+
+def test_what_no_configuration_is_to_blame_for_ends_a_sweep_at_its_first_launch(run: Run):
+    class Full(SimulatedEngine):
+        asked = 0
+
+        def launch(self, *_: object, **__: object) -> SimulatedLaunch:
+            Full.asked += 1
+            raise DiskFull("A disk is full.", "Free some.")
+
+    with pytest.raises(DiskFull, match="A disk is full"):
+        run(a_baseline_job((CONTROL, FASTER)), engine=Full(), cores=1)
+    assert Full.asked == 1
 
 
 def test_other_texts_than_the_sealed_ones_measure_nothing(run: Run, tmp_path: Path):

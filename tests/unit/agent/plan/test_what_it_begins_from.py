@@ -242,7 +242,9 @@ def test_what_does_not_run_gives_way_to_fewer_bits_and_the_last_ends_the_campaig
     assert "begins from quantization.method=awq (" in told.text
 
 
-@pytest.mark.parametrize(("kind", "tries"), [("crashed", 2), ("lost", 2), ("unsupported", 1)])
+@pytest.mark.parametrize(
+    ("kind", "tries"), [("crashed", 2), ("lost", 2), ("error", 2), ("unsupported", 1), ("disk_full", 1)]
+)
 def test_a_baseline_whose_engine_was_killed_is_tried_once_more_and_one_that_is_refused_is_not(
     database: Database, kind: str, tries: int
 ) -> None:
