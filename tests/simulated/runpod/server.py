@@ -29,6 +29,7 @@ from tests.simulated.runpod.described import (
     violations,
 )
 from tests.simulated.runpod.machine import Machine, end, everything_of
+from tests.waiting import PATIENCE_S
 
 ACCOUNT_KEY = "rpa_the-key-of-the-account"
 SECRET = "the-password-of-the-pods"
@@ -127,8 +128,11 @@ class FakeRunPod:
         pod.status = "RUNNING"
 
     def living(self, name: str) -> int:
-        """How many processes of the pods of a name live, of those too that the host has killed."""
-        found = {each for pod in self.ever if pod.name == name for each in self.processes(pod)}
+        """How many processes of the pods of a name live, of those too that the host has killed. Those of a
+        pod that RunPod tells no more are waited for: it leaves the list before the host has ended it."""
+        found = {each: pod for pod in self.ever if pod.name == name for each in self.processes(pod)}
+        let_go = [each for each, pod in found.items() if pod.status == "TERMINATED"]
+        psutil.wait_procs(let_go, timeout=PATIENCE_S)
         return sum(runs(each) for each in found)
 
     def processes(self, pod: FakePod) -> list[psutil.Process]:
