@@ -1,9 +1,11 @@
 """Types of a benchmark's arguments, by which argparse refuses what can't be measured or written."""
 
 import argparse
+import json
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 
 def above_zero(text: str) -> float:
@@ -32,3 +34,14 @@ def file_to_write(text: str) -> Path:
     if not os.access(file if file.exists() else file.parent, os.W_OK):
         raise argparse.ArgumentTypeError(f"{file} can't be written: give another file")
     return file
+
+
+def kept_runs(text: str) -> list[dict[str, Any]]:
+    """The runs of a comparison that `serving_comparison --json` wrote into a file."""
+    try:
+        runs: list[dict[str, Any]] = json.loads(Path(text).read_text(encoding="utf-8"))["runs"]
+    except OSError as reason:
+        raise argparse.ArgumentTypeError(f"{text} can't be read: {reason.strerror}") from None
+    except (KeyError, TypeError, ValueError):
+        raise argparse.ArgumentTypeError(f"{text} is none that --json wrote") from None
+    return runs

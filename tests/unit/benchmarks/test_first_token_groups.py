@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.first_token_groups import Seen, read, seen, share, told
+from tests.benchmarks.arguments import kept_runs
+from tests.benchmarks.first_token_groups import Seen, main, read, seen, share, told
 
 TABLES = Path(__file__).parents[3] / "docs" / "results" / "tables"
 PAGE = TABLES.parent / "h100-serving-comparison.md"
@@ -47,6 +48,26 @@ def test_what_an_arm_has_more_is_told_from_what_its_groups_cost() -> None:
 
 
 def test_the_page_says_what_its_files_say() -> None:
-    lines = told(read(sorted(TABLES.glob("h100-serving-comparison-16-*.json"))), "http")
+    files = sorted(TABLES.glob("h100-serving-comparison-16-*.json"))
+    lines = told(read([kept_runs(str(file)) for file in files]), "http")
     page = PAGE.read_text(encoding="utf-8")
     assert [line for line in lines if line not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ([str(PAGE)], "is none that --json wrote"),
+        (["nowhere.json"], "can't be read: No such file or directory"),
+        (
+            [str(TABLES / "h100-serving-comparison-16-a.json"), "--arm", "ids"],
+            "in these files is http and vllm",
+        ),
+    ],
+)
+def test_what_can_not_be_compared_is_said_in_a_sentence(
+    asked: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(asked)
+    assert said in capsys.readouterr().err

@@ -1,10 +1,11 @@
 """Of device code that for other GPUs is found, and what this one runs is not."""
 
 import struct
+from pathlib import Path
 
 import pytest
 
-from tests.device.thin_libraries import BINARY, MAGIC, PTX, of_other_gpus
+from tests.device.thin_libraries import BINARY, MAGIC, PTX, main, of_other_gpus
 
 HEADER_BYTES = 64
 
@@ -31,3 +32,15 @@ def test_what_this_gpu_runs_stays(entries: list[tuple[int, int, bytes]], others:
     data = b"\0" * 16 + container(*entries) + b"\0" * 8 + container((BINARY, 90, b"Z" * 40))
     found = [data[start : start + size] for start, size in of_other_gpus(data, (16, len(data) - 16), 90)]
     assert found == others
+
+
+def test_what_is_no_library_is_refused_and_left_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "README.md"
+    page.write_text("no library")
+    for file in (page, tmp_path / "nowhere.so"):
+        with pytest.raises(SystemExit):
+            main(["--sm", "90", str(file)])
+        assert f"{file} is no library" in capsys.readouterr().err
+    assert page.read_text() == "no library"
