@@ -50,7 +50,7 @@ from agent.campaign.resources.worker_process import Workers
 from agent.campaign.separation.disputes_near import disputes_near
 from agent.campaign.separation.disputing import room_for_disputes, take_disputes_apart, take_up_disputes
 from agent.campaign.separation.foreseen import set_aside
-from agent.campaign.separation.separating import follow_up
+from agent.campaign.separation.separating import follow_up, follow_up_what_had_none
 from agent.proposers.port import Draft
 from configs.errors import PASSING, LeaseLost, UsageError
 from configs.language_model import Endpoint
@@ -357,13 +357,15 @@ class CampaignLoop:
         return self._read.facts()
 
     def _held_to_today(self, desk: Desk) -> Desk:
-        """The desk after what was queued is held against the space of today, which is done once."""
+        """The desk after what was queued and what was confounded are held against what is known today, which
+        is done once."""
         if self._is_held_to_today:
             return desk
         with self._writing() as session:
             dealt_with = hold_to_today(session, desk)
+            queued = follow_up_what_had_none(session, desk)
         self._is_held_to_today = True
-        return self._read.desk(self._read.facts()) if dealt_with else desk
+        return self._read.desk(self._read.facts()) if dealt_with or queued else desk
 
     def _take_up_disputes(self, desk: Desk) -> None:
         """Take up what the log told since the last look, a few in a transaction: others write in between, and

@@ -1,8 +1,10 @@
 """After a confounded verdict: the follow-ups that take its causes apart, into the queue, or why there are
 none.
 
-Runs in the transaction that writes the verdict, so that no confounded experiment is left without an answer
-and none is followed up twice.
+`follow_up` runs in the transaction that writes the verdict, so that no confounded experiment is left without
+an answer and none is followed up twice. `follow_up_what_had_none` runs as a campaign is taken up: for what no
+follow-up could separate then the space of today, or what is known by now of how keys go together, may have
+one.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign.decision.desk import Desk
-from agent.campaign.known.facts import Facts
 from agent.campaign.known.measured import read_measured
 from agent.campaign.known.reading_facts import read_facts
 from agent.campaign.known.within_memory import legal_of
@@ -83,22 +84,65 @@ def follow_up(session: Session, experiment_id: int) -> tuple[int, ...]:
     return ()
 
 
+def follow_up_what_had_none(session: Session, desk: Desk) -> tuple[int, ...]:
+    """Queue what separates, as of today, the causes of confounded tests without a follow-up; returns its ids.
+
+    Where there still is none nothing is said again.
+    """
+    campaign_id = desk.facts.id
+    changes = session.scalars(select(Hypothesis.change).where(Hypothesis.campaign_id == campaign_id))
+    followed = {separates_of(each) for each in changes if not was_foreseen(each)}
+    query = (
+        select(Experiment, Verdict)
+        .join(Verdict, Verdict.experiment_id == Experiment.id)
+        .join(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
+        .where(Experiment.campaign_id == campaign_id, Verdict.outcome == VerdictOutcome.CONFOUNDED)
+        .where(Hypothesis.proposer != PROPOSER)
+        .order_by(Experiment.id)
+    )
+    all_queued: list[int] = []
+    for experiment, verdict in session.execute(query).all():
+        if format_label(Noun.EXPERIMENT, experiment.id) in followed:
+            continue
+        queued, told = _queue(session, desk, experiment, _separation(session, desk, experiment, verdict, ()))
+        if queued:
+            _tell(session, experiment, told, queued)
+            all_queued += queued
+    return tuple(all_queued)
+
+
 def _separate(
     session: Session, experiment: Experiment, verdict: Verdict, without: Sequence[Corner]
 ) -> tuple[int, ...]:
     facts = read_facts(session, experiment.campaign_id)
-    legal = legal_of(facts)
-    desk = Desk(facts, legal, read_measured(session, facts), read_directives(session, facts.id))
+    desk = Desk(facts, legal_of(facts), read_measured(session, facts), read_directives(session, facts.id))
+    found = _separation(session, desk, experiment, verdict, without)
+    if not found.drafts:
+        _tell(
+            session,
+            experiment,
+            f"No follow-up can separate its causes: {found.why_not}. Make both arms alike there and test "
+            f"again.{_of_many(session, experiment)}",
+            (),
+        )
+        return ()
+    queued, told = _queue(session, desk, experiment, found)
+    _tell(session, experiment, told, queued)
+    return tuple(queued)
+
+
+def _separation(
+    session: Session, desk: Desk, experiment: Experiment, verdict: Verdict, without: Sequence[Corner]
+) -> Separation:
     hypothesis = session.get_one(Hypothesis, experiment.hypothesis_id)
-    trial = next(each for each in facts.trials if each.experiment_id == experiment.id)
-    found = separate(
-        legal.space,
+    trial = next(each for each in desk.facts.trials if each.experiment_id == experiment.id)
+    return separate(
+        desk.legal.space,
         _confounded(trial, hypothesis, verdict),
         desk.beliefs.predict,
-        refused=legal.refused,
+        refused=desk.legal.refused,
         without=without,
     )
-    return _queue(session, facts, desk, experiment, found)
 
 
 def _confounded(trial: Trial, hypothesis: Hypothesis, verdict: Verdict) -> Confounded:
@@ -116,9 +160,8 @@ def _confounded(trial: Trial, hypothesis: Hypothesis, verdict: Verdict) -> Confo
     )
 
 
-def _queue(
-    session: Session, facts: Facts, desk: Desk, experiment: Experiment, found: Separation
-) -> tuple[int, ...]:
+def _queue(session: Session, desk: Desk, experiment: Experiment, found: Separation) -> tuple[list[int], str]:
+    """Queue the drafts; gives the ids of the new hypotheses, and the sentence that names all of them."""
     label = format_label(Noun.EXPERIMENT, experiment.id)
     queued: list[int] = []
     told: list[str] = []
@@ -131,11 +174,11 @@ def _queue(
                 continue  # the other corner is for what is left of the causes
             separates[STANDS_FOR] = experiment.hypothesis_id
             separates[HELD] = dict(found.held)
-        metric = Metric(draft.metric or facts.objective)
+        metric = Metric(draft.metric or desk.facts.objective)
         try:
             accepted = accept(
                 session,
-                facts.id,
+                desk.facts.id,
                 replace(draft, refuted_if=refuted_if(metric, draft.min_effect)),
                 metric.value,
                 desk.space,
@@ -148,17 +191,7 @@ def _queue(
         else:
             queued.append(accepted.hypothesis_id)
             told.append(f"{format_label(Noun.HYPOTHESIS, accepted.hypothesis_id)} {draft.claim.rstrip('.')}")
-    if found.drafts:
-        _tell(session, experiment, f"What separates its causes: {'; '.join(told)}.", queued)
-    else:
-        _tell(
-            session,
-            experiment,
-            f"No follow-up can separate its causes: {found.why_not}. Make both arms alike there and test "
-            f"again.{_of_many(session, experiment)}",
-            (),
-        )
-    return tuple(queued)
+    return queued, f"What separates its causes: {'; '.join(told)}."
 
 
 def _made_anew(session: Session, experiment: Experiment) -> bool:

@@ -11,11 +11,13 @@ from agent.campaign.decision.desk import Desk
 from agent.campaign.known.measured import read_measured
 from agent.campaign.known.reading_facts import read_facts
 from agent.campaign.learning.outcome import campaign_outcome
+from agent.campaign.loop import CampaignLoop
 from agent.campaign.queue.dispatch import dispatch_test
 from agent.ground.legal import legal_here
 from agent.proposers.separation import PROPOSER
 from db import events
 from db.event_kinds import EventKind
+from db.labels import parse_label
 from db.models import Experiment, Finding, Hypothesis, HypothesisParent, Verdict
 from db.session import Database
 from db.states import HypothesisState, VerdictOutcome
@@ -37,6 +39,7 @@ from tests.simulated.recorded_kernels import (
     run_recorded,
 )
 
+WITHOUT_KERNEL = SPACE.partition("  - name: serving.linear_kernel")[0]
 FIRST_CORNER = {"experiment": "E-0002", "corner": "as in the control"}
 
 
@@ -196,6 +199,49 @@ def test_what_no_knob_fixes_is_said_and_nothing_is_queued(campaign: tuple[Databa
         assert read_facts(session, campaign_id).queue == ()
     assert "serving.linear_kernel is marlin in both arms already" in told.text
     assert told.text.endswith("Make both arms alike there and test again.")
+
+
+def test_what_no_knob_fixed_is_followed_up_once_a_campaign_is_taken_up_where_a_knob_does(
+    tmp_path: Path,
+) -> None:
+    """An older space had no knob for the kernel: its tests stayed confounded, with no follow-up, for good."""
+    database, campaign_id = start(tmp_path, space_text=WITHOUT_KERNEL, **{"baseline.sweep": []})
+    measure_baseline(database, campaign_id)
+    with database.write() as session:
+        trap = propose(session, campaign_id, {GROUP: 32}, {GROUP: 128})
+    assert run_recorded(database, campaign_id, trap, "w4-g32", "w4-g128") is Outcome.CONFOUNDED
+    assert follow_ups_told(database) == [[]]
+    with database.write() as session:
+        steering.pause_campaign(session, campaign_id)
+    for text, told in ((WITHOUT_KERNEL, [0]), (SPACE, [0, 2]), (SPACE, [0, 2])):
+        (tmp_path / "space.yaml").write_text(text)
+        take_up(database, campaign_id)
+        assert [len(each) for each in follow_ups_told(database)] == told
+    with database.read() as session:
+        facts = read_facts(session, campaign_id)
+    separating = [(each.id, each.stands_for) for each in facts.queue if each.separates == "E-0002"]
+    assert separating == list(zip(follow_ups_told(database)[-1], (trap, None), strict=True))
+    database.close()
+
+
+def follow_ups_told(database: Database) -> list[list[int]]:
+    with database.read() as session:
+        told = events.read(session, kinds=[EventKind.EXPERIMENT_CONFOUNDED])
+    return [[parse_label(each)[1] for each in event.data["follow_ups"]] for event in told]
+
+
+class Left(Exception):
+    """The loop of the test has looked once."""
+
+
+def take_up(database: Database, campaign_id: int) -> None:
+    """A loop that takes the paused campaign up, ranks, tests nothing, and is left."""
+
+    def leave(seconds: float) -> None:
+        raise Left
+
+    with pytest.raises(Left):
+        CampaignLoop(database, campaign_id, wait=leave).run()
 
 
 def test_what_confounds_test_after_test_is_told_as_no_lever_s(campaign: tuple[Database, int]) -> None:
