@@ -1,13 +1,13 @@
-"""Do prompts of a closed loop come into a step together, and what of TPOT is that? From kept comparisons.
+"""Do prompts of a closed loop come into a step together; what of the times is that? From kept comparisons.
 
     python -m tests.benchmarks.first_token_groups docs/results/tables/h100-serving-comparison-16-*.json
 
 Requests whose first tokens come within `TOGETHER_S` had their prompts in one step. The fewer such groups a
 run has, the fewer steps with prompts stand in the way of the others' tokens. Of each arm are told the groups
 of a run, and how long after its predecessor's last token a request was sent; of both together, by least
-squares on the logarithm of each run's mean TPOT (with a term for each server), what a further group costs
-and what is left between the arms then. Files are those that `serving_comparison --json` wrote, of one
-concurrency.
+squares on the logarithm of each run's mean TPOT, TTFT and end to end time (with a term for each server), what
+a further group costs and what is left between the arms then. Files are those that `serving_comparison --json`
+wrote, of one concurrency.
 """
 
 import argparse
@@ -22,23 +22,28 @@ from tests.benchmarks.arguments import kept_runs
 TOGETHER_S = 0.003
 """First tokens less than this apart are of one step, which takes twice as long at least on these servers."""
 
+TIMES = {"TPOT": "tpot_ms", "TTFT": "ttft_ms", "end to end": "e2el_ms"}
+"""What is told of, and the field of `Seen` that has it."""
+
 
 @dataclass(frozen=True)
 class Seen:
     """Of one run: its arm, its server, groups of first tokens, seconds from each predecessor's last token to
-    its successor's start, and the mean TPOT in ms."""
+    its successor's start, and the means of its requests in ms."""
 
     arm: str
     server: int
     groups: int
     successors_s: tuple[float, ...]
     tpot_ms: float
+    ttft_ms: float
+    e2el_ms: float
 
 
 @dataclass(frozen=True)
 class Share:
-    """Shares of TPOT with their standard errors: what the one arm has more, what a further group costs, and
-    what the arm has more among runs of as many groups."""
+    """Shares of a mean time with their standard errors: what the one arm has more, what a further group
+    costs, and what the arm has more among runs of as many groups."""
 
     arms: tuple[float, float]
     group: tuple[float, float]
@@ -58,26 +63,29 @@ def seen(run: dict[str, Any], server: int) -> Seen:
         1 + int((np.diff(first_s) > TOGETHER_S).sum()),
         tuple((later_s - ends_s[: len(later_s)]).tolist()),
         float(decode_s.mean()) / (run["load"]["new_tokens"] - 1) * 1e3,
+        float(ttft_s.mean()) * 1e3,
+        float((ttft_s + decode_s).mean()) * 1e3,
     )
 
 
-def share(runs: Sequence[Seen], arm: str) -> Share:
-    """What `arm` has more of TPOT than the others, and what of that goes with its groups."""
+def share(runs: Sequence[Seen], arm: str, time: str = "tpot_ms") -> Share:
+    """What `arm` has more of a time than the others, and what of that goes with its groups."""
     ours = np.array([each.arm == arm for each in runs], float)
     groups = np.array([each.groups for each in runs], float)
-    return Share(_fitted(runs, ours)[0], _fitted(runs, ours, groups)[1], _fitted(runs, ours, groups)[0])
+    log_ms = np.log([getattr(each, time) for each in runs])
+    (alike, group) = _fitted(runs, log_ms, ours, groups)
+    return Share(_fitted(runs, log_ms, ours)[0], group, alike)
 
 
-def _fitted(runs: Sequence[Seen], *columns: Any) -> list[tuple[float, float]]:
-    """Each column's coefficient in the logarithm of TPOT and its standard error, beside a term a server."""
+def _fitted(runs: Sequence[Seen], log_ms: Any, *columns: Any) -> list[tuple[float, float]]:
+    """Each column's coefficient in the logarithm of a time and its standard error, beside a term a server."""
     servers = [
         np.array([each.server == server for each in runs], float)
         for server in sorted({run.server for run in runs})
     ]
     matrix = np.stack([*columns, *servers], axis=1)
-    log_tpot = np.log([each.tpot_ms for each in runs])
-    found, *_ = np.linalg.lstsq(matrix, log_tpot, rcond=None)
-    rest = log_tpot - matrix @ found
+    found, *_ = np.linalg.lstsq(matrix, log_ms, rcond=None)
+    rest = log_ms - matrix @ found
     variance = float(rest @ rest) / (len(runs) - matrix.shape[1])
     errors = np.sqrt(np.diag(variance * np.linalg.inv(matrix.T @ matrix)))
     return [(float(one), float(error)) for one, error in zip(found, errors, strict=True)][: len(columns)]
@@ -95,12 +103,13 @@ def told(runs: Sequence[Seen], arm: str) -> list[str]:
             f"{each}: {groups.mean():.1f} groups a run (standard error {error:.2f}, {len(of_it)} runs); "
             f"a successor was sent {np.median(sent_ms):.2f} ms after its predecessor's last token (median)"
         )
-    found = share(runs, arm)
-    more, group, alike = (f"{100 * one:+.1f} % (± {100 * error:.1f})" for one, error in _of(found))
-    return [
-        *lines,
-        f"TPOT of {arm}: {more}; a further group: {group}; {arm} among runs of as many groups: {alike}",
-    ]
+    for name, time in TIMES.items():
+        found = share(runs, arm, time)
+        more, group, alike = (f"{100 * one:+.1f} % (± {100 * error:.1f})" for one, error in _of(found))
+        lines.append(
+            f"{name} of {arm}: {more}; a further group: {group}; {arm} among runs of as many groups: {alike}"
+        )
+    return lines
 
 
 def _of(found: Share) -> Sequence[tuple[float, float]]:
@@ -118,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("servers", nargs="+", type=kept_runs, metavar="FILE")
-    parser.add_argument("--arm", default="http", help="whose TPOT is held against the others' (http)")
+    parser.add_argument("--arm", default="http", help="whose times are held against the others' (http)")
     given = parser.parse_args(arguments)
     runs = read(given.servers)
     arms = sorted({run.arm for run in runs})

@@ -1,4 +1,4 @@
-"""Groups of first tokens: counted as they came, and a planted share of TPOT is told from that of an arm."""
+"""Groups of first tokens: counted as they came, and a planted share of a time is told from that of an arm."""
 
 import random
 from math import exp
@@ -29,6 +29,7 @@ def test_groups_and_successors_of_a_run_are_read_from_its_times() -> None:
     assert (found.arm, found.server, found.groups) == ("http", 3, 3)
     assert found.successors_s == pytest.approx((0.002, 0.010))
     assert found.tpot_ms == pytest.approx(22.5)
+    assert (found.ttft_ms, found.e2el_ms) == pytest.approx((100, 325))
 
 
 def test_what_an_arm_has_more_is_told_from_what_its_groups_cost() -> None:
@@ -39,7 +40,9 @@ def test_what_an_arm_has_more_is_told_from_what_its_groups_cost() -> None:
         groups = chance.randint(26, 30) + 2 * (arm == "http")
         noise = chance.gauss(0, 0.002)
         tpot_ms = 8 * exp(0.01 * groups + 0.02 * (arm == "http") + 0.1 * server + noise)
-        runs.append(Seen(arm, server, groups, (0.0,), tpot_ms))
+        runs.append(Seen(arm, server, groups, (0.0,), tpot_ms, 200 / tpot_ms, 400.0))
+    assert share(runs, "http", "ttft_ms").arms[0] == pytest.approx(-0.04, abs=0.006)
+    assert share(runs, "http", "e2el_ms").arms[0] == pytest.approx(0, abs=1e-9)
     found = share(runs, "http")
     assert found.arms[0] == pytest.approx(0.04, abs=0.006)
     assert found.group[0] == pytest.approx(0.01, abs=0.001)
