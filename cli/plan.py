@@ -182,7 +182,7 @@ def _plans(
     rented = target is not None and target.place is not None  # which version is there is not known
     served_by = spec.engine if rented else version_told(spec.engine, devices_of(spec.target)[0])
     if dummy:
-        found = ModelFound(found.asked, found.profile)
+        found = ModelFound(found.asked, found.profile.as_stored(None))
         notes = (
             *notes,
             f"This is {LATENCY_ONLY}. A campaign on them says what is fastest by time alone.",

@@ -222,7 +222,7 @@ def _run(
                 f"{SAVE_TOKENIZER}, or measure in the engine's process: --asked-over {IN_ENGINE}.",
             )
     sources = Sources(
-        shape_of(grid.model),
+        shape_of(grid.model, weights=grid.weights != DUMMY),
         out.absolute(),
         settings.cache_dir,
         settings.load_limit_s,

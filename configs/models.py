@@ -6,12 +6,13 @@ derived from the parameters that `Qwen3_5ForCausalLM` creates, and tests compare
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from configs.catalog import Kind, read_document
 from configs.errors import UsageError
@@ -26,6 +27,10 @@ BFLOAT16_BYTES = 2
 
 FLOAT32_BYTES = 4
 """Bytes of one float32 value: what Qwen3.5 keeps its GDN state in (`mamba_ssm_dtype`)."""
+
+
+EMBEDDING = "embed_tokens"
+"""The name of the embedding's part."""
 
 
 class PartKind(StrEnum):
@@ -88,6 +93,7 @@ class ModelProfile(BaseModel):
     mtp_layers: int = Field(ge=0)
     max_positions: int | None = Field(default=None, ge=1)
     """The most tokens of a sequence, None where that is not known."""
+    _stored_by_part: Mapping[str, int] | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
     @classmethod
@@ -118,7 +124,7 @@ class ModelProfile(BaseModel):
     def parts(self) -> tuple[Part, ...]:
         """All parts in the order of a forward pass, the MTP head last."""
         vocabulary = self.vocabulary * self.hidden
-        found = [_part("embed_tokens", PartKind.EMBEDDING, other=vocabulary, reads=self.hidden)]
+        found = [_part(EMBEDDING, PartKind.EMBEDDING, other=vocabulary, reads=self.hidden)]
         for index, layer_type in enumerate(self.layer_types):
             found += self._layer_parts(f"layers.{index}", index, layer_type)
         found.append(_part("norm", PartKind.NORM, other=self.hidden))
@@ -135,7 +141,8 @@ class ModelProfile(BaseModel):
         found: dict[tuple[object, ...], list[Part]] = {}
         for part in self.parts:
             edge = part.layer if part.layer in (0, self.layers - 1) else None
-            sizes = part.matmul_parameters, part.other_parameters, part.reads_parameters
+            stored = self.stored_bytes(part)
+            sizes = part.matmul_parameters, part.other_parameters, part.reads_parameters, stored
             found.setdefault((part.kind, edge, *sizes), []).append(part)
         return tuple((parts[0], len(parts)) for parts in found.values())
 
@@ -215,6 +222,35 @@ class ModelProfile(BaseModel):
         per_layer = self.gdn_v_heads * self.gdn_k_head_dim * self.gdn_v_head_dim * FLOAT32_BYTES
         return self.layer_types.count("linear_attention") * per_layer
 
+    @property
+    def is_stored_quantized(self) -> bool:
+        """Whether the checkpoint stores its weights quantized, and by part how many bytes is known."""
+        return self._stored_by_part is not None
+
+    def as_stored(self, bytes_by_part: Mapping[str, int] | None) -> ModelProfile:
+        """The profile of a checkpoint that stores weights quantized: the bytes of each part, by its name, as
+        its files hold them (None: the shape alone, in 16 bits, as is a part that is left out)."""
+        # Validated anew, because a copy would carry the figures already derived.
+        found = ModelProfile.model_validate(self.model_dump())
+        found._stored_by_part = None if bytes_by_part is None else dict(bytes_by_part)
+        return found
+
+    def stored_bytes(self, part: Part) -> int | None:
+        """Bytes of a part's weights in the checkpoint's files; None where they are those of 16 bits."""
+        return None if self._stored_by_part is None else self._stored_by_part.get(part.name)
+
+    def stored_bytes_read(self, part: Part) -> float | None:
+        """Those of them that a step reads: one row of an embedding, and all of it as a head that is tied to
+        it and has no weights of its own."""
+        if self._stored_by_part is None:
+            return None
+        embedding = self._stored_by_part.get(EMBEDDING)
+        if part.kind is PartKind.EMBEDDING:
+            return None if embedding is None else embedding / self.vocabulary
+        if part.kind is PartKind.LM_HEAD and self.tied_embeddings:
+            return self._stored_by_part.get(part.name, embedding)
+        return self._stored_by_part.get(part.name)
+
     def without_layers(self, removed: frozenset[int]) -> ModelProfile:
         """The profile after depth pruning: the layers of these indices (from 0) are gone.
 
@@ -227,9 +263,25 @@ class ModelProfile(BaseModel):
             )
         if len(removed) == self.layers:
             raise UsageError(f"No layer of {self.name} would be left.", "Remove fewer.")
-        left = tuple(t for index, t in enumerate(self.layer_types) if index not in removed)
+        left = [index for index in range(self.layers) if index not in removed]
+        kinds = tuple(self.layer_types[index] for index in left)
         # Validated anew, because a copy would carry the figures already derived.
-        return ModelProfile.model_validate({**self.model_dump(), "layer_types": left})
+        found = ModelProfile.model_validate({**self.model_dump(), "layer_types": kinds})
+        if self._stored_by_part is None:
+            return found
+        place = {index: number for number, index in enumerate(left)}
+        kept = {
+            part.name if part.layer is None else moved(part.name, place[part.layer]): size
+            for part in self.parts
+            if part.layer not in removed and (size := self.stored_bytes(part)) is not None
+        }
+        return found.as_stored(kept)
+
+
+def moved(part: str, layer: int) -> str:
+    """The name of a layer's part, `layers.3.mlp`, in another layer."""
+    layers, _, block = part.split(".", 2)
+    return f"{layers}.{layer}.{block}"
 
 
 def laid_out(layers: int, full_attention_interval: int) -> tuple[LayerType, ...]:

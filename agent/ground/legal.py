@@ -26,6 +26,7 @@ from experiments.engines.reference.inspection import CheckpointFiles, inspect_ch
 from experiments.engines.reference.packed_layout import packing_of, stored_quantized, unread_layout
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.reference.stored_parameters import stored_parameters
+from experiments.engines.reference.stored_weights import as_stored
 from experiments.job.named import unknown_values, unsure_values, version_number_on
 from experiments.measurement.plan import Workload
 from experiments.reference_model.load import CheckpointMissing, reference_model_path
@@ -140,6 +141,8 @@ def legal_here(
     that is none, `AutoinferError` for a checkpoint that can't be read.
     """
     profile, files = read_profile(checkpoint), _inspected(checkpoint)
+    if files is not None:
+        profile = as_stored(profile, files)
     packing = None if files is None else packing_of(files)
     space = space_on(spec, profile, packing)
     packaged = packaged_for(checkpoint)

@@ -139,7 +139,7 @@ def expected_request(
     step_bytes: float | None = None,
 ) -> Request:
     """What a request takes where none was measured; `step_bytes` are those of the weights that a step reads,
-    all of them in 16 bits if not given."""
+    if not given all of them in 16 bits, and on a processor in 32."""
     if hardware is not None:
         read = profile.weight_bytes_per_step(BFLOAT16) if step_bytes is None else step_bytes
         tpot_ms = MS_PER_S * hardware.read_time_s(read) + ABOVE_FLOOR_MS
@@ -149,7 +149,8 @@ def expected_request(
         return Request(ttft_ms, tpot_ms, basis)
     if on_gpu:
         return Request(UNLISTED_TTFT_MS, UNLISTED_TPOT_MS, "a guess: no packaged profile lists this GPU")
-    read_ms = MS_PER_S * profile.weight_bytes_per_step(FLOAT32) / CPU_BYTES_PER_S
+    read = profile.weight_bytes_per_step(FLOAT32) if step_bytes is None else step_bytes
+    read_ms = MS_PER_S * read / CPU_BYTES_PER_S
     tpot_ms = read_ms + CPU_LAYER_MS * profile.layers
     ttft_ms = tpot_ms * math.ceil(workload.prompt_tokens / PREFILL_TOKENS_A_STEP)
     return Request(ttft_ms, tpot_ms, f"{CPU_LAYER_MS} ms a layer and a processor's reading, a guess")

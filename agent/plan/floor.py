@@ -1,5 +1,7 @@
 """The least time of a decode step by physics, for each format of weights, before anything is measured. Pure.
 
+Of a checkpoint whose weights are quantized as they are stored that is one format: what its files hold.
+
 A step reads its weights once, and for each sequence its keys and values and, read and written, its
 GatedDeltaNet states; it can't be faster than these bytes over the memory's bandwidth (docs/profile.md).
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.models import ModelProfile
 from configs.weight_formats import BFLOAT16, FLOAT32, WEIGHT_FORMATS, WeightFormat
 
@@ -17,6 +20,9 @@ MS_PER_S = 1e3
 READ_AND_WRITTEN = 2
 """How often a step without drafting moves a state."""
 
+AS_STORED = "as_stored"
+"""In place of a format's name: the bytes that a checkpoint's files hold."""
+
 WORDS = {
     "float32": "32 bits",
     "bfloat16": "16 bits",
@@ -24,6 +30,7 @@ WORDS = {
     "w4_g128": "4 bits, groups of 128",
     "w4_g32": "4 bits, groups of 32",
     "w4_g128_head": "4 bits, groups of 128, head too",
+    AS_STORED: "as its files store them",
 }
 """What a format of weights is called."""
 
@@ -50,20 +57,26 @@ def floors(
     on_gpu: bool,
     context_tokens: int,
     sequences: int = 1,
+    as_stored: bool = False,
 ) -> tuple[FloorRow, ...]:
-    """The floor of a model's shape in each format that the device may serve, at a context."""
+    """The floor of a model's shape in each format that the device may serve, at a context; `as_stored`: in
+    the one that its checkpoint stores, which the engine computes with."""
     cached = sequences * cache_bytes(profile, context_tokens)
+    if as_stored:
+        read = {AS_STORED: step_weight_bytes(profile, {}).mean}
+    else:
+        read = {weights.name: profile.weight_bytes_per_step(weights) for weights in _served(on_gpu)}
     return tuple(
         FloorRow(
-            weights.name,
-            WORDS.get(weights.name, weights.name),
-            profile.weight_bytes_per_step(weights),
+            name,
+            WORDS.get(name, name),
+            weight_bytes,
             cached,
             None
             if bandwidth_bytes_per_s is None
-            else MS_PER_S * (profile.weight_bytes_per_step(weights) + cached) / bandwidth_bytes_per_s,
+            else MS_PER_S * (weight_bytes + cached) / bandwidth_bytes_per_s,
         )
-        for weights in _served(on_gpu)
+        for name, weight_bytes in read.items()
     )
 
 

@@ -28,11 +28,13 @@ from agent.plan.duration import (
 from agent.plan.length import ARMS
 from agent.plan.model import ModelFound, model_at
 from agent.plan.stored_times import stored_times
+from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.campaign import PlanSpec, WorkloadSpec
 from configs.errors import AutoinferError
 from db.models import Campaign
 from experiments.engines.launch_memory import weight_bytes
 from experiments.engines.port import Infeasible
+from experiments.job.named import serves_packed
 from experiments.job.spec import AnyJob, BaselineJob, Knobs, TestJob
 from experiments.measurement.plan import StoppingPlan, Workload
 
@@ -62,7 +64,9 @@ def job_seconds(spec: AnyJob, target: str, model: ModelFound, stored: Stored) ->
     size = model.stored_bytes or model.file_bytes or weight_bytes(model.profile, {})
     on_gpu = not target.endswith(":cpu")
     load_s, _ = known_load(expected_load(spec.engine, size, on_gpu=on_gpu), stored)
-    request = known_request(expected_request(model.profile, workload, listed, on_gpu=on_gpu), stored)
+    read = step_weight_bytes(model.profile, {}).mean if serves_packed(spec.engine) else None
+    expected = expected_request(model.profile, workload, listed, on_gpu=on_gpu, step_bytes=read)
+    request = known_request(expected, stored)
     # Each machine is a new one, whatever was measured: its first load finds nothing that was compiled.
     first_s = first_load_takes_more_s(spec.engine, on_gpu=on_gpu)
     if isinstance(spec, BaselineJob):

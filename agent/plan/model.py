@@ -10,11 +10,12 @@ from agent.ground.stored_spec import REFERENCE
 from configs.catalog import Kind, packaged_names
 from configs.models import ModelProfile, load_model_profile
 from experiments.checkpoints.hub import missing_files
+from experiments.checkpoints.hub_headers import tensor_bytes
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import inspect_checkpoint, told_quantization
 from experiments.engines.reference.packed_layout import packing_of, stored_quantized, unread_layout
 from experiments.engines.reference.shape import read_profile
-from experiments.engines.reference.stored_weights import bytes_by_part
+from experiments.engines.reference.stored_weights import as_stored, by_profile_part, bytes_by_part
 from experiments.space.stored_packing import StoredPacking, stored_packing
 
 NOT_SERVED = ("vision", "mtp")
@@ -22,15 +23,17 @@ NOT_SERVED = ("vision", "mtp")
 
 SHAPE_FILES = (".yaml", ".yml")
 
+WEIGHT_SUFFIX = ".safetensors"
+
 
 @dataclass(frozen=True)
 class ModelFound:
     """A model as far as it is known.
 
     `checkpoint` is None for a packaged shape, which has no weights anywhere. `whole` tells that its weights
-    are here; `stored_bytes` are those of weights that are quantized as they are stored, `file_bytes` those
-    of all weight files (None: not known). `unread` says how they are stored where no stage of ours reads it,
-    `packing` how they are packed where kernels can be named for that.
+    are here; `stored_bytes` are those of weights that are quantized as they are stored (by part the profile
+    has them), `file_bytes` those of all weight files (None: not known). `unread` says how they are stored
+    where no stage of ours reads it, `packing` how they are packed where kernels can be named for that.
     """
 
     asked: str
@@ -72,6 +75,8 @@ def model_at(asked: str, checkpoint: Checkpoint) -> ModelFound:
     if missing_files(folder):
         told = told_quantization(folder)
         size, stored = checkpoint.weight_bytes, None if told is None else checkpoint.weight_bytes
+        listed = None if told is None else _listed_bytes(checkpoint)
+        profile = profile if listed is None else profile.as_stored(by_profile_part(listed))
         ways = (unread_layout(told), stored_packing(told))
         return ModelFound(asked, profile, checkpoint, False, told is not None, stored, size, *ways)
     size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
@@ -79,8 +84,18 @@ def model_at(asked: str, checkpoint: Checkpoint) -> ModelFound:
         files = inspect_checkpoint(folder)
         quantized = stored_quantized(files)
         parts = bytes_by_part(files) if quantized else {}
+        profile = as_stored(profile, files)
     except Infeasible:  # what is wrong with it is told by the check of a campaign
         return ModelFound(asked, profile, checkpoint, True, file_bytes=size)
     served = sum(size for part, size in parts.items() if part not in NOT_SERVED)
     ways = (unread_layout(files.quantization), packing_of(files))
     return ModelFound(asked, profile, checkpoint, True, quantized, served or None, size, *ways)
+
+
+def _listed_bytes(checkpoint: Checkpoint) -> dict[str, int] | None:
+    """Bytes of the tensors of a checkpoint of the hub whose weights are not here; None where the hub does not
+    tell them."""
+    if checkpoint.source is None or checkpoint.commit is None:
+        return None
+    wanted = [each for each in missing_files(checkpoint.folder) if each.endswith(WEIGHT_SUFFIX)]
+    return tensor_bytes(checkpoint.source, checkpoint.commit, wanted)

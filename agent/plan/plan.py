@@ -82,9 +82,11 @@ class Plan:
 
     @property
     def floors(self) -> tuple[FloorRow, ...]:
-        """The least time of a step for each format of weights, half-way through a request; none of weights
-        that are quantized as they are stored, whose bytes by part the shape does not tell."""
-        if self.model.quantized:
+        """The least time of a step for each format of weights, half-way through a request; of weights that
+        are quantized as they are stored, where the engine computes with them so, for that one, and none where
+        their bytes by part are not known."""
+        as_stored = self.model.quantized and serves_packed(self.spec.engine)
+        if as_stored and not self.model.profile.is_stored_quantized:
             return ()
         workload, listed = self.spec.plan.workload, self.card.listed
         return floors(
@@ -93,6 +95,7 @@ class Plan:
             on_gpu=self.card.is_gpu,
             context_tokens=workload.prompt_tokens + workload.new_tokens // 2,
             sequences=workload.concurrency,
+            as_stored=as_stored,
         )
 
     @property
@@ -272,13 +275,12 @@ def _duration(
     """The time to the first verdict; the test is taken to be of `configuration` where that differs from what
     the campaign begins from."""
     baseline, begun = spec.baseline, start.configuration
-    packed = serves_packed(spec.engine) and not start.is_default
     request = expected_request(
         model.profile,
         spec.plan.workload,
         card.listed,
         on_gpu=card.is_gpu,
-        step_bytes=step_weight_bytes(model.profile, begun).mean if packed else None,
+        step_bytes=step_weight_bytes(model.profile, begun).mean if serves_packed(spec.engine) else None,
     )
     held = weight_bytes(model.profile, begun)
     as_files = begun.get("quantization.method", "none") == "none"

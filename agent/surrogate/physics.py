@@ -41,12 +41,11 @@ from agent.surrogate.kernel_parts import BESIDE, KernelParts, PartEffect, by_par
 from agent.surrogate.levers import Setting, Target
 from agent.surrogate.ordered import Resemblance
 from agent.surrogate.timed_kernels import AUTO, TimedEffect, TimedKernels
-from agent.surrogate.weight_bytes import packed_shares, step_weight_bytes
+from agent.surrogate.weight_bytes import head_is_packed, packed_shares, step_weight_bytes
 from configs.models import ModelProfile
 from experiments.engines.kernel_timings import HEAD, PRODUCTS
 from experiments.engines.kernel_timings import KERNEL as KERNEL_KNOB
 from experiments.engines.port import PartTime
-from experiments.engines.stored_bytes import head_quantized
 from experiments.space.configuration import Configuration, KnobValue
 
 BITS_OF = {"float32": 32.0, "bfloat16": 16.0, "float16": 16.0, "fp8": 8.0, "int8": 8.0, "int4": 4.0}
@@ -276,7 +275,7 @@ class Physics:
         if lever == "dtype":
             return self._dtype(knobs)
         weights = {knob: value for _, changed in target for knob, value in changed if value is not None}
-        packs_head = head_quantized({**self.baseline, **weights})
+        packs_head = head_is_packed(self.shape, {**self.baseline, **weights})
         timed = self._timed_kernel(knobs, weights) if lever == KERNEL else {}
         parts = (
             None

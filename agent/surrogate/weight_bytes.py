@@ -70,7 +70,8 @@ class WeightBytesBelief:
 
 
 def step_weight_bytes(shape: ModelProfile, configuration: Mapping[str, KnobValue]) -> StepBytes:
-    """The bytes of a configuration's decode step without drafting, from a checkpoint stored in 16 bits."""
+    """The bytes of a configuration's decode step without drafting: what neither it nor the checkpoint of this
+    shape quantizes takes 16 bits."""
     by_layer: dict[int, float] = {}
     rest = 0.0
     for part in shape.parts:
@@ -92,6 +93,15 @@ def step_weight_bytes(shape: ModelProfile, configuration: Mapping[str, KnobValue
     spread = math.sqrt(math.fsum((size - mean) ** 2 for size in sizes) / len(sizes))
     count = min(count, len(by_layer) - 1)
     return StepBytes(whole - count * mean, math.sqrt(count) * spread)
+
+
+def head_is_packed(shape: ModelProfile | None, configuration: Mapping[str, KnobValue]) -> bool:
+    """Whether the output head is read in fewer than 16 bits: by the configuration, or as it is stored."""
+    if head_quantized(configuration) or shape is None:
+        return head_quantized(configuration)
+    heads = [part for part in shape.parts if part.kind is PartKind.LM_HEAD]
+    dense = shape.as_stored(None)
+    return any(part_bytes(shape, each, {}) < part_bytes(dense, each, {}) for each in heads)
 
 
 def packed_shares(

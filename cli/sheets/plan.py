@@ -69,9 +69,15 @@ def _begins(plan: Plan) -> tuple[str, ...]:
     return () if plan.start.told is None else (plan.start.told, "")
 
 
+FLOOR_NOT_KNOWN = (
+    "floor: not known before the weights are here: they are quantized as they are stored, and how many bytes "
+    "each part has their files alone tell"
+)
+
+
 def _print_floors(plan: Plan) -> None:
     if not plan.floors:
-        say("floor: not told of a model whose weights are quantized as they are stored", "")
+        say(FLOOR_NOT_KNOWN, "")
         return
     rows = [
         (

@@ -157,6 +157,7 @@ def same(table: Table, as_json: Json = False) -> None:
 def _exported(lines: list[Line], bandwidth_bytes_per_s: float | None) -> Exported:
     """The table of a journal's lines, floors by the given bandwidth or the one that the vendor lists."""
     from agent.tables.export import export as export_table
+    from agent.tables.grid import DUMMY
     from configs.hardware import profile_of_device
 
     names = {line["identity"].get("name") for line in lines}
@@ -166,8 +167,11 @@ def _exported(lines: list[Line], bandwidth_bytes_per_s: float | None) -> Exporte
         if bandwidth_bytes_per_s is not None or listed is None
         else listed.bandwidth_bytes_per_s
     )
-    models = {line["model"] for line in lines if "model" in line}
-    return export_table(lines, shape_of(models.pop()) if len(models) == 1 else None, speed)
+    models = {(line["model"], line["weights"]) for line in lines if "model" in line}
+    if len(models) != 1:
+        return export_table(lines, None, speed)
+    ((model, weights),) = models
+    return export_table(lines, shape_of(model, weights=weights != DUMMY), speed)
 
 
 def _journal(table: Path) -> Path:

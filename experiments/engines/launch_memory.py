@@ -26,7 +26,7 @@ from experiments.engines.device_memory import (
     reserved_cache_bytes,
 )
 from experiments.engines.hybrid_cache import draft_tokens, gdn_channels, hybrid_cache
-from experiments.engines.stored_bytes import draft_lm_head_bits, part_bytes
+from experiments.engines.stored_bytes import draft_lm_head_bits, head_quantized, part_bytes
 from experiments.space.configuration import KnobValue
 from experiments.space.legality import KINDS_OF
 
@@ -57,6 +57,9 @@ GRAPH_MODE, EAGER = "serving.graph_mode", ("none", "off", "eager")
 
 WEIGHTS = "weights"
 """The name of the part that holds the model's weights."""
+
+AS_STORED = "as the files store them"
+"""What the figure of weights rests on that a checkpoint stores quantized."""
 
 
 @dataclass(frozen=True)
@@ -186,8 +189,10 @@ def _reserved(
 
 
 def _weights(profile: ModelProfile, configuration: Mapping[str, KnobValue], asked: Asked) -> Part:
+    if profile.is_stored_quantized:
+        return Part(WEIGHTS, round(weight_bytes(profile, configuration)), AS_STORED)
     if asked.stored_weight_bytes is not None:
-        return Part(WEIGHTS, asked.stored_weight_bytes, "as the files store them")
+        return Part(WEIGHTS, asked.stored_weight_bytes, AS_STORED)
     return Part(WEIGHTS, round(weight_bytes(profile, configuration)), format_words(configuration))
 
 
@@ -199,9 +204,11 @@ def weight_bytes(profile: ModelProfile, configuration: Mapping[str, KnobValue]) 
         if part.kind is PartKind.MTP:
             continue
         if part.kind is PartKind.EMBEDDING:
-            total += count * part.parameters * SIXTEEN_BIT / BITS_PER_BYTE
+            stored = profile.stored_bytes(part)
+            held = part.parameters * SIXTEEN_BIT / BITS_PER_BYTE if stored is None else stored
+            total += count * held
         elif part.kind is PartKind.LM_HEAD and not part.parameters:
-            own = configuration.get("quantization.lm_head") == "quantized"
+            own = head_quantized(configuration) or profile.stored_bytes(part) is not None
             total += count * part_bytes(profile, part, configuration) if own else 0.0
         else:
             total += count * part_bytes(profile, part, configuration)

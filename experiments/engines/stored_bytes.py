@@ -1,5 +1,7 @@
 """Bytes of a part's weights as a configuration stores them, by exact arithmetic from the model's shape. Pure.
 
+Of a checkpoint that stores them quantized already they are those of its files (`ModelProfile.as_stored`).
+
 A quantized weight takes its bits plus its share of the group's scale (and zero point): 4.156 bits for groups
 of 128, 4.625 for groups of 32. What stays in high precision is what the quantization stage keeps so:
 `in_proj_a`, `in_proj_b`, convolution, norms, embedding, MTP head, and the output head unless it is asked for.
@@ -27,9 +29,11 @@ def bits_per_weight(bits: int, group_size: int, symmetric: bool) -> float:
 
 
 def part_bytes(shape: ModelProfile, part: Part, configuration: Mapping[str, KnobValue]) -> float:
-    """Bytes of a part's weights that a step reads under a configuration; unquantized ones take 16 bits."""
+    """Bytes of a part's weights that a step reads under a configuration; what neither it nor the checkpoint
+    quantizes takes 16 bits."""
     bits = quantized_bits(configuration)
-    high = part.reads_parameters * SIXTEEN_BIT / BITS_PER_BYTE
+    stored = shape.stored_bytes_read(part)
+    high = part.reads_parameters * SIXTEEN_BIT / BITS_PER_BYTE if stored is None else stored
     if bits is None or part.kind in (PartKind.EMBEDDING, PartKind.NORM):
         return high
     if part.kind is PartKind.LM_HEAD:

@@ -6,11 +6,18 @@ kernels for them reads just these bytes.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
+from configs.models import EMBEDDING, ModelProfile
 from experiments.engines.reference.inspection import MTP_PREFIXES, CheckpointFiles
-from experiments.engines.reference.packed_layout import PackedModule, packed_modules, unread_layout
+from experiments.engines.reference.packed_layout import (
+    PackedModule,
+    packed_modules,
+    stored_quantized,
+    unread_layout,
+)
 from experiments.measurement.evidence import Json
 
 PARTS = ("embedding", "gdn", "attention", "mlp", "norm", "lm_head", "mtp", "vision", "other")
@@ -30,6 +37,13 @@ _DTYPE_NAMES = {
     "F16": "float16",
     "BF16": "bfloat16",
 }
+
+_NO_WEIGHT = ".weight_shape"
+"""How the name of a tensor ends that only says what shape a packed weight has."""
+
+_OF_A_LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.(\w+)")
+_BLOCKS = ("linear_attn", "self_attn", "mlp")
+"""Parts of a layer, as a `ModelProfile` names them; what else a layer has are its norms."""
 
 _BITS_PER_BYTE = 8
 _BITS_DIGITS = 4
@@ -70,7 +84,7 @@ def step_bytes_by_part(files: CheckpointFiles) -> dict[str, int]:
         part = part_of(name)
         if part == "embedding":
             found[part], tied = size // shape[0], size
-        elif part in READ_EVERY_STEP and not name.endswith(".weight_shape"):
+        elif part in READ_EVERY_STEP and not name.endswith(_NO_WEIGHT):
             found[part] += size
     found["lm_head"] = found["lm_head"] or tied
     return {part: found[part] for part in PARTS if found[part]}
@@ -82,6 +96,38 @@ def step_weight_bytes(files: CheckpointFiles) -> int:
     return sum(step_bytes_by_part(files).values())
 
 
+def as_stored(profile: ModelProfile, files: CheckpointFiles) -> ModelProfile:
+    """The profile of a checkpoint with the bytes of its parts where they are stored quantized.
+
+    Raises:
+        Infeasible: kind `checkpoint`, for files that can't be read.
+    """
+    if not stored_quantized(files):
+        return profile
+    return profile.as_stored(by_profile_part({name: size for name, (_, size) in _sizes(files).items()}))
+
+
+def by_profile_part(tensor_bytes: Mapping[str, int]) -> dict[str, int]:
+    """Bytes of tensors summed up by the part of a `ModelProfile` that they belong to (`layers.3.mlp`); an MTP
+    head and a vision tower are left out."""
+    found: Counter[str] = Counter()
+    for name, size in tensor_bytes.items():
+        part = _profile_part(name)
+        if part is not None and not name.endswith(_NO_WEIGHT):
+            found[part] += size
+    return dict(found)
+
+
+def _profile_part(tensor: str) -> str | None:
+    kind = part_of(tensor)
+    if kind in ("mtp", "vision"):
+        return None
+    layer = _OF_A_LAYER.search(tensor)
+    if layer is not None:
+        return f"layers.{layer[1]}.{layer[2] if layer[2] in _BLOCKS else 'norms'}"
+    return {"embedding": EMBEDDING, "lm_head": "lm_head", "norm": "norm"}.get(kind)
+
+
 def bits_per_weight(files: CheckpointFiles, modules: Mapping[str, PackedModule]) -> float:
     """Bits that a weight of the quantized modules takes, with scales and zero points."""
     sizes = _sizes(files)
@@ -89,7 +135,7 @@ def bits_per_weight(files: CheckpointFiles, modules: Mapping[str, PackedModule])
         sizes[part][1]
         for module in modules.values()
         for part in module.parts
-        if not part.endswith(".weight_shape")
+        if not part.endswith(_NO_WEIGHT)
     )
     weights = sum(module.outputs * module.inputs for module in modules.values())
     return round(_BITS_PER_BYTE * stored / weights, _BITS_DIGITS)

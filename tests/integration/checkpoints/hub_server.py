@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+RANGE = re.compile(r"bytes=(\d+)-(\d+)")
+"""The header of a request for a part of a file."""
 
 
 @dataclass
@@ -28,11 +32,13 @@ class Repository:
 
 @dataclass
 class HubServer:
-    """The hub: its address, its models by `owner/name`, and the paths it was asked for."""
+    """The hub: its address, its models by `owner/name`, the paths it was asked for, and bytes sent of
+    each."""
 
     address: str = ""
     repositories: dict[str, Repository] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    sent: dict[str, int] = field(default_factory=dict)
 
 
 @contextmanager
@@ -51,6 +57,10 @@ def serving(**repositories: Repository) -> Iterator[HubServer]:
             path = unquote(urlsplit(self.path).path)
             hub.asked.append(path)
             status, headers, body = answer(hub, path)
+            asked = RANGE.fullmatch(self.headers.get("Range", "")) if status == 200 else None
+            if asked is not None:
+                status, body = 206, body[int(asked[1]) : int(asked[2]) + 1]
+            hub.sent[path] = hub.sent.get(path, 0) + (len(body) if with_body else 0)
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)

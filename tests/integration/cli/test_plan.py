@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file, save_file
 
+from experiments.engines.reference.inspection import inspect_checkpoint
+from experiments.engines.reference.stored_weights import step_weight_bytes
 from experiments.reference_model.load import reference_model_path
-from tests.integration.checkpoints.hub_server import serving
+from tests.integration.checkpoints.hub_server import Repository, serving
 from tests.integration.cli.command import Autoinfer
 from tests.integration.cli.test_model_of_the_hub import COMMIT, of_the_reference
+from tests.integration.engines.packed_checkpoints import write_gptq
 
 
 def vllm_that_answers(autoinfer: Autoinfer, answer: dict[str, object]) -> None:
@@ -141,6 +144,27 @@ def test_a_model_of_the_hub_is_planned_without_its_weights(autoinfer: Autoinfer,
     model = json.loads(done.out)["model"]
     assert (model["commit"], model["weights_here"]) == (COMMIT, False)
     assert model["file_bytes"] > 9_000_000
+
+
+def test_the_floor_of_weights_that_are_stored_packed_is_of_their_files_here_or_at_the_hub(
+    autoinfer: Autoinfer, tmp_path: Path
+) -> None:
+    folder = write_gptq(reference_model_path(), tmp_path / "gptq")
+    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    read = step_weight_bytes(inspect_checkpoint(folder))
+    words = "--engine vllm --hardware h100"
+    (here,) = json.loads(autoinfer.fresh(f"plan --model {folder} {words} --json").out)["floors"]
+    assert (here["weights"], here["weight_bytes"]) == ("as_stored", read)
+    with serving(us__packed=Repository({COMMIT: files}, {"main": COMMIT})) as hub:
+        settings = {"HF_ENDPOINT": hub.address, "HF_HUB_CACHE": str(tmp_path / "cache")}
+        asked = f"plan --model us/packed@main {words}"
+        document = json.loads(autoinfer.fresh(f"{asked} --json", **settings).out)
+        sent = sum(size for path, size in hub.sent.items() if path.endswith(".safetensors"))
+        silent = autoinfer.fresh(asked, **settings, HF_HUB_OFFLINE="1")
+    assert (document["floors"], document["model"]["weights_here"]) == ([here], False)
+    assert 0 < sent < 200_000 < document["model"]["file_bytes"]
+    assert "floor: not known before the weights are here" in " ".join(silent.out.split())
+    assert "as its files store them" in autoinfer.fresh(f"plan --model {folder} {words}").out
 
 
 def test_where_a_model_of_the_hub_is_not_to_be_had_its_packaged_shape_is_named(

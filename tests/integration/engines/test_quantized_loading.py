@@ -9,6 +9,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
+from agent.plan.model import find_model
+from agent.surrogate.weight_bytes import step_weight_bytes as read_by_a_step
+from agent.tables.floor import step_bytes
+from agent.tables.grid import TableWorkload
+from cli.tables.table_shape import shape_of
+from experiments.engines.launch_memory import weight_bytes
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.checkpoint import load_model
 from experiments.engines.reference.inspection import inspect_checkpoint
@@ -23,6 +29,7 @@ from experiments.engines.reference.stored_weights import (
     stored_weights,
 )
 from experiments.reference_model.load import reference_model_path
+from experiments.space.configuration import Configuration
 from tests.integration.engines.checkpoints import tiny_model, write_checkpoint
 from tests.integration.engines.packed_checkpoints import (
     AWQ_CONFIG,
@@ -273,3 +280,30 @@ class TestRefused:
         with pytest.raises(Infeasible, match="ties the head to the embedding") as told:
             load_model(inspect_checkpoint(tmp_path), torch.float32, CPU)
         assert told.value.kind == "checkpoint"
+
+
+@pytest.mark.parametrize("quantize", [awq, packed(4, False), packed(8, True), None])
+def test_a_plan_counts_what_the_files_of_a_packed_checkpoint_hold(
+    quantize: Callable[[Path], dict[str, torch.Tensor]] | None, tmp_path: Path
+) -> None:
+    folder = tmp_path / "packed"
+    if quantize is None:
+        write_gptq(reference_model_path(), folder)
+    else:
+        write_checkpoint(folder, tiny_model(), dtype=torch.bfloat16)
+        quantize(folder)
+    found, files = find_model(str(folder)), inspect_checkpoint(folder)
+    assert read_by_a_step(found.profile, {}).mean == step_weight_bytes(files)
+    assert found.stored_bytes is not None
+    names_of_shapes = found.stored_bytes - weight_bytes(found.profile, {})
+    assert 0 <= names_of_shapes < 0.01 * found.stored_bytes
+
+
+def test_a_table_s_floor_is_of_what_the_checkpoint_stores_and_of_a_shape_in_16_bits(tmp_path: Path) -> None:
+    folder = write_gptq(reference_model_path(), tmp_path / "gptq")
+    workload, none = TableWorkload(1, 512, 129, 4), Configuration.of({})
+    stored, made_up = (
+        step_bytes(shape_of(str(folder), weights=each), none, workload).weights for each in (True, False)
+    )
+    assert stored == step_weight_bytes(inspect_checkpoint(folder))
+    assert made_up == step_weight_bytes(inspect_checkpoint(reference_model_path()))
