@@ -10,12 +10,12 @@ from agent.ground.stored_spec import REFERENCE
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
 from configs.models import ModelProfile
-from experiments.engines.reference.inspection import told_quantization
+from experiments.engines.reference.packed_layout import told_packing
 from experiments.measurement.plan import Workload
 from experiments.space.legality import with_stored_kernels
 from experiments.space.loading import load_space
 from experiments.space.space import Space
-from experiments.space.stored_packing import StoredPacking, stored_packing
+from experiments.space.stored_packing import StoredPacking
 from experiments.space.workload_rules import has_model_len, with_all_positions
 
 LEAST_ANSWER_TOKENS = 2
@@ -56,11 +56,7 @@ def space_before(spec: CampaignSpec) -> Space:
     space, folder = load_space(spec.space), Path(spec.model).expanduser()
     if spec.latency_only or spec.model == REFERENCE:
         return space
-    try:
-        packing = stored_packing(told_quantization(folder))
-    except (OSError, ValueError, AttributeError):  # what is wrong with a folder is told when it is looked at
-        packing = StoredPacking(())
-    return with_stored_kernels(space, packing)
+    return with_stored_kernels(space, told_packing(folder))
 
 
 def what_fits(workload: Workload, tokens: int) -> str:

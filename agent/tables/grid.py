@@ -19,8 +19,11 @@ from agent.tables.beside import MOST_BESIDE_CORES
 from configs.catalog import Kind, read_document
 from configs.errors import UsageError
 from configs.validation import validated
+from experiments.engines.reference.packed_layout import told_packing
 from experiments.shapes.stored_as import StoredAs
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.gpu_rules import LINEAR_BACKEND
+from experiments.space.legality import QUANTIZATION, UNQUANTIZED, with_stored_kernels
 from experiments.space.loading import Value, load_space
 from experiments.space.space import Space
 
@@ -45,10 +48,24 @@ ADDED_LATER: Mapping[str, KnobValue] = {
 no part of what names a load, or what is in those tables would be measured again."""
 
 
+NO_STORED_KERNEL = (
+    "A table serves a checkpoint as it is stored, and this one stores no weights packed in a layout whose "
+    "kernels can be named (docs/quantization.md): leave the kernel to vLLM."
+)
+"""What to do where a grid names a kernel for weights that have none."""
+
+STORED_KERNEL: Mapping[str, KnobValue] = {QUANTIZATION: UNQUANTIZED, LINEAR_BACKEND: "auto"}
+"""What was done with weights that a checkpoint stores packed, before a kernel could be named for these."""
+
+
 def as_measured(configuration: Mapping[str, KnobValue]) -> Configuration:
-    """The configuration without the knobs of `ADDED_LATER` that say what was done without them."""
+    """The configuration without the knobs of `ADDED_LATER`, and without a kernel for stored weights, that say
+    what was done without them."""
+    later = dict(ADDED_LATER)
+    if all(configuration.get(name) == value for name, value in STORED_KERNEL.items()):
+        later[LINEAR_BACKEND] = STORED_KERNEL[LINEAR_BACKEND]
     return Configuration.of(
-        {name: value for name, value in configuration.items() if ADDED_LATER.get(name) != value}
+        {name: value for name, value in configuration.items() if later.get(name) != value}
     )
 
 
@@ -267,20 +284,26 @@ class Grid:
 
 
 def load_grid(name_or_path: str | Path, model: str | None = None, weights: str | None = None) -> Grid:
-    """The grid of this packaged name or YAML file, for another model or other weights where they are given.
+    """The grid of this packaged name or YAML file, for another model or other weights where they are given;
+    on a checkpoint whose weights are stored packed with a choice of kernels for these.
 
     Raises `UsageError` that names the fault: as `Space.configuration` does, and where no load is left.
     """
     document = read_document(Kind.GRIDS, name_or_path)
     told = validated(_GridFile, document.data, document.where)
-    space = load_space(told.space)
+    space, unnamed = load_space(told.space), False
+    if (weights or told.weights) == CHECKPOINT:
+        packing = told_packing(Path(model or told.model).expanduser())
+        space, unnamed = with_stored_kernels(space, packing), packing is None
     loads: list[PlannedLoad] = []
     for entry in told.loads:
         for knobs in entry.points():
+            asked = {**told.base, **knobs}
             try:
-                configuration = space.configuration({**told.base, **knobs})
+                configuration = space.configuration(asked)
             except UsageError as error:
-                raise UsageError(f"{document.where}: {error.message}", error.hint) from None
+                hint = NO_STORED_KERNEL if unnamed and LINEAR_BACKEND in asked else error.hint
+                raise UsageError(f"{document.where}: {error.message}", hint) from None
             loads.append(PlannedLoad(configuration, entry.stored_as))
     workloads = tuple(
         TableWorkload(concurrency, length.prompt_tokens, length.new_tokens, requests)

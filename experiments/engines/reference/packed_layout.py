@@ -16,10 +16,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.inspection import CheckpointFiles
+from experiments.engines.reference.inspection import CheckpointFiles, told_quantization
 from experiments.space.stored_packing import StoredPacking, stored_packing
 
 PACK_QUANTIZED = "pack-quantized"
@@ -92,6 +93,15 @@ def packing_of(files: CheckpointFiles) -> StoredPacking | None:
     others."""
     head = any(name.startswith(PACKED_HEAD) for name in files.tensors)
     return stored_packing(files.quantization, head=head)
+
+
+def told_packing(folder: Path) -> StoredPacking | None:
+    """The packing that a folder's config.json tells of, as `packing_of`, but for its output head; of a folder
+    that is not here, or can't be read, one without formats: what is wrong is told by who reads it."""
+    try:
+        return stored_packing(told_quantization(folder))
+    except (OSError, ValueError, AttributeError):
+        return StoredPacking(())
 
 
 def unread_layout(quantization: Mapping[str, Any] | None) -> str | None:

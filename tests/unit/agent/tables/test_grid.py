@@ -7,12 +7,14 @@ import pytest
 
 from agent.replay.cells import is_knob, read_lines
 from agent.replay.knobs import space_of
-from agent.tables.grid import ADDED_LATER, as_measured, in_full, load_grid
+from agent.tables.grid import ADDED_LATER, as_measured, in_full, load_digest, load_grid
+from agent.tables.loading import Sources
 from agent.tables.measure import told
 from configs.catalog import Kind, packaged_names
 from configs.errors import UsageError
 from configs.models import load_model_profile
 from experiments.engines.vllm.engine import VllmEngine
+from experiments.engines.vllm.order import order_for
 from experiments.shapes.folder import write_shape
 from experiments.space.configuration import Configuration
 
@@ -119,6 +121,64 @@ def test_a_fault_of_a_grid_is_told_with_its_file(before: str, after: str, why: s
     with pytest.raises(UsageError, match=why) as fault:
         load_grid(path)
     assert "grid.yaml" in str(fault.value)
+
+
+KERNELS = """
+name: kernels
+model: MODEL
+weights: checkpoint
+lengths: [{prompt_tokens: 16, new_tokens: 4, requests: {1: 2}}]
+loads:
+  - {}
+  - {product: {serving.linear_backend: [marlin, triton]}}
+"""
+
+
+def of_a_folder(tmp_path: Path, quantization: dict[str, object] | None) -> Path:
+    folder = tmp_path / "model"
+    folder.mkdir(exist_ok=True)
+    told = {} if quantization is None else {"quantization_config": quantization}
+    (folder / "config.json").write_text(json.dumps(told))
+    return written(tmp_path, KERNELS.replace("MODEL", str(folder)))
+
+
+GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True}
+
+
+def test_a_grid_names_kernels_for_weights_that_its_checkpoint_stores_packed(tmp_path: Path) -> None:
+    grid = load_grid(of_a_folder(tmp_path, GPTQ))
+    kernels = [load.configuration["serving.linear_backend"] for load in grid.loads]
+    assert kernels == ["auto", "marlin", "triton"]
+    assert told(grid, grid.loads[1]) == "serving.linear_backend=marlin"
+    asked = [
+        order_for(load.configuration, grid.model, "cuda:0", 1).arguments.get("linear_backend")
+        for load in grid.loads
+    ]
+    assert asked == [None, "marlin", "triton"]
+    sources = Sources(load_model_profile("reference"), tmp_path, tmp_path, 1.0, Path(grid.model))
+    assert sources.folder_of(grid.loads[1], "any") == Path(grid.model)
+
+
+def test_what_was_measured_of_such_a_checkpoint_before_a_kernel_could_be_named_counts(tmp_path: Path) -> None:
+    grid = load_grid(of_a_folder(tmp_path, GPTQ))
+    first = grid.loads[0].configuration
+    before = {name: value for name, value in first.items() if name != "serving.linear_backend"}
+    assert load_digest(grid.model, grid.weights, "bfloat16", before) == grid.digest(grid.loads[0])
+    assert len({grid.digest(load) for load in grid.loads}) == 3
+    quantized = {"quantization.method": "awq", "serving.linear_backend": "auto"}
+    assert as_measured(quantized) == Configuration.of(quantized)
+
+
+@pytest.mark.parametrize("quantization", [None, {"quant_method": "fp8"}, {**GPTQ, "desc_act": True}])
+def test_a_kernel_for_weights_that_none_is_named_for_is_refused_with_the_reason(
+    quantization: dict[str, object] | None, tmp_path: Path
+) -> None:
+    path = of_a_folder(tmp_path, quantization)
+    with pytest.raises(UsageError, match="stores no weights packed in a layout whose kernels can be named"):
+        load_grid(path)
+    with pytest.raises(UsageError, match="only means something when") as made_up:
+        load_grid(path, weights="dummy")
+    assert "leave the kernel to vLLM" not in str(made_up.value)
 
 
 @pytest.mark.parametrize("name", ["h200-9b", "h200-4b"])
