@@ -92,7 +92,7 @@ def kernel_and_format_refused(
     cache, weights = configuration.get(CACHE_DTYPE), configuration.get(WEIGHT_DTYPE)
     if (cache, weights) == ("fp8_e5m2", "fp8"):  # vLLM's attention refuses the pair; seen in 0.26
         return f"vLLM keeps no keys and values as fp8_e5m2 beside {WEIGHT_DTYPE}=fp8."
-    if (copied := configuration.get(DRAFT_LM_HEAD, "auto")) != "auto":
+    if configuration.get(DRAFT_LM_HEAD, "auto") != "auto":
         if configuration.get(LM_HEAD) == "quantized":  # neither was tried, both read in 0.33
             return f"For {DRAFT_LM_HEAD} vLLM copies heads of 16 bits alone, and {LM_HEAD} is quantized."
         if packing is not None and packing.head:
@@ -100,8 +100,6 @@ def kernel_and_format_refused(
                 f"For {DRAFT_LM_HEAD} vLLM copies heads of 16 bits alone, and the checkpoint's is packed: "
                 "leave it at auto."
             )
-        if (copied, kernel) == ("fp8", "marlin"):
-            return f"Marlin rounds no activations to 8 bits, and {DRAFT_LM_HEAD}=fp8 has them rounded."
     name, groups = kernel.capitalize(), KERNEL_GROUPS.get(kernel)
     if groups is not None and size is not None and size not in groups:
         return f"{name} multiplies groups of {_any(groups)} alone, and {GROUP_SIZE} is {size}."

@@ -33,6 +33,10 @@ IMPORTED = "imported"
 STORED, FP8 = "stored", "fp8"
 """Values of `serving.weight_dtype`: weights as they are stored, or quantized by vLLM as it loads them."""
 
+PACKED_WEIGHTS = "mixed_precision"
+"""What vLLM calls packed integer weights beside activations of 16 bits, where it chooses kernels for these
+(`choose_mp_linear_kernel`)."""
+
 DRAFT_LM_HEAD = "drafting.lm_head"
 """The knob of the output head that an MTP head drafts with."""
 
@@ -194,13 +198,13 @@ def order_for(
         mode = str(chosen["serving.graph_mode"]).upper()
         arguments["compilation_config"] = {"cudagraph_mode": mode}
     for knob, argument in (
-        ("serving.linear_backend", "linear_backend"),
         ("serving.kv_cache_dtype", "kv_cache_dtype"),
         ("serving.gdn_state_dtype", "mamba_ssm_cache_dtype"),
         ("serving.gdn_prefill_backend", "gdn_prefill_backend"),
     ):
         if chosen[knob] != AUTO:
             arguments[argument] = chosen[knob]
+    arguments |= _kernel_arguments(chosen["serving.linear_backend"], beside_a_copy=lm_head != AUTO)
     if chosen["serving.weight_dtype"] == FP8:
         arguments["quantization"] = FP8
     if dummy:
@@ -230,6 +234,18 @@ def speculative_config(
         told["rejection_sample_method"] = "synthetic"
         told["synthetic_acceptance_length"] = 1 + DUMMY_ACCEPTED_SHARE * drafting.draft_tokens
     return told
+
+
+def _kernel_arguments(kernel: KnobValue, *, beside_a_copy: bool) -> dict[str, Any]:
+    """What names the kernels of packed weights. `linear_backend` is of all quantized weights, so beside a
+    copy of the output head, which is quantized otherwise, they are named for packed ones alone: vLLM 0.33,
+    which alone makes such a copy, looks kernels up by what weights are quantized to (`_get_linear_backend`).
+    """
+    if kernel == AUTO:
+        return {}
+    if beside_a_copy:
+        return {"kernel_config": {"linear_backend_per_quant": {PACKED_WEIGHTS: kernel}}}
+    return {"linear_backend": kernel}
 
 
 def text_only(checkpoint: Path) -> dict[str, Any]:

@@ -51,6 +51,17 @@ def test_a_value_that_is_given_reaches_vllm_under_its_own_name() -> None:
     assert told["async_scheduling"] is False
 
 
+@pytest.mark.parametrize("head", ["fp8", "nvfp4"])
+def test_beside_a_copy_of_the_output_head_a_kernel_is_named_for_packed_weights_alone(head: str) -> None:
+    drafts: dict[str, KnobValue] = {"drafting__method": "mtp", "drafting__draft_tokens": 1}
+    told = arguments(**drafts, drafting__lm_head=head, serving__linear_backend="marlin")
+    assert told["kernel_config"] == {"linear_backend_per_quant": {"mixed_precision": "marlin"}}
+    assert "linear_backend" not in told
+    own = arguments(**drafts, serving__linear_backend="marlin")
+    assert (own["linear_backend"], "kernel_config" in own) == ("marlin", False)
+    assert "kernel_config" not in arguments(**drafts, drafting__lm_head=head)
+
+
 def test_a_prompt_that_is_not_cut_into_chunks_fits_into_a_step() -> None:
     told = arguments(serving__chunked_prefill="off", serving__max_model_len=8192)
     assert (told["enable_chunked_prefill"], told["max_num_batched_tokens"]) == (False, 8192)
