@@ -122,6 +122,11 @@ class EventKind(StrEnum):
         "hypothesis.preregistered",
         "Prediction, margin and stopping plan were hashed before the first sample.",
     )
+    QUEUE_WRITTEN_OUT = (
+        "queue.written_out",
+        "What waits in a campaign that is taken up again compares the same, and was written with newer knobs "
+        "at their defaults, or without such that mean nothing by now: which, and in how many hypotheses.",
+    )
     QUEUE_RANKED = (
         "queue.ranked",
         "The queue was put in order again; the moves and their reasons refer to it.",

@@ -2,13 +2,15 @@
 
 A campaign may be older than a rule of its space, a value may have gone, and its model, engine or target may
 refuse today what they took when a hypothesis was queued. A hypothesis whose arms today's space would write
-as they are stays as it is. Of the others:
+as they are stays as it is. One that it would write with nothing more than knobs at their defaults (newer
+ones, where the engine chose for itself), or without such (that mean nothing by now), compares what it did: it
+is written so, for nobody to ask for it twice, and one line of the log tells of all of them. Of the others:
 
 - One goes on in today's form where that makes the same claim: what it changes is changed there from and to
   the same values, knobs that it holds alike in both arms are held there, and nothing differs besides but what
   the change itself makes active (at its default) or drops. The form must be admitted, and nobody else's.
-- One whose test was sealed before is not changed: it is withdrawn, and what it claims is asked anew in that
-  form, as a hypothesis of its own; a campaign's question, which is asked once, is not.
+- One whose test was sealed before, whatever differs, is not changed: it is withdrawn, and what it claims is
+  asked anew in that form, as a hypothesis of its own; a campaign's question, which is asked once, is not.
 - Any other is withdrawn, with the reason.
 
 What is to be confirmed on another target stays as it was measured; whether that target serves it is looked at
@@ -17,6 +19,7 @@ when it is sent there.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -59,6 +62,15 @@ class Arms:
     candidate: Configuration
 
 
+@dataclass(frozen=True)
+class WrittenOut:
+    """A hypothesis, by its label, whose arms today's space writes otherwise and which compares the same."""
+
+    label: str
+    arms: Arms
+    form: Arms
+
+
 def form_of_today(
     space: Space, arms: Arms, changes: Collection[Mapping[str, Any]], held: Mapping[str, KnobValue]
 ) -> Arms:
@@ -83,6 +95,16 @@ def form_of_today(
         if not all(same_value(each.get(name), value) for each in (control, candidate)):
             raise UsageError(f"{name} was to be {value} in both arms, and means nothing there any more.")
     return Arms(control, candidate)
+
+
+def compares_the_same(space: Space, arms: Arms, form: Arms) -> bool:
+    """Whether today's form differs from the arms by nothing but knobs at their defaults. Pure."""
+    return all(
+        None in (each.before, each.after)
+        and same_value(each.before if each.after is None else each.after, space.knob(each.knob).default)
+        for then, now in ((arms.control, form.control), (arms.candidate, form.candidate))
+        for each in then.changes_to(now)
+    )
 
 
 def check_admitted(legal: Legal, arms: Arms) -> None:
@@ -115,7 +137,7 @@ def hold_to_today(session: Session, desk: Desk) -> int:
         if legal.profile is None
         else space_on(desk.facts.spec, legal.profile, legal.packing)
     )
-    dealt_with = 0
+    dealt_with, written_out = 0, list[WrittenOut]()
     for row in rows:
         arms = Arms(stored[row.control_configuration_id], stored[row.candidate_configuration_id])
         try:
@@ -125,13 +147,18 @@ def hold_to_today(session: Session, desk: Desk) -> int:
                 row.lever = joined(space.levers_between(arms.control, arms.candidate)) or row.lever
                 continue
             _check_nobody_elses(session, desk, row, form)
-            if row.preregistration_digest is None:
-                _go_on(session, row, space, arms, form)
-            else:
+            if row.preregistration_digest is not None:
                 _ask_anew(session, desk, row, space, form)
+            elif compares_the_same(space, arms, form):
+                _rewrite(session, row, space, form)
+                written_out.append(WrittenOut(format_label(Noun.HYPOTHESIS, row.id), arms, form))
+            else:
+                _go_on(session, row, space, arms, form)
         except UsageError as error:
             steering.withdraw_proposal(session, row.id, f"{NOT_ADMITTED}: {error.message}")
         dealt_with += 1
+    if written_out:
+        _tell_written_out(session, desk.facts.id, written_out)
     return dealt_with
 
 
@@ -180,13 +207,7 @@ def _ran_alike(session: Session, desk: Desk, row: Hypothesis, form: Arms) -> lis
 
 def _go_on(session: Session, row: Hypothesis, space: Space, arms: Arms, form: Arms) -> None:
     """Give a hypothesis that nothing was sealed of today's form of its arms, and tell of it."""
-    row.control_configuration_id = store.configuration_id(session, form.control)
-    row.candidate_configuration_id = store.configuration_id(session, form.candidate)
-    changes = form.control.changes_to(form.candidate)
-    row.change = {**row.change, "changes": [asdict(each) for each in changes]}
-    row.change_digest = change_digest(changes)
-    row.lever = joined(space.levers_between(form.control, form.candidate))
-    session.flush()
+    _rewrite(session, row, space, form)
     label = format_label(Noun.HYPOTHESIS, row.id)
     events.append(
         session,
@@ -196,6 +217,47 @@ def _go_on(session: Session, row: Hypothesis, space: Space, arms: Arms, form: Ar
         label,
         row.campaign_id,
         {"control": form.control.digest, "candidate": form.candidate.digest, "lever": row.lever},
+    )
+
+
+def _rewrite(session: Session, row: Hypothesis, space: Space, form: Arms) -> None:
+    row.control_configuration_id = store.configuration_id(session, form.control)
+    row.candidate_configuration_id = store.configuration_id(session, form.candidate)
+    changes = form.control.changes_to(form.candidate)
+    row.change = {**row.change, "changes": [asdict(each) for each in changes]}
+    row.change_digest = change_digest(changes)
+    row.lever = joined(space.levers_between(form.control, form.candidate))
+    session.flush()
+
+
+def _tell_written_out(session: Session, campaign_id: int, written_out: Sequence[WrittenOut]) -> None:
+    """Tell once of all hypotheses whose arms are the same and were written out."""
+    added: Counter[str] = Counter()
+    lost: Counter[str] = Counter()
+    for each in written_out:
+        gone, come = _lost_and_added(each.arms, each.form)
+        lost.update(gone.keys())
+        added.update(come.keys())
+    told = [
+        f"{what} {', '.join(f'{name} ({count})' for name, count in found.most_common())}"
+        for what, found in (
+            ("with newer knobs at their defaults:", added),
+            ("without knobs at their defaults that mean nothing by now:", lost),
+        )
+        if found
+    ]
+    those = (
+        "1 waiting hypothesis compares what it did, and is"
+        if len(written_out) == 1
+        else f"{len(written_out)} waiting hypotheses compare what they did, and are"
+    )
+    events.append(
+        session,
+        EventKind.QUEUE_WRITTEN_OUT,
+        f"{those} written {', and '.join(told)}",
+        format_label(Noun.CAMPAIGN, campaign_id),
+        campaign_id,
+        {"hypotheses": [each.label for each in written_out]},
     )
 
 
@@ -236,6 +298,14 @@ def _ask_anew(session: Session, desk: Desk, row: Hypothesis, space: Space, form:
 
 def _differs(arms: Arms, form: Arms) -> str:
     """What today's form leaves out and adds, in words."""
+    lost, added = _lost_and_added(arms, form)
+    told = [f"without {each} in {_where(arms_)}, where it means nothing" for each, arms_ in lost.items()]
+    told += [f"with {each} in {_where(arms_)}, which is its default" for each, arms_ in added.items()]
+    return "; ".join(told)
+
+
+def _lost_and_added(arms: Arms, form: Arms) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """The assignments that today's form leaves out, and those that it adds, each with its arms."""
     then_now = {"control": (arms.control, form.control), "candidate": (arms.candidate, form.candidate)}
     lost: dict[str, list[str]] = {}
     added: dict[str, list[str]] = {}
@@ -245,9 +315,7 @@ def _differs(arms: Arms, form: Arms) -> str:
                 lost.setdefault(f"{change.knob}={_written(change.before)}", []).append(arm)
             else:
                 added.setdefault(f"{change.knob}={_written(change.after)}", []).append(arm)
-    told = [f"without {each} in {_where(arms_)}, where it means nothing" for each, arms_ in lost.items()]
-    told += [f"with {each} in {_where(arms_)}, which is its default" for each, arms_ in added.items()]
-    return "; ".join(told)
+    return lost, added
 
 
 def _where(arms: Sequence[str]) -> str:

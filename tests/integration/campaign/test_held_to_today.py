@@ -227,19 +227,71 @@ def test_what_was_to_be_held_alike_in_both_arms_must_be_there_still(
     )
 
 
-def test_what_was_sealed_is_never_changed_but_withdrawn_and_asked_anew(
+def test_a_knob_at_its_default_that_means_nothing_by_now_is_left_out_and_told_once(
     tmp_path: Path, campaign: tuple[Database, int]
 ) -> None:
-    database, campaign_id = campaign
+    database, _ = campaign
     number = queue(campaign, {CACHE: "fp8"}, on={DRAFTS: "ngram"})
+    change_space(tmp_path)
+    assert take_up(campaign) == 1
+    assert all(AHEAD not in arm for arm in arms_of(database, number))
+    assert told(database, EventKind.HYPOTHESIS_RESTATED) == []
+    assert told(database, EventKind.QUEUE_WRITTEN_OUT) == [
+        "1 waiting hypothesis compares what it did, and is written without knobs at their defaults that mean "
+        f"nothing by now: {AHEAD}=auto (1)"
+    ]
+
+
+NEWER = "simulated.newer"
+WITH_NEWER = (
+    THEN
+    + f"""  - name: {NEWER}
+    lever: newer
+    values: [auto, 'on']
+    default: auto
+    when: {{{DRAFTS}: [mtp]}}
+    help: Changes nothing.
+"""
+)
+
+
+def test_what_a_newer_knob_at_its_default_is_written_into_compares_the_same_and_is_told_once(
+    tmp_path: Path, campaign: tuple[Database, int]
+) -> None:
+    database, _ = campaign
+    drafting = [queue(campaign, {CACHE: each}, on={DRAFTS: "mtp"}) for each in ("fp8", "e5m2")]
+    plain = queue(campaign, {CACHE: "fp8"})
+    before = arms_of(database, plain)
+    change_space(tmp_path, WITH_NEWER)
+    assert take_up(campaign) == 2
+    for number in drafting:
+        assert state_of(database, number)[0] is HypothesisState.QUEUED
+        assert [arm[NEWER] for arm in arms_of(database, number)] == ["auto", "auto"]
+    assert arms_of(database, plain) == before
+    assert told(database, EventKind.HYPOTHESIS_RESTATED) == []
+    (line,) = told(database, EventKind.QUEUE_WRITTEN_OUT)
+    assert line == (
+        "2 waiting hypotheses compare what they did, and are written with newer knobs at their defaults: "
+        f"{NEWER}=auto (2)"
+    )
+    assert take_up(campaign) == 0
+
+
+@pytest.mark.parametrize("space", [NOW, WITH_NEWER])
+def test_what_was_sealed_is_never_changed_but_withdrawn_and_asked_anew(
+    space: str, tmp_path: Path, campaign: tuple[Database, int]
+) -> None:
+    database, campaign_id = campaign
+    number = queue(campaign, {CACHE: "fp8"}, on={DRAFTS: "ngram" if space == NOW else "mtp"})
     dispatch(database, campaign_id, number)
     with database.write() as session:  # its job was cancelled before a worker took it
         row = session.get_one(Hypothesis, number)
         row.state = HypothesisState.QUEUED
         seal = row.preregistration_digest
     before = arms_of(database, number)
-    change_space(tmp_path)
+    change_space(tmp_path, space)
     assert take_up(campaign) == 1
+    assert told(database, EventKind.QUEUE_WRITTEN_OUT) == []
     state, why = state_of(database, number)
     assert state is HypothesisState.WITHDRAWN
     assert "stays as it was sealed; what it claims is asked anew" in why
@@ -250,9 +302,10 @@ def test_what_was_sealed_is_never_changed_but_withdrawn_and_asked_anew(
         assert old.preregistration_digest == seal is not None
         assert (anew.claim, anew.proposer, anew.state) == (old.claim, old.proposer, HypothesisState.QUEUED)
         assert anew.preregistration_digest is None
-    assert arms_of(database, anew.id)[1] == Configuration.of(
-        {name: value for name, value in before[1].items() if name != AHEAD}
-    )
+    today = {**before[1], NEWER: "auto"} if space == WITH_NEWER else dict(before[1])
+    if space == NOW:
+        del today[AHEAD]
+    assert arms_of(database, anew.id)[1] == Configuration.of(today)
 
 
 def test_of_the_levers_on_four_gpus_what_drafts_goes_on_with_newer_knobs_and_a_too_long_context_does_not(
@@ -281,6 +334,11 @@ def test_of_the_levers_on_four_gpus_what_drafts_goes_on_with_newer_knobs_and_a_t
     with database.read() as session:
         states = {each.id: each.state for each in session.scalars(select(Hypothesis))}
     assert sum(each is HypothesisState.QUEUED for each in states.values()) == 52 - 3
+    assert told(database, EventKind.HYPOTHESIS_RESTATED) == []
+    assert told(database, EventKind.QUEUE_WRITTEN_OUT) == [
+        "21 waiting hypotheses compare what they did, and are written with newer knobs at their defaults: "
+        "serving.gdn_decode_kernel=auto (21), drafting.lm_head=auto (6)"
+    ]
     assert arms_of(database, 32)[1] == Configuration.of({**before[1], "serving.gdn_decode_kernel": "auto"})
     for number in (36, 40, 44):
         assert state_of(database, number)[1].startswith(f"{NOT_ADMITTED}: serving.max_model_len=8192: ")
