@@ -19,8 +19,8 @@ from agent.tables.beside import MOST_BESIDE_CORES
 from configs.catalog import Kind, read_document
 from configs.errors import UsageError
 from configs.validation import validated
-from experiments.engines.reference.packed_layout import told_packing
-from experiments.shapes.stored_as import StoredAs
+from experiments.engines.reference.packed_layout import told_method, told_packing
+from experiments.shapes.stored_as import SIXTEEN_BITS, StoredAs
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.gpu_rules import LINEAR_BACKEND
 from experiments.space.legality import QUANTIZATION, UNQUANTIZED, with_stored_kernels
@@ -93,12 +93,17 @@ def in_full(configuration: Mapping[str, KnobValue]) -> Configuration:
     return Configuration.of({**done, **configuration})
 
 
+def _quantizes(configuration: Mapping[str, KnobValue]) -> bool:
+    return configuration.get(QUANTIZATION, UNQUANTIZED) != UNQUANTIZED
+
+
 def load_digest(model: str, weights: str, stored: str, configuration: Mapping[str, KnobValue]) -> str:
-    """What names a load in a journal, the same for the same model, weights, layout and configuration."""
+    """What names a load in a journal, the same for the same model, weights, configuration and, where this
+    quantizes, layout: how else weights are stored is the model's."""
     told = {
         "model": model,
         "weights": weights,
-        "stored": stored,
+        "stored": stored if _quantizes(configuration) else SIXTEEN_BITS,
         "knobs": dict(as_measured(configuration)),
     }
     text = json.dumps(told, sort_keys=True, separators=(",", ":"))
@@ -126,12 +131,13 @@ class PlannedLoad:
 
     configuration: Configuration
     stored_as: StoredAs
+    as_it_is: str = SIXTEEN_BITS
+    """How the checkpoint itself stores its weights, in a word."""
 
     @property
     def stored(self) -> str:
-        """How weights are stored, in a word; what is not quantized has no layout."""
-        quantized = self.configuration.get("quantization.method", "none") != "none"
-        return self.stored_as.value if quantized else "bfloat16"
+        """How weights are stored, in a word; what the load does not quantize is as it is."""
+        return self.stored_as.value if _quantizes(self.configuration) else self.as_it_is
 
     def digest(self, model: str, weights: str) -> str:
         """What names the load in a journal: `load_digest` of what it is."""
@@ -291,9 +297,10 @@ def load_grid(name_or_path: str | Path, model: str | None = None, weights: str |
     """
     document = read_document(Kind.GRIDS, name_or_path)
     told = validated(_GridFile, document.data, document.where)
-    space, unnamed = load_space(told.space), False
+    space, unnamed, as_it_is = load_space(told.space), False, SIXTEEN_BITS
     if (weights or told.weights) == CHECKPOINT:
-        packing = told_packing(Path(model or told.model).expanduser())
+        folder = Path(model or told.model).expanduser()
+        packing, as_it_is = told_packing(folder), told_method(folder) or SIXTEEN_BITS
         space, unnamed = with_stored_kernels(space, packing), packing is None
     loads: list[PlannedLoad] = []
     for entry in told.loads:
@@ -304,7 +311,7 @@ def load_grid(name_or_path: str | Path, model: str | None = None, weights: str |
             except UsageError as error:
                 hint = NO_STORED_KERNEL if unnamed and LINEAR_BACKEND in asked else error.hint
                 raise UsageError(f"{document.where}: {error.message}", hint) from None
-            loads.append(PlannedLoad(configuration, entry.stored_as))
+            loads.append(PlannedLoad(configuration, entry.stored_as, as_it_is))
     workloads = tuple(
         TableWorkload(concurrency, length.prompt_tokens, length.new_tokens, requests)
         for length in told.lengths

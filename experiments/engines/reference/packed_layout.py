@@ -95,6 +95,16 @@ def packing_of(files: CheckpointFiles) -> StoredPacking | None:
     return stored_packing(files.quantization, head=head)
 
 
+def told_method(folder: Path) -> str | None:
+    """What config.json of a folder calls the way its weights are quantized, such as `gptq`; None where it
+    tells of none, or can't be read."""
+    try:
+        told = told_quantization(folder)
+    except (OSError, ValueError, AttributeError):
+        return None
+    return None if told is None else str(told.get("quant_method", "quantized"))
+
+
 def told_packing(folder: Path) -> StoredPacking | None:
     """The packing that a folder's config.json tells of, as `packing_of`, but for its output head; of a folder
     that is not here, or can't be read, one without formats: what is wrong is told by who reads it."""

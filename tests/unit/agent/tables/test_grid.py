@@ -150,6 +150,8 @@ def test_a_grid_names_kernels_for_weights_that_its_checkpoint_stores_packed(tmp_
     kernels = [load.configuration["serving.linear_backend"] for load in grid.loads]
     assert kernels == ["auto", "marlin", "triton"]
     assert told(grid, grid.loads[1]) == "serving.linear_backend=marlin"
+    assert {load.stored for load in grid.loads} == {"gptq"}
+    assert load_grid("tiny").loads[0].stored == "bfloat16"
     asked = [
         order_for(load.configuration, grid.model, "cuda:0", 1).arguments.get("linear_backend")
         for load in grid.loads
@@ -163,7 +165,8 @@ def test_what_was_measured_of_such_a_checkpoint_before_a_kernel_could_be_named_c
     grid = load_grid(of_a_folder(tmp_path, GPTQ))
     first = grid.loads[0].configuration
     before = {name: value for name, value in first.items() if name != "serving.linear_backend"}
-    assert load_digest(grid.model, grid.weights, "bfloat16", before) == grid.digest(grid.loads[0])
+    for stored in ("bfloat16", grid.loads[0].stored):  # as a journal's line told it then, and tells it now
+        assert load_digest(grid.model, grid.weights, stored, before) == grid.digest(grid.loads[0])
     assert len({grid.digest(load) for load in grid.loads}) == 3
     quantized = {"quantization.method": "awq", "serving.linear_backend": "auto"}
     assert as_measured(quantized) == Configuration.of(quantized)
