@@ -149,9 +149,9 @@ class Physics:
     memory gives (None if unknown) and `measured_tpot_ms` what the sweep before trial 0 measured.
     `serves_packed` tells whether the engine computes with packed quantized weights, `shape` what the model is
     made of (None if unknown), `acceptance` what is believed of drafts, `incumbent_profile` the parts of the
-    best so far, where it was profiled itself: what serving levers act on now; `incumbent_packed`: its weights
-    are packed, and the graph mode that it ran is `incumbent_graphs` (empty: not told). `timed`: the engine's
-    kernels for packed weights, timed alone (None: they were not). `resemblance`: which values are open alike.
+    best so far, where it was profiled itself: what serving levers act on now; the graph mode that it ran is
+    `incumbent_graphs` (empty: not told). `timed`: the engine's kernels for packed weights, timed alone (None:
+    they were not). `resemblance`: which values are open alike.
     """
 
     baseline: Configuration
@@ -162,7 +162,6 @@ class Physics:
     measured_tpot_ms: Mapping[Configuration, float] = field(default_factory=dict)
     serves_packed: bool = False
     incumbent_profile: Sequence[PartTime] = ()
-    incumbent_packed: bool = False
     incumbent_graphs: str = ""
     shape: ModelProfile | None = None
     timed: TimedKernels | None = None

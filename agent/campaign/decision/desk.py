@@ -119,8 +119,6 @@ class Desk:
             timed=self.timed,
             serves_packed=self.serves_packed,
             incumbent_profile=self.incumbent_profile,
-            incumbent_packed=self.legal.packing is not None
-            or self.incumbent.configuration.get("quantization.method", "none") != "none",
             incumbent_graphs=str(self.facts.incumbent_runs.get("graph_mode", "")),
             measured_tpot_ms={each: self.baseline.tpot_ms[each.digest] for each in lasted},
         )

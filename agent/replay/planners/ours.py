@@ -290,7 +290,6 @@ class OwnPlanner:
             shape=prior.shape,
             serves_packed=prior.serves_packed,
             incumbent_profile=own,
-            incumbent_packed=best.get("quantization.method", "none") != "none",
             incumbent_graphs=self._told[best].resolved.get("graph_mode", ""),
         )
         seconds = self._first.run_s

@@ -105,7 +105,7 @@ def trials_to_the_best(world: World) -> int | None:
     for number in range(1, TRIALS + 1):
         packed = incumbent.get(METHOD, "none") != "none"
         own = tuple(recorded_parts("machete" if incumbent.get(KERNEL) == "auto" else "marlin"))
-        physics = replace(PHYSICS, incumbent_profile=own if packed else (), incumbent_packed=packed)
+        physics = replace(PHYSICS, incumbent_profile=own if packed else ())
         beliefs = Beliefs.learn(SPACE, physics, trials, Margins(), judges_quality=False)
         view = replace(
             campaigns.view(),

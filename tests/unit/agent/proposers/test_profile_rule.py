@@ -39,7 +39,6 @@ def view(incumbent: Configuration = BASELINE, profile: str = "bf16", own: str | 
         shape=load_model_profile("qwen3.5-9b"),
         serves_packed=True,
         incumbent_profile=best,
-        incumbent_packed=incumbent != BASELINE,
     )
     predict = Beliefs.learn(SPACE, physics, (), Margins()).predict
     return replace(
