@@ -15,7 +15,7 @@ from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.memory import drafter_parameters
 from experiments.engines.reference.packed_layout import packing_of, stored_quantized
 from experiments.engines.reference.shape import read_profile
-from experiments.engines.reference.stored_weights import bytes_by_part
+from experiments.engines.reference.stored_weights import as_stored, bytes_by_part
 from experiments.engines.vllm.order import chosen_knobs, drafting_of
 from experiments.shapes.folder import shape_in
 from experiments.shapes.stored_as import SIXTEEN_BITS
@@ -60,6 +60,8 @@ def part_counter(
     """Counts the parts of a launch, as `parts_needed`, for `configuration` and for others that may stand in
     its place: of weights that these quantize otherwise nothing is stored yet."""
     profile, stored = read_profile(checkpoint), stored_bytes(checkpoint)
+    if shape_in(checkpoint) is None and not _quantization(configuration):
+        profile = as_stored(profile, inspect_checkpoint(checkpoint))  # so that layers may go
     scored = scored_tokens if shape_in(checkpoint) is None else 0
 
     def parts(each: Configuration) -> tuple[Part, ...]:

@@ -28,8 +28,9 @@ from experiments.engines.reference.stored_weights import (
     step_weight_bytes,
     stored_weights,
 )
+from experiments.engines.vllm.needed_memory import parts_needed
 from experiments.reference_model.load import reference_model_path
-from experiments.space.configuration import Configuration
+from experiments.space.configuration import Configuration, KnobValue
 from tests.integration.engines.checkpoints import tiny_model, write_checkpoint
 from tests.integration.engines.packed_checkpoints import (
     AWQ_CONFIG,
@@ -307,3 +308,18 @@ def test_a_table_s_floor_is_of_what_the_checkpoint_stores_and_of_a_shape_in_16_b
     )
     assert stored == step_weight_bytes(inspect_checkpoint(folder))
     assert made_up == step_weight_bytes(inspect_checkpoint(reference_model_path()))
+
+
+def test_vllm_s_own_count_of_a_packed_checkpoint_is_less_without_layers(tmp_path: Path) -> None:
+    folder = tmp_path / "packed"
+    write_checkpoint(folder, tiny_model(), dtype=torch.bfloat16)
+    awq(folder)
+    whole: dict[str, KnobValue] = {"quantization.method": "none", "pruning.method": "none"}
+    pruned = {**whole, "pruning.method": "depth", "pruning.layers_removed": 1}
+    kept, left = (parts_needed(Configuration.of(each), folder, 64, None)[0].bytes for each in (whole, pruned))
+    profile = find_model(str(folder)).profile
+    smallest = min(
+        sum(profile.stored_bytes(part) or 0 for part in profile.parts if part.layer == layer)
+        for layer in range(profile.layers)
+    )
+    assert kept - left == smallest > 0
