@@ -123,7 +123,7 @@ def planned(shape: ModelProfile, engine: str = "vllm", **more: object) -> Plan:
 
 def test_a_plan_tells_the_floor_of_what_is_stored_and_times_by_it(shape: ModelProfile) -> None:
     packed = stored(shape)
-    plan, plain = planned(packed, quantized=True), planned(shape)
+    plan, plain = planned(packed, quantized=True, file_bytes=1), planned(shape, file_bytes=1)
     (row,) = plan.floors
     assert row.weights == AS_STORED
     assert row.weight_bytes == step_weight_bytes(packed, {}).mean
