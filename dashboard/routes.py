@@ -14,6 +14,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 
 from dashboard.page import MOMENT_S, Filters, Ground, Page, Request, as_csv
 from dashboard.rendering.environment import render
+from dashboard.rendering.linking import labels_linked, without_links
 from dashboard.shell import Shell, shell_of
 from dashboard.stream.hub import Hub, Push, Topic
 from dashboard.stream.ticks import Ticks, this_second
@@ -22,6 +23,7 @@ from dashboard.web.answers import CsvResponse
 from dashboard.web.kept import keep
 from db import events
 from db.session import Database
+from knowledge.queries.lookup import labels_there
 from knowledge.queries.view import View
 
 AnyPage = Page[Any, Any]
@@ -52,6 +54,13 @@ class Server:
             view = page.read(session, request, self.ground)
             return view, last_id, shell_of(session, page, request, address)
 
+    def linked(self, html: str) -> str:
+        """A page or a part of one, in which no label is a link that would lead to nothing."""
+        if not (named := labels_linked(html)):
+            return html
+        with self.database.read() as session:
+            return without_links(html, named - labels_there(session, named))
+
 
 def add_page(app: FastAPI, server: Server, page: AnyPage) -> None:
     """Add a page, its twins and its stream to the app."""
@@ -79,7 +88,7 @@ def add_page(app: FastAPI, server: Server, page: AnyPage) -> None:
                 f"{_twin(address, kind)}{query}" for kind in ("json", *(["csv"] if page.table else []))
             ],
         }
-        return HTMLResponse(render(page.template, context))
+        return HTMLResponse(server.linked(render(page.template, context)))
 
     def as_json(http: HttpRequest, request: Request[Any]) -> Response:
         keep(http, page.lasts_s)
@@ -95,7 +104,7 @@ def add_page(app: FastAPI, server: Server, page: AnyPage) -> None:
     async def stream(http: HttpRequest, request: Request[Any], known_id: int) -> Response:
         def rendered() -> Push:
             view, last_id = server.view(page, request)
-            return Push(last_id, page.live(view, request))
+            return Push(last_id, server.linked(page.live(view, request)))
 
         topic = Topic(f"{http.url.path}{_query(request.filters)}", rendered, page.changes_with)
         return StreamingResponse(

@@ -12,12 +12,11 @@ from agent.campaign.queue.enqueue import enqueue
 from configs.errors import AutoinferError, UsageError
 from dashboard.actions.forms import REFUSED, TOLD, Form, read_form, takes
 from dashboard.rendering.environment import render
-from dashboard.rendering.linking import labels, pieces
 from dashboard.routes import Server
 from dashboard.shell import links
 from db.labels import Noun, format_label
 from db.session import Database
-from knowledge.queries.lookup import campaign_of, labels_there
+from knowledge.queries.lookup import campaign_of
 
 FIELDS = {
     "campaign": "Its label; the newest if not given.",
@@ -67,7 +66,7 @@ def add_enqueue_acts(app: FastAPI, server: Server) -> None:
             form = await read_form(request)
             label = await run_in_threadpool(put, server.database, form)
         except AutoinferError as error:
-            return await run_in_threadpool(_refused, server.database, form, error)
+            return await run_in_threadpool(_refused, server, form, error)
         campaign = form.text("campaign")
         query = f"?{urlencode({'campaign': campaign})}" if campaign else ""
         return RedirectResponse(f"/queue{query}#{label}", 303)
@@ -75,17 +74,15 @@ def add_enqueue_acts(app: FastAPI, server: Server) -> None:
     app.include_router(router)
 
 
-def _refused(database: Database, form: Form | None, error: AutoinferError) -> Response:
+def _refused(server: Server, form: Form | None, error: AutoinferError) -> Response:
     """Why not, with the way back to the form as it was filled in."""
     status = REFUSED if isinstance(error, UsageError) else 503
     filled = "" if form is None else f"?{urlencode(form.pairs)}"
-    with database.read() as session:
-        there = labels_there(session, labels(error.message))
     context = {
-        "message": pieces(error.message, there),
+        "message": error.message,
         "hint": error.hint,
         "links": links(),
         "status": status,
         "back": f"/enqueue{filled}",
     }
-    return HTMLResponse(render("enqueue/refused.html", context), status)
+    return HTMLResponse(server.linked(render("enqueue/refused.html", context)), status)

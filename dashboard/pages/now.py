@@ -15,7 +15,6 @@ from dashboard.page import Filters, Ground, Page, Request
 from dashboard.pages.now_words import sentence
 from dashboard.pages.pareto import unit_of
 from dashboard.rendering.figures import number, unit
-from dashboard.rendering.linking import Piece, pieces
 from db.event_kinds import EventKind
 from db.states import VerdictOutcome
 from experiments.space.configuration import Change
@@ -151,10 +150,6 @@ class NowShown(NowView):
             return None
         low, high = (None if each is None else 1 / (1 + each) for each in (effect.high, effect.low))
         return 1 / (1 + effect.relative), low, high
-
-    def pieces(self, text: str) -> tuple[Piece, ...]:
-        """A sentence with its labels as links."""
-        return pieces(text)
 
     def words(self, change: tuple[ChangeView, ...]) -> str:
         """A change in a few words."""

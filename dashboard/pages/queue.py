@@ -14,7 +14,6 @@ from sqlalchemy.orm import Session
 from dashboard.charts.glyph import Glyph, Scale, glyph, scale_of
 from dashboard.page import Filters, Ground, Page, Request, Table
 from dashboard.pages.queue_words import Line, lead, lines_of, place_change, without_event
-from dashboard.rendering.linking import Piece, pieces
 from db.models import Campaign
 from db.models.base import NAME_LENGTH
 from knowledge.acts.levers import levers_of
@@ -115,15 +114,11 @@ class QueueShown(View):
         """The marks of a prediction."""
         return glyph(effect, min_effect, scale)
 
-    def pieces(self, text: str) -> tuple[Piece, ...]:
-        """A sentence with its labels as links."""
-        return pieces(text)
-
     def change(self, move: MoveView) -> str:
         """A move in figures."""
         return place_change(move.from_rank, move.to_rank)
 
-    def reason(self, move: MoveView) -> tuple[Piece, ...]:
+    def reason(self, move: MoveView) -> str:
         """Why it moved, with its causes as links."""
         return without_event(move.reason)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from configs.authors import COLLEAGUE, author_words
 from dashboard.rendering.figures import MINUS, NARROW, signed
-from dashboard.rendering.linking import Piece, pieces
 from db.states import CampaignState, HypothesisState
 from knowledge.figures import counted
 from knowledge.queries.order.queue import QueueRow
@@ -57,8 +56,8 @@ class Line:
     place: int | None
     move: str
     by: int | None
-    why: tuple[Piece, ...]
-    across: tuple[Piece, ...]
+    why: str
+    across: str
     steered: str
     proposer: str
     arithmetic: Arithmetic | None
@@ -100,8 +99,8 @@ def _line(row: QueueRow, board: QueueBoard, best: float) -> Line:
         place=row.rank if row.state is not HypothesisState.TESTING else None,
         move=move,
         by=by,
-        why=pieces(why(row)),
-        across=pieces(across(row.reason or "")),
+        why=why(row),
+        across=across(row.reason or ""),
         steered=steered(row.reason or ""),
         proposer=_proposer(row.proposer),
         arithmetic=None if values["score"] is None else arithmetic(score),
@@ -242,9 +241,9 @@ def place_change(before: int | None, after: int | None) -> str:
     return f"left from {before}" if after is None else f"{before} → {after}"
 
 
-def without_event(reason: str) -> tuple[Piece, ...]:
-    """The reason of a move with its labels as links; the event's number stands elsewhere."""
-    return pieces(_EVENT.sub("", reason))
+def without_event(reason: str) -> str:
+    """The reason of a move without the event's number, which stands elsewhere."""
+    return _EVENT.sub("", reason)
 
 
 def _move(row: QueueRow) -> tuple[str, int | None]:

@@ -17,7 +17,6 @@ from agent.ground.stored_checkpoint import CheckpointElsewhere
 from configs.errors import UsageError
 from dashboard.grounds import consequences, ground_of
 from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request
-from dashboard.rendering.linking import Piece, pieces
 from db.labels import Noun, format_label, parse_label_of
 from experiments.measurement.judging import Outcome
 from knowledge.queries.lookup import campaign_of, newest_campaign
@@ -71,11 +70,6 @@ class ShiftView(View):
     from_rank: int | None
     to_rank: int | None
     why: str
-
-    @property
-    def pieces(self) -> tuple[Piece, ...]:
-        """Why, with labels as links."""
-        return pieces(self.why)
 
 
 class ConsequenceView(View):

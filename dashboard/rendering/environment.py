@@ -19,7 +19,7 @@ from dashboard.rendering.linking import (
     came_up,
     coded,
     levers_told,
-    pieces,
+    linked,
     together,
     without_beside,
 )
@@ -68,7 +68,7 @@ def environment() -> Environment:
     found.filters["relation"], found.filters["asked_over"] = relation_words, asked_over_words
     found.filters["metric"], found.filters["margin"] = metric_word, margin
     found.filters["size"], found.filters["whole"] = size, figures.whole
-    found.filters["pieces"], found.filters["coded"] = pieces, coded
+    found.filters["linked"], found.filters["coded"] = linked, coded
     found.filters["breakable"], found.filters["came_up"] = breakable, came_up
     found.filters["levers"], found.filters["without_beside"] = levers_told, without_beside
     found.globals["static"] = static

@@ -1,10 +1,14 @@
-"""What a sentence names: labels as links to their pages, words in backticks as code, knobs. Pure."""
+"""What a sentence names: labels as links to their pages, words in backticks as code, knobs. Pure.
+
+A sentence may name what there is not: a note may be about another database. A template knows nothing of that
+and makes each label a link; who sends the page asks once which of them are there (`labels_linked`) and takes
+the other links away (`without_links`).
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection
 
 from markupsafe import Markup, escape
 
@@ -21,37 +25,29 @@ MOST_LEVERS = 3
 """More levers than this, changed together, are told as the first two and a number."""
 LABEL = re.compile(r"(?<![\w'])[CEFH]-\d{1,9}\b")
 """What is quoted is no reference: a refusal cites what somebody wrote, which may be the label of nothing."""
+LINK = '<a class="nb" href="{}">{}</a>'
+LINKED = re.compile(r'<a class="nb" href="/[^"?]*">([CEFH]-\d{1,9})</a>')
+"""A `LINK` whose text is a label."""
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A stretch of text, with the address that it leads to."""
-
-    text: str
-    url: str | None = None
-
-
-def labels(text: str) -> frozenset[str]:
-    """The labels that a text names."""
-    return frozenset(LABEL.findall(text))
-
-
-def pieces(text: str, there: Collection[str] | None = None) -> tuple[Piece, ...]:
-    """The text in stretches: labels such as `E-0012` with the address of their page. Where it may name what
-    there is not, as a refusal does, only those that are `there` lead anywhere."""
-    return tuple(_pieces(text, there))
-
-
-def _pieces(text: str, there: Collection[str] | None) -> Iterator[Piece]:
-    at = 0
+def linked(text: str) -> Markup:
+    """The text as HTML, with each label, such as `E-0012`, a link to its page."""
+    html, at = Markup(), 0
     for found in LABEL.finditer(text):
-        if found.start() > at:
-            yield Piece(text[at : found.start()])
-        label = found.group()
-        yield Piece(label, subject_url(label) if there is None or label in there else None)
+        html += escape(text[at : found.start()])
+        html += Markup(LINK).format(subject_url(found.group()), found.group())
         at = found.end()
-    if at < len(text):
-        yield Piece(text[at:])
+    return html + escape(text[at:])
+
+
+def labels_linked(html: str) -> frozenset[str]:
+    """The labels that links of a page show and lead to."""
+    return frozenset(found.group(1) for found in LINKED.finditer(html))
+
+
+def without_links(html: str, missing: Collection[str]) -> str:
+    """The page with the labels that are `missing` as plain text, for their links would lead to nothing."""
+    return LINKED.sub(lambda found: found.group(found.group(1) in missing), html) if missing else html
 
 
 def came_up(text: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, String, cast, func, or_, select
+from sqlalchemy import ColumnElement, Select, SQLColumnExpression, String, cast, func, or_, select
 from sqlalchemy.orm import Session
 
 from configs.errors import UsageError
@@ -244,17 +244,26 @@ def _of_ground(session: Session, node: str) -> Iterator[str]:
     if kind == "hardware":
         campaigns, scoped = Campaign.target == name, Finding.scope["target"].as_string() == name
     elif kind == "model":
-        model, _, fingerprint = name.rpartition("@")
-        campaigns = (Campaign.model == (model or name)) & Campaign.model_fingerprint.startswith(
-            fingerprint if model else "", autoescape=True
+        scope = Finding.scope
+        campaigns = _of_model(name, Campaign.model, Campaign.model_fingerprint)
+        scoped = _of_model(
+            name, scope["model"].as_string(), func.coalesce(scope["model_fingerprint"].as_string(), "")
         )
-        scoped = (Finding.scope["model"].as_string() == (model or name)) & Finding.scope[
-            "model_fingerprint"
-        ].as_string().startswith(fingerprint if model else "", autoescape=True)
     else:
         return
     yield from _labels(session, Noun.CAMPAIGN, select(Campaign.id).where(campaigns))
     yield from _labels(session, Noun.FINDING, select(Finding.id).where(scoped))
+
+
+def _of_model(
+    name: str, model: SQLColumnExpression[str], fingerprint: SQLColumnExpression[str]
+) -> ColumnElement[bool]:
+    """Whether a row's model has this name in the graph: `model_name` the other way round."""
+    bare, _, digest = name.rpartition("@")
+    return or_(
+        (model == name) & (fingerprint == ""),
+        (model == bare) & fingerprint.startswith(digest, autoescape=True) & (fingerprint != ""),
+    )
 
 
 def _labels(session: Session, noun: Noun, query: Select[Any]) -> Iterator[str]:

@@ -47,13 +47,17 @@ def existing(session: Session, noun: Noun, number: int) -> int:
 
 
 def labels_there(session: Session, labels: Collection[str]) -> frozenset[str]:
-    """Those of these labels that name something."""
-    return frozenset(label for label in labels if _is_there(session, *parse_label(label)))
-
-
-def _is_there(session: Session, noun: Noun, number: int) -> bool:
-    model = _TABLES.get(noun)
-    return model is not None and session.get(model, number) is not None
+    """Those of these labels that name something, by one query for each noun."""
+    numbers: dict[Noun, dict[int, set[str]]] = {}
+    for label in labels:
+        noun, number = parse_label(label)
+        numbers.setdefault(noun, {}).setdefault(number, set()).add(label)
+    return frozenset(
+        label
+        for noun, asked in numbers.items()
+        for number in session.scalars(select(_TABLES[noun].id).where(_TABLES[noun].id.in_(asked)))
+        for label in asked[number]
+    )
 
 
 def labelled(session: Session, noun: Noun, text: str) -> int:

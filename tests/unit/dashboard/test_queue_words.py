@@ -6,7 +6,16 @@ import pytest
 from markupsafe import Markup
 
 from dashboard.pages.queue_words import arithmetic, place_change, steered, why
-from dashboard.rendering.linking import breakable, came_up, coded, levers_told, pieces, without_beside
+from dashboard.rendering.linking import (
+    breakable,
+    came_up,
+    coded,
+    labels_linked,
+    levers_told,
+    linked,
+    without_beside,
+    without_links,
+)
 from db.states import HypothesisState
 from knowledge.queries.order.queue import QueueRow
 
@@ -33,11 +42,10 @@ ROW = QueueRow(
 
 def test_a_reason_is_one_sentence_whose_labels_lead_to_their_pages() -> None:
     assert why(ROW) == "Overtook H-022, after E-0005 was supported."
-    assert [(each.text, each.url) for each in pieces(why(ROW)) if each.url] == [
-        ("H-022", "/hypotheses/H-022"),
-        ("E-0005", "/experiments/E-0005"),
-    ]
-    assert "".join(each.text for each in pieces(why(ROW))) == why(ROW)
+    assert linked(why(ROW)) == (
+        'Overtook <a class="nb" href="/hypotheses/H-022">H-022</a>, '
+        'after <a class="nb" href="/experiments/E-0005">E-0005</a> was supported.'
+    )
 
 
 def test_words_between_backticks_are_code_and_the_rest_is_escaped() -> None:
@@ -99,11 +107,14 @@ def test_a_claim_in_a_list_says_what_the_change_does_and_not_what_stood_beside_i
 
 
 def test_a_label_that_a_refusal_cites_in_quotes_leads_nowhere() -> None:
-    said = "It builds on 'F-999', which is no finding in scope; F-001 is."
-    assert [each.text for each in pieces(said) if each.url] == ["F-001"]
+    said = linked("It builds on 'F-999', which is no finding in scope; F-001 is.")
+    assert labels_linked(said) == {"F-001"}
 
 
-def test_of_labels_that_may_be_of_nothing_only_those_that_are_there_lead_anywhere() -> None:
-    said = "C-99 does not exist; the last is C-1."
-    assert [each.text for each in pieces(said, {"C-1"}) if each.url] == ["C-1"]
-    assert "".join(each.text for each in pieces(said, {"C-1"})) == said
+def test_links_to_what_there_is_not_become_text_and_the_rest_stays_as_it_was() -> None:
+    said = linked("C-99 < C-1: it's none")
+    assert labels_linked(said) == {"C-99", "C-1"}
+    assert without_links(said, {"C-99"}) == (
+        'C-99 &lt; <a class="nb" href="/campaigns/C-1">C-1</a>: it&#39;s none'
+    )
+    assert without_links(said, ()) == said
