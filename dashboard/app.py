@@ -61,7 +61,7 @@ from dashboard.stream.hub import Hub
 from dashboard.web.access import Access
 from dashboard.web.answers import PROBLEMS, Problem
 from dashboard.web.kept import Kept
-from dashboard.web.security import Guard
+from dashboard.web.security import HEADERS, Guard
 from dashboard.web.timing import Timed, Timings
 from db.session import Database, open_database
 from experiments.remote.ending import Make
@@ -167,6 +167,7 @@ def create_app(
     app.add_exception_handler(AutoinferError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _missing)
+    app.add_exception_handler(Exception, _failed)
     return app
 
 
@@ -186,6 +187,19 @@ def _missing(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message = "There is no such page." if error.status_code == 404 else f"{error.detail}."
     return _problem(request, error.status_code, message, "The pages are listed above.")
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    """A mistake of autoinfer's own, whose traceback goes to the terminal of the server. What answers stands
+    outside the guard, so its headers are put on here."""
+    hint = (
+        "Nothing was lost. The traceback stands in the terminal of the dashboard; please report it with the "
+        "address of this page. The command line tells the same: autoinfer --help"
+    )
+    name = type(error).__name__
+    answer = _problem(request, 500, f"autoinfer made a mistake ({name}) and has no answer here.", hint)
+    answer.headers.update(HEADERS)
+    return answer
 
 
 def _problem(request: Request, status: int, message: str, hint: str) -> Response:

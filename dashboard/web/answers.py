@@ -35,6 +35,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     403: {"description": "It was asked by a name of elsewhere, or by a page of elsewhere.", "content": TEXT},
     404: _told("There is no such thing: JSON from `.json` and `.csv`, else a page that says so."),
     422: _told("A parameter makes no sense: JSON from `.json` and `.csv`, else a page that says so."),
+    500: _told("A mistake of autoinfer's own; its traceback is in the terminal of the server."),
     503: _told("The database can't be read or written now."),
 }
 """Refusals of every address."""

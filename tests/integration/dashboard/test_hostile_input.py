@@ -10,12 +10,14 @@ from urllib.parse import quote
 
 import pytest
 from sqlalchemy import update
+from starlette.responses import HTMLResponse
 from starlette.testclient import TestClient
 
 from configs.settings import Settings
 from dashboard.app import PAGES, create_app
 from dashboard.routes import AnyPage
 from dashboard.web.access import with_token
+from dashboard.web.security import HEADERS
 from db import events
 from db.labels import Noun
 from db.models import Campaign, Event, Finding, Hypothesis, Verdict
@@ -124,6 +126,21 @@ def test_a_label_of_nothing_is_told_in_a_sentence(client: TestClient) -> None:
                 answer = client.get(page.path.replace("{label}", label) + ending)
                 assert answer.status_code in (404, 422), (page.name, label)
                 assert "Traceback" not in answer.text
+
+
+def test_a_mistake_of_autoinfers_own_is_told_in_a_sentence_on_a_page_of_the_house(
+    folder: Path, database: Database
+) -> None:
+    app = create_app(Settings(data_dir=folder), database)
+    for path in ("/mistaken", "/mistaken.json"):
+        app.add_api_route(path, lambda: {}["of nothing"], response_class=HTMLResponse)
+    client = TestClient(app, base_url=BASE, raise_server_exceptions=False)
+    page = client.get("/mistaken")
+    assert page.status_code == 500
+    assert "autoinfer made a mistake (KeyError) and has no answer here." in page.text
+    assert "of nothing" not in page.text, "what it was about may be a secret"
+    assert page.headers.items() >= HEADERS.items()
+    assert client.get("/mistaken.json").json()["error"].startswith("autoinfer made a mistake")
 
 
 def every_address(client: TestClient) -> list[tuple[str, str]]:
