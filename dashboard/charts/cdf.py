@@ -20,6 +20,9 @@ TAIL = 0.01
 ROOM = 38.0
 """Per cent of the width that a label needs beside its mark on a phone."""
 
+LABEL_LINE_PX = 15
+"""From one line of a label to the next; each has two: the arm, and its median."""
+
 SIZE = 1000
 """Width and height of a path's own space."""
 
@@ -60,9 +63,9 @@ def cdf(control: Steps, candidate: Steps | None) -> Cdf:
 def _curve(steps: Steps, axis: Axis, median: float, *, left: bool) -> Curve:
     """The label stands outside, away from the other arm, where there is room; else inside, off the line."""
     if left:
-        anchor, shift, rise = ("end", -10, -6) if median >= ROOM else ("start", 10, 18)
+        anchor, shift, rise = ("end", -10, -6) if median >= ROOM else ("start", 10, 26)
     else:
-        anchor, shift, rise = ("start", 12, -6) if median <= 100 - ROOM else ("end", -10, -22)
+        anchor, shift, rise = ("start", 12, -6) if median <= 100 - ROOM else ("end", -10, -36)
     return Curve(_path(steps, axis), median, anchor, shift, rise)
 
 

@@ -7,9 +7,11 @@ lines across everything.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from dashboard.rendering.figures import percent, signed
+from dashboard.rendering.linking import without_beside
 from knowledge.graph.layout import Column
 from knowledge.graph.tree import WORDS, strongest
 from knowledge.graph.typed_graph import Graph, NodeKind, Relation
@@ -51,6 +53,10 @@ _TOLD = frozenset(
 )
 _SCOPE = frozenset({Relation.CHANGES.value, Relation.SCOPED_TO.value})
 _AGAINST = frozenset({Relation.REFUTES.value, Relation.CONTRADICTS.value})
+
+
+_CHANGING = re.compile(r"^Changing (?:\w+\.)*")
+"""What many findings begin with, and would have no room to go on from."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +174,9 @@ def _text(node: str, data: dict[str, str], room: int) -> str:
     kind, title = data["kind"], data["title"]
     if kind == NodeKind.EXPERIMENT:
         return f"{node} {effect_of(dict(data))}".strip()
-    if kind in (NodeKind.HYPOTHESIS, NodeKind.FINDING):
+    if kind == NodeKind.FINDING:
+        return f"{node} {_CHANGING.sub('', without_beside(title))}"
+    if kind == NodeKind.HYPOTHESIS:
         return f"{node} {title}"
     if kind == NodeKind.KNOB and len(title) > room:
         return "…" + title.rpartition(".")[2]

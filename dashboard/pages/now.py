@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from datetime import datetime
 from math import log10
 
@@ -19,6 +20,7 @@ from db.event_kinds import EventKind
 from db.states import VerdictOutcome
 from experiments.space.configuration import Change
 from knowledge.change_words import change_in_short
+from knowledge.queries.claims.hypotheses import HypothesisRow
 from knowledge.queries.log import EventView
 from knowledge.queries.present.now import NowView, now_view
 from knowledge.queries.present.now_best import BestView
@@ -150,6 +152,11 @@ class NowShown(NowView):
             return None
         low, high = (None if each is None else 1 / (1 + each) for each in (effect.high, effect.low))
         return 1 / (1 + effect.relative), low, high
+
+    def measure_of(self, rows: Iterable[HypothesisRow], of_time: str) -> str:
+        """What the figures beside rows are: `of_time` if all are of a time, else of what each asks."""
+        measured = [row.measured.metric for row in rows if row.measured is not None]
+        return of_time if all(metric.endswith("_ms") for metric in measured) else "change of what was asked"
 
     def words(self, change: tuple[ChangeView, ...]) -> str:
         """A change in a few words."""

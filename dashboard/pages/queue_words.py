@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from configs.authors import COLLEAGUE, author_words
 from dashboard.rendering.figures import MINUS, NARROW, signed
+from dashboard.rendering.proposers import proposer_words
 from db.states import CampaignState, HypothesisState
 from knowledge.figures import counted
 from knowledge.queries.order.queue import QueueRow
@@ -15,20 +15,6 @@ from knowledge.queries.order.queue_board import QueueBoard
 MINUTE_S = 60.0
 
 NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
-
-PROPOSERS = {
-    "user": "you",
-    "optuna": "the optimizer",
-    "llm": "a language model",
-    "questions": "the campaign",
-    "promotion": "what was found here",
-    "profile": "the profile",
-    "roofline": "the roofline",
-    "neighbours": "the neighbours of the best",
-    "recombination": "what was supported apart",
-    "carried": "the best of another campaign",
-    "separation": "a confounded test",
-}
 
 _OWN_LINE = ("approved by", "waits for approval", "put before all else")
 """Beginnings of what a row tells of approval and of the question of the night, in lines of their own."""
@@ -102,7 +88,7 @@ def _line(row: QueueRow, board: QueueBoard, best: float) -> Line:
         why=why(row),
         across=across(row.reason or ""),
         steered=steered(row.reason or ""),
-        proposer=_proposer(row.proposer),
+        proposer=proposer_words(row.proposer),
         arithmetic=None if values["score"] is None else arithmetic(score),
         share=round(100 * (values["score"] or 0.0) / best, 1) if best > 0 else 0.0,
         cost_s=values["cost_s"],
@@ -275,10 +261,3 @@ def _number(value: object) -> float | None:
 
 def _plain(value: float) -> str:
     return f"{value:.1f}".replace("-", MINUS)
-
-
-def _proposer(name: str) -> str:
-    """Who proposed, in words: a coding agent by the name it gave, one of ours by what it is."""
-    if name == "rules" or name.startswith(COLLEAGUE):
-        return author_words(name)
-    return PROPOSERS.get(name, f"the {name}")

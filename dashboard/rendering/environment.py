@@ -18,11 +18,14 @@ from dashboard.rendering.linking import (
     breakable,
     came_up,
     coded,
+    first_clause,
+    leading,
     levers_told,
     linked,
     together,
     without_beside,
 )
+from dashboard.rendering.proposers import proposer_words
 from dashboard.rendering.subjects import subject_url
 from knowledge.figures import margin, metric_word, size
 from knowledge.graph.tree import relation_words
@@ -58,6 +61,9 @@ def environment() -> Environment:
         "ends",
         "seconds",
         "clock",
+        "day",
+        "moment",
+        "until",
         "instant",
         "reading",
         "age",
@@ -65,12 +71,14 @@ def environment() -> Environment:
         found.filters[name] = getattr(figures, name)
     found.filters["usd"] = format_usd
     found.filters["author"], found.filters["judge"] = author_words, judge_words
+    found.filters["proposer"] = proposer_words
     found.filters["relation"], found.filters["asked_over"] = relation_words, asked_over_words
     found.filters["metric"], found.filters["margin"] = metric_word, margin
     found.filters["size"], found.filters["whole"] = size, figures.whole
     found.filters["linked"], found.filters["coded"] = linked, coded
     found.filters["breakable"], found.filters["came_up"] = breakable, came_up
-    found.filters["levers"], found.filters["without_beside"] = levers_told, without_beside
+    found.filters["leading"], found.filters["levers"] = leading, levers_told
+    found.filters["without_beside"], found.filters["first_clause"] = without_beside, first_clause
     found.globals["static"] = static
     found.globals["is_installed"] = is_installed
     found.globals["subject_url"] = subject_url

@@ -122,6 +122,22 @@ def clock(at: datetime) -> str:
     return f"{at.astimezone():%H:%M:%S}"
 
 
+def day(at: datetime) -> str:
+    """The day and month, in the time zone of the machine: `27 Nov`."""
+    local = at.astimezone()
+    return f"{local.day} {local:%b}"
+
+
+def moment(at: datetime) -> str:
+    """The day and the time of day to the minute, in the time zone of the machine: `27 Nov 12:52`."""
+    return f"{day(at)} {at.astimezone():%H:%M}"
+
+
+def until(end: datetime, start: datetime) -> str:
+    """The end of what began at `start`: the time of day to the minute, after the day if it is another."""
+    return moment(end) if day(end) != day(start) else f"{end.astimezone():%H:%M}"
+
+
 def instant(at: datetime) -> str:
     """A time for machines, as HTML's `datetime` attribute has it."""
     return at.isoformat()

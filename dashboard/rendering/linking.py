@@ -17,6 +17,7 @@ from dashboard.rendering.subjects import subject_url
 
 BESIDE = re.compile(r" \(beside [^()]*\)")
 
+CLAUSE = re.compile(r"; (?![^()]*\))")
 CODE = re.compile(r"`([^`]+)`")
 BREAKS = re.compile(r"(?<=[._+])(?=\w)")
 UNITS = re.compile(r" (?<=\d )(?=(?:%|ms\b|s\b|MHz\b|°C|points?\b)[^<>]*<(?!/(?:code|pre|option|textarea)>))")
@@ -59,6 +60,16 @@ def without_beside(text: str) -> str:
     """A finding's claim without what the control held beside the change, which its page has in full: in a
     list it would push out what the change does. Of a macro's output it stays HTML."""
     return type(text)(BESIDE.sub("", text))
+
+
+def first_clause(text: str) -> str:
+    """A sentence up to its first semicolon that stands in no brackets."""
+    return CLAUSE.split(text, maxsplit=1)[0]
+
+
+def leading(text: str) -> str:
+    """What stands in the middle of a sentence, as its beginning."""
+    return text[:1].upper() + text[1:]
 
 
 def breakable(text: str) -> Markup:

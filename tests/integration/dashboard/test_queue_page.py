@@ -93,7 +93,7 @@ def test_of_what_changes_many_knobs_at_once_six_stand_in_the_row(
     page = client.get("/queue").text
     row = page[page.index(f'id="H-{number:03d}"') :]
     more = int(re.findall(rf'<a href="/hypotheses/H-{number:03d}">and (\d+) more</a>', row)[0])
-    shown = row[: row.index(" more</a>")].count('<p class="diff"><code>')
+    shown = row[: row.index(" more</a>")].count('class="df-k"')
     assert shown == 6
     changed = client.get(f"/hypotheses/H-{number:03d}.json").json()["change"]
     assert more == len(changed) - shown > 0

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.charts.axis import Axis, axis_of
-from dashboard.charts.cdf import cdf
+from dashboard.charts.cdf import LABEL_LINE_PX, cdf
 from dashboard.charts.course import PairMark, course_chart
 
 
@@ -59,6 +59,16 @@ def test_labels_stand_outside_where_there_is_room_and_inside_where_not() -> None
     turned = cdf(steps(*range(1, 101)), steps(*range(100)))
     assert turned.candidate is not None
     assert (turned.control.anchor, turned.candidate.anchor) == ("start", "end")
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_labels_on_one_side_of_the_curves_do_not_stand_on_each_other(mirrored: bool) -> None:
+    skewed = [n / 60 for n in range(60)] + [1 + n / 5 for n in range(40)]
+    both = [steps(*(-each - by if mirrored else each + by for each in skewed)) for by in (0.0, 0.1)]
+    found = cdf(both[0], both[1])
+    assert found.candidate is not None
+    assert {found.control.anchor, found.candidate.anchor} == {"end" if mirrored else "start"}
+    assert abs(found.control.rise - found.candidate.rise) >= 2 * LABEL_LINE_PX, "each has two lines"
 
 
 def test_one_outlier_does_not_flatten_the_curves() -> None:

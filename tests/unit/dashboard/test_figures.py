@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import pytest
 
-from dashboard.rendering.figures import effect, ends, exact, interval, number, percent, seconds, signed, unit
+from dashboard.rendering.figures import (
+    day,
+    effect,
+    ends,
+    exact,
+    interval,
+    moment,
+    number,
+    percent,
+    seconds,
+    signed,
+    unit,
+    until,
+)
 from knowledge.queries.view import EffectView
 
 
@@ -67,3 +82,10 @@ def test_an_effect_has_its_unit_and_its_interval() -> None:
 )
 def test_a_duration_is_told_in_its_two_largest_units(value: float | None, text: str) -> None:
     assert seconds(value).replace("\u202f", " ") == text
+
+
+def test_a_moment_says_its_day_and_an_end_says_it_where_it_is_another() -> None:
+    began = datetime(2026, 11, 7, 23, 50, 31).astimezone()
+    assert (day(began), moment(began)) == ("7 Nov", "7 Nov 23:50")
+    assert until(began + timedelta(minutes=9), began) == "23:59"
+    assert until(began + timedelta(minutes=12), began) == "8 Nov 00:02"

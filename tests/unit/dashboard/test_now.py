@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from configs.errors import UsageError
 from dashboard.page import Request
 from dashboard.pages.now import PAGE, NowFilters, NowShown
+from dashboard.rendering.figures import day
 from db import campaign_lease, events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
@@ -21,10 +23,12 @@ from knowledge.queries.present.now import NowView, Standing, now_view
 from knowledge.queries.present.now_best import Told, Trial, steps_of
 from knowledge.queries.present.now_floor import FloorView, Part, best_floor_of, floor_of, overhead_of
 from knowledge.queries.present.now_run import steps_of as run_steps_of
+from knowledge.queries.view import EffectView
 from tests.history.campaign_history import BASE, History, a_full_history
 from tests.new_database import new_database
 
 LONG_AGO, LATER = datetime(2020, 1, 1, tzinfo=UTC), datetime(2220, 1, 1, tzinfo=UTC)
+OF_BITS = EffectView(relative=-0.009, low=-0.014, high=-0.003, metric="bits_per_byte")
 BASELINE = {"configuration": dict(BASE), "tpot_ms": 10.0, "bits_per_byte": 1.0}
 
 
@@ -134,6 +138,23 @@ def test_what_was_settled_is_told_apart_by_its_outcome(full: History) -> None:
     assert found.are_todays(found.validated)
     assert not found.model_copy(update={"today": LATER}).are_todays(found.validated)
     assert not found.are_todays(())
+
+
+def test_what_stands_beside_settled_claims_is_called_a_time_only_where_all_of_it_is(full: History) -> None:
+    found, html = shown(full)
+    assert ">speed-up<" in html
+    assert ">change in latency<" in html
+    bits = [row.model_copy(update={"measured": OF_BITS}) for row in found.validated]
+    html = PAGE.live(found.model_copy(update={"validated": bits}), Request({}, NowFilters()))
+    assert ">speed-up<" not in html
+    assert "change of what was asked" in html
+
+
+def test_the_day_stands_at_the_first_event_of_each(full: History) -> None:
+    found, html = shown(full)
+    days = re.findall(r'<span class="day">([^<]*) </span>', html)
+    assert days == list(dict.fromkeys(day(event.at) for event in found.events))
+    assert len(days) < len(found.events)
 
 
 def test_hostile_claims_are_text(history: History) -> None:

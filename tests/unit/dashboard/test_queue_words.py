@@ -10,7 +10,9 @@ from dashboard.rendering.linking import (
     breakable,
     came_up,
     coded,
+    first_clause,
     labels_linked,
+    leading,
     levers_told,
     linked,
     without_beside,
@@ -118,3 +120,10 @@ def test_links_to_what_there_is_not_become_text_and_the_rest_stays_as_it_was() -
         'C-99 &lt; <a class="nb" href="/campaigns/C-1">C-1</a>: it&#39;s none'
     )
     assert without_links(said, ()) == said
+
+
+def test_a_first_clause_keeps_its_brackets_whole() -> None:
+    said = "Tasks −1.3 points (at worst −2.8; 1200 items), so nothing; ended after 480 s (of 608 s; all)"
+    assert first_clause(said) == "Tasks −1.3 points (at worst −2.8; 1200 items), so nothing"
+    assert first_clause("One clause.") == "One clause."
+    assert (leading("bits per byte"), leading("")) == ("Bits per byte", "")
