@@ -20,6 +20,9 @@ from knowledge.queries.view import View
 MOST_CAMPAIGNS = 12
 """Campaigns in the switcher, newest first; the page of campaigns lists all."""
 
+OF_ONE_CAMPAIGN = frozenset({"hypothesis", "offset"})
+"""Filters that mean nothing in another campaign: what is in it, and how far its list was leafed through."""
+
 
 class Choice(View):
     """A campaign to look at instead; `url` is this page of it, or the first page."""
@@ -64,6 +67,7 @@ def shell_of(session: Session, page: Page[Any, Any], request: Request[Any], addr
     asked: str | None = getattr(request.filters, "campaign", None)
     given = request.filters.model_dump(mode="json", exclude_defaults=True)
     filters_by_it = "campaign" in page.filters.model_fields
+    elsewhere = {name: value for name, value in given.items() if name not in OF_ONE_CAMPAIGN}
     choices = tuple(
         Choice(
             id=(label := format_label(Noun.CAMPAIGN, each.id)),
@@ -71,7 +75,7 @@ def shell_of(session: Session, page: Page[Any, Any], request: Request[Any], addr
             model=each.model,
             target=short_target(each.target),
             state=each.state,
-            url=_url(address, {**given, "campaign": label})
+            url=_url(address, {**elsewhere, "campaign": label})
             if filters_by_it
             else _url("/", {"campaign": label}),
         )
@@ -88,7 +92,7 @@ def shell_of(session: Session, page: Page[Any, Any], request: Request[Any], addr
     return Shell(
         campaigns=choices,
         shown=shown,
-        all_url=_url(address, {name: value for name, value in given.items() if name != "campaign"})
+        all_url=_url(address, {name: value for name, value in elsewhere.items() if name != "campaign"})
         if asked is not None
         else None,
         links=tuple(_link(entry, page.path, asked, queued) for entry in ENTRIES),

@@ -22,7 +22,7 @@ class SettingView(View):
     """A setting: `origin` says the kind of source, `place` the option, variable or file in it."""
 
     name: str
-    value: str | float | None
+    value: str | bool | float | None
     unit: str | None
     about: str
     origin: str

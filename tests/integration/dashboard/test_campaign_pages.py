@@ -219,6 +219,9 @@ def test_settings_tell_their_origin_and_no_password(tmp_path: Path) -> None:
         assert PASSWORD not in answer
         assert "me:***@somewhere" in answer
         assert "lease_s" in answer
+    switch = answers[0].partition('id="setting-run_generated_code"')[2].partition("</tr>")[0]
+    assert "<code>off</code>" in switch
+    assert "run_generated_code,False," in answers[2]
 
 
 @pytest.mark.parametrize("path", ["/campaigns/C-9", "/campaigns/H-001", "/costs?campaign=C-9"])

@@ -9,7 +9,7 @@ import pytest
 from dashboard.app import PAGES
 from dashboard.navigation import ENTRIES
 from dashboard.page import Request
-from dashboard.pages import find, log
+from dashboard.pages import find, log, what_if
 from dashboard.shell import Shell, shell_of, short_target
 from tests.history.campaign_history import History, a_full_history
 
@@ -46,6 +46,14 @@ def test_another_campaign_keeps_the_filters_and_other_pages_keep_the_campaign(hi
     ]
     assert all(link.url.endswith("?campaign=C-1") for link in found.links)
     assert [link.title for link in found.links if link.current] == ["Log"]
+
+
+def test_another_campaign_is_not_asked_for_what_is_in_this_one(history: History) -> None:
+    asked = what_if.WhatIfFilters(campaign="C-1", hypothesis="H-001")
+    with history.database.read() as session:
+        found = shell_of(session, what_if.PAGE, Request({}, asked), "/queue/what-if")
+    assert [each.url for each in found.campaigns] == [f"/queue/what-if?campaign=C-{n}" for n in (2, 1)]
+    assert found.all_url == "/queue/what-if"
 
 
 @pytest.mark.parametrize(
