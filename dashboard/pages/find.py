@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from dashboard.navigation import ENTRIES
 from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request
+from dashboard.rendering.linking import LABEL
 from dashboard.rendering.subjects import subject_url
 from db.labels import Noun, format_label
 from knowledge.queries import find as query
@@ -55,8 +56,9 @@ def read(session: Session, request: Request[FindFilters], ground: Ground) -> Fin
 
 
 def command(request: Request[FindFilters]) -> str:
-    """A thing by its label on the command line."""
-    return f"autoinfer show {quote(request.filters.q.strip() or format_label(Noun.EXPERIMENT, 1))}"
+    """A thing by its label on the command line, or the claims that a word is in."""
+    words = request.filters.q.strip() or format_label(Noun.EXPERIMENT, 1)
+    return f"autoinfer {'show' if LABEL.fullmatch(words.upper()) else 'hypotheses --search'} {quote(words)}"
 
 
 PAGE = Page(

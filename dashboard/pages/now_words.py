@@ -36,9 +36,9 @@ def _lead(view: NowView, campaign: CampaignNow) -> str:
         case Standing.ENDED:
             return _ended(view)
         case Standing.PAUSED:
-            return "Paused; what runs is finished." if _at_work(view) else "Paused."
+            return "Paused; what runs is finished first." if _at_work(view) else "Paused."
         case Standing.STOPPING:
-            return "Stopping; what runs is finished."
+            return "Stopping; what runs is finished first."
         case Standing.INTERRUPTED:
             return "Interrupted: nothing drives this campaign."
         case Standing.BASELINE:

@@ -19,6 +19,7 @@ from dashboard.rendering.linking import (
     came_up,
     coded,
     first_clause,
+    in_short,
     leading,
     levers_told,
     linked,
@@ -71,7 +72,7 @@ def environment() -> Environment:
         found.filters[name] = getattr(figures, name)
     found.filters["usd"] = format_usd
     found.filters["author"], found.filters["judge"] = author_words, judge_words
-    found.filters["proposer"] = proposer_words
+    found.filters["proposer"], found.filters["in_short"] = proposer_words, in_short
     found.filters["relation"], found.filters["asked_over"] = relation_words, asked_over_words
     found.filters["metric"], found.filters["margin"] = metric_word, margin
     found.filters["size"], found.filters["whole"] = size, figures.whole

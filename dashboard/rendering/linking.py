@@ -62,6 +62,11 @@ def without_beside(text: str) -> str:
     return type(text)(BESIDE.sub("", text))
 
 
+def in_short(claim: str) -> str:
+    """What a finding's claim says of the change alone: without its scope and what stood beside it."""
+    return without_beside(came_up(claim.partition(" on model ")[0].removesuffix(";")))
+
+
 def first_clause(text: str) -> str:
     """A sentence up to its first semicolon that stands in no brackets."""
     return CLAUSE.split(text, maxsplit=1)[0]

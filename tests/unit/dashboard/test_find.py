@@ -9,7 +9,7 @@ import pytest
 
 from configs.settings import Settings
 from dashboard.page import Ground, Request
-from dashboard.pages.find import FindFilters, read
+from dashboard.pages.find import PAGE, FindFilters, read
 from tests.history.campaign_history import History, a_full_history
 
 
@@ -49,3 +49,15 @@ def test_nothing_gives_the_pages(history: History) -> None:
     with history.database.read() as session:
         view = read(session, Request({}, FindFilters()), Ground(Settings(data_dir=Path("unused"))))
     assert {hit.about for hit in view.found} == {"Page"}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("e-12", "autoinfer show e-12"),
+        ("", "autoinfer show E-0001"),
+        ("c++ wrapper", "autoinfer hypotheses --search 'c++ wrapper'"),
+    ],
+)
+def test_the_command_in_the_foot_shows_a_label_and_searches_for_words(words: str, told: str) -> None:
+    assert PAGE.command(Request({}, FindFilters(q=words))) == told

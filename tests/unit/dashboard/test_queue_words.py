@@ -11,6 +11,7 @@ from dashboard.rendering.linking import (
     came_up,
     coded,
     first_clause,
+    in_short,
     labels_linked,
     leading,
     levers_told,
@@ -106,6 +107,14 @@ def test_a_claim_in_a_list_says_what_the_change_does_and_not_what_stood_beside_i
     assert without_beside(claim) == said == without_beside(said)
     html = without_beside(Markup("Spearman&#39;s &lt; (beside a.b 4) 1"))
     assert (str(html), isinstance(html, Markup)) == ("Spearman&#39;s &lt; 1", True)
+
+
+def test_a_finding_in_short_is_what_it_says_of_the_change_alone() -> None:
+    claim = (
+        "Calibrating on b, not a (beside a.b 4) raises tasks solved by 7.5 points [5.3, 9.9] on model x; y"
+    )
+    assert in_short(claim) == "Calibrating on b, not a raises tasks solved by 7.5 points [5.3, 9.9]"
+    assert in_short("It does not run: no compiler; on model x, engine y") == "It does not run: no compiler"
 
 
 def test_a_label_that_a_refusal_cites_in_quotes_leads_nowhere() -> None:
