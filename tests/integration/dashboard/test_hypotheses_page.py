@@ -65,6 +65,7 @@ def test_a_hypothesis_tells_its_moves_with_their_cause_and_its_tests(full: TestC
     assert "Threads turned out to matter." in moved
     assert "Something was judged." in moved
     assert "/log?since=" in moved
+    assert 'href="/queue?campaign=C-1#H-006"' in moved, "of its own campaign, which may not be the newest"
     assert 'href="/experiments/E-0001"' in judged
     assert "TPOT does not fall by 3\u202f%." in judged
     assert 'href="/hypotheses/H-002"' in judged

@@ -167,7 +167,7 @@ def test_what_would_follow_is_told_in_a_row_s_menu_and_stays_there_while_pushes_
 def test_a_hypothesis_is_filled_in_previewed_and_sent_by_keys(browser: Browser, address: str) -> None:
     with looking(browser, address) as (page, complaints):
         opened(page, address, "/enqueue")
-        knob, preview = "document.activeElement.dataset.knob", page.locator(".eq-r .diff")
+        knob, preview = "document.activeElement.dataset.knob", page.locator(".eq-r .df-k")
         tab_to(page, lambda: page.evaluate(knob) == "serving.dtype")
         page.keyboard.press("ArrowDown")
         expect(preview).to_contain_text("serving.dtype")  # before there is a claim
@@ -205,7 +205,7 @@ def test_choices_faster_than_the_answers_are_all_kept(browser: Browser, address:
         for knob in wanted:
             page.locator(f"[data-knob='{knob}']").focus()
             page.keyboard.press("ArrowDown")
-        expect(page.locator(".eq-r .diff")).to_have_count(len(wanted))
+        expect(page.locator(".eq-r .df-k")).to_have_count(len(wanted))
         assert len(asked) == len(wanted)
         assert all(knob in page.url for knob in wanted)
         assert complaints.found == []

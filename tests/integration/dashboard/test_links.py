@@ -65,20 +65,34 @@ def pages(database: Database, tmp_path_factory: pytest.TempPathFactory) -> dict[
         is_page = "html" in answer.headers.get("content-type", "")
         found[address] = (answer.status_code, answer.text if is_page else "", source)
         if is_page:
-            waiting += [(each, address) for each in leads_to(found[address][1], address)]
+            waiting += [(each, address) for each, _ in links(found[address][1], address)]
     return found
 
 
-def leads_to(html: str, address: str) -> list[str]:
-    """The addresses on this server that a page links to."""
-    there = (urldefrag(urljoin(BASE + address, unescape(each))).url for each in HREF.findall(html))
-    return [each.removeprefix(BASE) or "/" for each in there if urlsplit(each).hostname == "127.0.0.1"]
+def links(html: str, address: str) -> Iterator[tuple[str, str]]:
+    """The addresses on this server that a page links to, with the place on the page that each names."""
+    for each in HREF.findall(html):
+        there = urldefrag(urljoin(BASE + address, unescape(each)))
+        if urlsplit(there.url).hostname == "127.0.0.1":
+            yield there.url.removeprefix(BASE) or "/", there.fragment
 
 
 def test_every_link_leads_somewhere(pages: dict[str, tuple[int, str, str]]) -> None:
     dead = {address: each for address, each in pages.items() if each[0] not in (200, 303, 307)}
     assert not dead, [f"{address} on {source}: {status}" for address, (status, _, source) in dead.items()]
     assert len(pages) > 100
+
+
+def test_every_place_on_a_page_that_a_link_names_is_there(pages: dict[str, tuple[int, str, str]]) -> None:
+    named = {
+        (there, place, address)
+        for address, (_, text, _) in pages.items()
+        for there, place in links(text, address)
+        if place and there in pages
+    }
+    missing = [each for each in named if f'id="{each[1]}"' not in pages[each[0]][1]]
+    assert not missing, sorted(missing)[:5]
+    assert named
 
 
 def test_what_a_text_names_is_a_link_where_it_is_there_and_else_only_text(
