@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import shutil
 import tempfile
@@ -10,7 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from configs.errors import DiskFull, PermissionRefused, UsageError
+from configs.errors import AutoinferError, DiskFull, PermissionRefused, UsageError
+from configs.quantities import format_bytes
+from configs.room import has_inodes, no_room
+from experiments.job.result import BROKE
 
 TO_FREE_SPACE = (
     "Free some with: autoinfer artifacts prune, or set AUTOINFER_DATA_DIR to another disk. "
@@ -30,6 +34,44 @@ _FULL = re.compile(
 """Words of a full disk; the last are those of GCC, which tells no cause where a header it compiled for torch
 does not fit."""
 
+OF_A_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of the operating system where no room is left, or no more of it for this user."""
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether an error tells of a full disk: the system's own, or a library's that only has its words, such
+    as that of safetensors."""
+    if isinstance(error, AutoinferError):
+        return isinstance(error, DiskFull)
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno in OF_A_FULL_DISK
+    return _FULL.search(str(error)) is not None
+
+
+def failure_kind(error: AutoinferError) -> str:
+    """The failure of an experiment whose job an error ended."""
+    return DISK_FULL if isinstance(error, DiskFull) else BROKE
+
+
+def take_room(path: Path, size: int, what: str) -> None:
+    """Let the file have `size` bytes of its disk, from its beginning on, before a memory map writes it:
+    a process that finds no room then is killed by a signal (SIGBUS) and says nothing.
+
+    Raises `OSError`, which tells how much `what` (in the plural, the subject of a clause) take and how much
+    is free. Where the system can't take room beforehand (macOS), nothing is done.
+    """
+    if not hasattr(os, "posix_fallocate") or size == 0:
+        return
+    free = shutil.disk_usage(path.parent).free
+    with path.open("r+b") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            if error.errno not in OF_A_FULL_DISK:
+                raise
+            why = f"{error.strerror}: {what} take {format_bytes(size)}, and {format_bytes(free)} are free"
+            raise OSError(error.errno, why, str(path)) from None
+
 
 def check_disk_held(process: str, said: str, *folders: Path) -> None:
     """Raise `DiskFull` where a process that failed did so for want of disk space: what it `said`, in its log
@@ -41,8 +83,8 @@ def check_disk_held(process: str, said: str, *folders: Path) -> None:
     told = _FULL.findall(said)
     if told:
         why = " ".join(told[-1].split())
-    elif full := [each for each in folders if _free_bytes(each) < FULL_BELOW_BYTES]:
-        why = str(full[0])
+    elif full := [each for each in folders if _free_bytes(each) < FULL_BELOW_BYTES or not has_inodes(each)]:
+        why = f"{full[0]}: {no_room(full[0])}"
     else:
         return
     raise DiskFull(
@@ -65,16 +107,17 @@ def disk_in_words(root: Path, what: str) -> Iterator[None]:
     """
     try:
         yield
-    except OSError as error:
-        where = error.filename or root
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    except Exception as error:
+        if isinstance(error, AutoinferError):
+            raise
+        if is_full(error):
+            number = error.errno if isinstance(error, OSError) else None
             raise DiskFull(
-                f"No space is left for {what} in {root}.",
-                TO_FREE_SPACE,
+                f"No space is left for {what} in {root}: {no_room(root, number)}.", TO_FREE_SPACE
             ) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise PermissionRefused(
-                f"You may not write at {where}, where {what} are kept.",
+                f"You may not write at {error.filename or root}, where {what} are kept.",
                 "Make it writable, or set AUTOINFER_DATA_DIR to a folder of yours.",
             ) from error
         raise

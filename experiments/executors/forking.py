@@ -19,6 +19,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from experiments.executors import guard
@@ -69,7 +70,10 @@ def _lead(channel: socket.socket, folder: Path, files: list[int], run: Run) -> N
         signal.signal(number, lambda *_: None)
     guard.watch(watched)
     _, status = os.waitpid(job, 0)
-    _record(folder, os.waitstatus_to_exitcode(status))
+    with suppress(
+        OSError
+    ):  # on a full disk nobody learns the code; what remains of the group ends all the same
+        _record(folder, os.waitstatus_to_exitcode(status))
     os.killpg(0, signal.SIGKILL)
 
 

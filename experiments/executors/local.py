@@ -23,13 +23,13 @@ import sys
 import sysconfig
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import experiments
-from configs.errors import AutoinferError, UsageError
+from configs.errors import AutoinferError, DiskFull, UsageError
 from configs.language_model import KEY_VARIABLE
-from experiments.disk import disk_in_words
+from experiments.disk import DISK_FULL, check_disk_held, disk_in_words
 from experiments.engines.server_process import sweep_launches
 from experiments.executors.copied_text import LOG_CHUNK_BYTES, chunk_of
 from experiments.executors.forking import EXIT_NAME
@@ -144,7 +144,8 @@ class LocalExecutor:
         if group is None:
             return
         if self._is_alive(ref, group):
-            (folder / _CANCELLED_NAME).write_text(json.dumps({"at_s": time.time()}))
+            with suppress(OSError):  # a disk that is full or gone keeps nobody from ending it
+                (folder / _CANCELLED_NAME).write_text(json.dumps({"at_s": time.time()}))
         end_group(group)
         if (started := self._started.pop(ref, None)) is not None:
             started.release()
@@ -244,6 +245,12 @@ class LocalExecutor:
         return alive
 
     def _without_result(self, folder: Path, journal: Journal) -> Status:
+        said = f"{_last_line(folder / _LOG_NAME)}\n{_last_launch(folder)}"
+        try:
+            check_disk_held("The run", said, folder, self._place.artifacts_dir, self._place.cache_dir)
+        except DiskFull as full:  # its own word for it may have found no room
+            progress = journal.fold.progress
+            return Status(RunState.FAILED, progress, failure=str(full), failure_kind=DISK_FULL)
         ended = _read_json(folder / EXIT_NAME)
         if ended is None:
             return Status(

@@ -13,7 +13,7 @@ from configs.cpu import usable_cores
 from configs.errors import EXIT_FAILURE, AutoinferError
 from experiments.artifacts.shared import SharedArtifacts
 from experiments.artifacts.store import ArtifactStore
-from experiments.disk import disk_in_words
+from experiments.disk import disk_in_words, failure_kind
 from experiments.engines.port import Engine, Infeasible
 from experiments.engines.vllm import environment as vllm
 from experiments.job.context import CheckpointStage, JobContext, Material
@@ -73,28 +73,29 @@ def run_in_folder(folder: Path, assemble: Assemble) -> int:
             os._exit(0)
 
         try:
-            artifacts.sweep()
-            place.cache_dir.mkdir(parents=True, exist_ok=True)
-            _check_beside(spec, place)
-            workshop = assemble(spec, place.cache_dir)
-            context = JobContext(
-                folder=folder,
-                checkpoint=workshop.checkpoint,
-                artifacts=artifacts,
-                cache_dir=place.cache_dir,
-                cores=usable_cores(),
-                material=workshop.material,
-                checkpoint_stages=workshop.checkpoint_stages,
-                tool_versions=workshop.tool_versions,
-                quality_tasks=workshop.quality_tasks,
-                limits_s=place.limits_s,
-                load_limit_s=place.load_limit_s,
-                gpu_watch=gpu_watches(spec.device),
-            )
-            run_job(spec, context, workshop.engine, workshop.judge, records, abandon)
+            with disk_in_words(folder, "runs"):
+                artifacts.sweep()
+                place.cache_dir.mkdir(parents=True, exist_ok=True)
+                _check_beside(spec, place)
+                workshop = assemble(spec, place.cache_dir)
+                context = JobContext(
+                    folder=folder,
+                    checkpoint=workshop.checkpoint,
+                    artifacts=artifacts,
+                    cache_dir=place.cache_dir,
+                    cores=usable_cores(),
+                    material=workshop.material,
+                    checkpoint_stages=workshop.checkpoint_stages,
+                    tool_versions=workshop.tool_versions,
+                    quality_tasks=workshop.quality_tasks,
+                    limits_s=place.limits_s,
+                    load_limit_s=place.load_limit_s,
+                    gpu_watch=gpu_watches(spec.device),
+                )
+                run_job(spec, context, workshop.engine, workshop.judge, records, abandon)
         except AutoinferError as error:
             if records.fold.error is None:
-                records.error(str(error))
+                records.error(str(error), failure_kind(error))
             return EXIT_FAILURE
     return 0
 

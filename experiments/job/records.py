@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -172,6 +173,19 @@ class Records:
     def _append(self, record: RecordKind, **content: object) -> None:
         line = {"record": record.value, "at": self._now().isoformat(), **content}
         text = json.dumps(line, separators=(",", ":"), ensure_ascii=False)
-        self._file.write(text.encode() + b"\n")
+        self._write(text.encode() + b"\n")
         # Folded from the text, so that the job sees exactly what a reader of the file will see.
         self.fold.apply(json.loads(text))
+
+    def _write(self, line: bytes) -> None:
+        """Write the whole line or nothing of it: a nearly full disk takes a part of it without an error, and
+        the next line would follow that part. Raises `OSError`."""
+        before = os.fstat(self._file.fileno()).st_size
+        left = memoryview(line)
+        try:
+            while left:
+                left = left[self._file.write(left) :]
+        except OSError:
+            with suppress(OSError):
+                self._file.truncate(before)
+            raise

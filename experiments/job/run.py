@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-from configs.errors import AutoinferError, DiskFull
-from experiments.disk import DISK_FULL
+from configs.errors import AutoinferError
+from experiments.disk import failure_kind
 from experiments.engines.port import Engine, Infeasible
 from experiments.job.aa import run_aa
 from experiments.job.baseline import run_baseline
@@ -18,7 +18,7 @@ from experiments.job.device_guard import RETURN_LIMIT_S, DeviceGuard
 from experiments.job.launching import ArmInfeasible, RunningJob
 from experiments.job.limits import StageLimits
 from experiments.job.records import Records
-from experiments.job.result import BROKE, JobResult
+from experiments.job.result import JobResult
 from experiments.job.seal import broken_seal, other_judge, other_texts
 from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob
 from experiments.measurement.judging import Judge
@@ -63,7 +63,7 @@ def run_job(
     except Infeasible as reason:
         _record(records, spec, reason)
     except AutoinferError as error:
-        records.error(str(error), DISK_FULL if isinstance(error, DiskFull) else BROKE)
+        records.error(str(error), failure_kind(error))
         raise
     finally:
         _tell_memory(guard, records)

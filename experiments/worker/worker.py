@@ -18,16 +18,15 @@ from typing import Protocol, runtime_checkable
 
 from pydantic import ValidationError
 
-from configs.errors import PASSING, AutoinferError, DiskFull, LeaseLost
+from configs.errors import PASSING, AutoinferError, LeaseLost
 from db import events, queue, workers
 from db.claims import BoundProcess
 from db.event_kinds import EventKind
 from db.session import Database
 from db.states import WorkerState
-from experiments.disk import DISK_FULL
+from experiments.disk import failure_kind
 from experiments.executors.port import Executor, RunState, Status
 from experiments.executors.process_group import ProcessGroup
-from experiments.job.result import BROKE
 from experiments.job.seal import TAMPERED, broken_seal
 from experiments.job.spec import SPEC_VERSION, AnyJob, TestJob, parse_job
 from experiments.kill_points import KillPoint, reached
@@ -234,7 +233,7 @@ class _Worker:
         try:
             ref = self._executor.submit(taken.key, spec)
         except AutoinferError as error:  # such as a folder of runs that can't be written
-            kind, cause = DISK_FULL if isinstance(error, DiskFull) else BROKE, str(error)
+            kind, cause = failure_kind(error), str(error)
             self._write(taken, lambda: reporter.fail(kind, cause))
             return True
         reached(KillPoint.AFTER_SUBMIT)

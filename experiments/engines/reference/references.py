@@ -23,10 +23,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 import torch
 
+from experiments.disk import take_room
 from experiments.engines.port import Infeasible
 
 FULL_VOCABULARY_MAX = 8192
@@ -59,7 +61,10 @@ def _files(vocabulary: int) -> _Files:
 
 
 class ReferenceWriter:
-    """Writes a reference of known size; a context that renames it into place only when all went well."""
+    """Writes a reference of known size; a context that renames it into place only when all went well.
+
+    Raises `OSError` where its disk has no room for it, which says how much it takes.
+    """
 
     def __init__(self, path: Path, vocabulary: int, rows: Mapping[str, int]) -> None:
         self._path = path
@@ -72,16 +77,21 @@ class ReferenceWriter:
             self._first[item] = total
             total += count
         self._building.mkdir(parents=True)
-        spec = _files(vocabulary)
-        self._arrays = [
-            np.lib.format.open_memmap(
-                self._building / f"{name}.npy",
-                mode="w+",
-                dtype=kind,
-                shape=(total,) if width is None else (total, width),
-            )
-            for name, width, kind in zip(spec.names, spec.widths, spec.types, strict=True)
-        ]
+        try:
+            self._arrays = self._allocated(_files(vocabulary), total)
+        except BaseException:  # what is half taken would leave no room for the words that say so
+            shutil.rmtree(self._building, ignore_errors=True)
+            raise
+
+    def _allocated(self, spec: _Files, rows: int) -> list[np.memmap[Any, Any]]:
+        """The arrays in their files, whose room is taken before they are written."""
+        arrays = []
+        for name, width, kind in zip(spec.names, spec.widths, spec.types, strict=True):
+            path = self._building / f"{name}.npy"
+            shape = (rows,) if width is None else (rows, width)
+            arrays.append(np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=shape))
+            take_room(path, path.stat().st_size, "the token distributions of the reference")
+        return arrays
 
     def write(self, item: str, offset: int, log_probs: torch.Tensor) -> None:
         """Store rows of a document from `offset` on: float32 `[rows, vocabulary]`."""

@@ -407,3 +407,30 @@ def test_logs_are_not_cut_within_a_character(place: LocalPlace):
     while (chunk := executor.logs("k", cursor)) and chunk.text:
         read, cursor = read + chunk.text, chunk.cursor
     assert read == text
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_keeps_nobody_from_ending_a_run(place: LocalPlace):
+    executor, ref = measuring(place)
+    wait_for(lambda: in_measurement(executor, ref))
+    (place.folder / "jobs" / ref / "cancelled.json").symlink_to("/dev/full")
+    executor.cancel(ref)
+    assert place.living(ref) == 0
+
+
+def test_a_run_that_left_no_word_on_a_full_disk_failed_for_that_and_is_not_lost(
+    place: LocalPlace, monkeypatch: pytest.MonkeyPatch
+):
+    """Its records, log and exit code found no room; tried again it would end so again."""
+    executor, ref = measuring(place)
+    wait_for(lambda: in_measurement(executor, ref))
+    group = executor.group(ref)
+    assert group is not None
+    [job] = psutil.Process(group.pgid).children()
+    monkeypatch.setattr("experiments.disk._free_bytes", lambda folder: 0)
+    job.kill()
+    wait_for(lambda: executor.poll(ref).state not in (RunState.PENDING, RunState.RUNNING))
+    status = executor.poll(ref)
+    assert (status.state, status.failure_kind) == (RunState.FAILED, "disk_full")
+    assert status.failure is not None
+    assert status.failure.startswith(f"The run failed because a disk is full: {place.folder}")

@@ -1,0 +1,41 @@
+"""What is left of a disk that has no room, in words."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from configs.quantities import format_bytes
+
+
+def no_room(folder: Path, number: int | None = None) -> str:
+    """Why nothing more fits on the disk of a folder, as a clause; `number` is that of the system's error.
+
+    A quota tells nothing of what is free. A disk may hold no further file though bytes are free: each takes
+    an inode.
+    """
+    if number == errno.EDQUOT:
+        return "your quota there is used up"
+    try:
+        disk = os.statvfs(_existing(folder))
+    except OSError:
+        return "its disk is full"
+    if disk.f_files and not disk.f_favail:
+        return f"all {disk.f_files:,} inodes of its disk are taken, so that no further file fits"
+    total, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
+    return f"{format_bytes(free)} of the {format_bytes(total)} of its disk are free"
+
+
+def has_inodes(folder: Path) -> bool:
+    """Whether a further file fits on the disk of a folder, as far as that is told."""
+    try:
+        disk = os.statvfs(_existing(folder))
+    except OSError:
+        return True
+    return not disk.f_files or bool(disk.f_favail)
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the nearest above it that is there."""
+    return next((each for each in (folder, *folder.parents) if each.exists()), folder)
