@@ -9,13 +9,13 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign.fewer_bits import WORTH_FEWER_BITS, steps
-from agent.campaign.resources.device_faults import GaveOut, device_gave_out
+from agent.campaign.resources.device_faults import AT_ONCE, GaveOut, device_gave_out
 from agent.campaign.resources.devices import device_of
 from configs.targets import is_rented
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment
 from db.states import ExperimentKind, ExperimentState
-from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST
+from experiments.engines.port import DEVICE_BUSY
 from experiments.job.result import BROKE
 
 MAX_BASELINE_ATTEMPTS = 2
@@ -45,8 +45,9 @@ class Attempts:
 
 
 def baseline_attempts(session: Session, campaign_id: int, newest_id: int | None) -> Attempts:
-    """The attempts so far; `newest_id` is the one that this process began. Those that lost their device in
-    another process don't count: it may be back. Nor do those that found others on a device of one's own."""
+    """The attempts so far; `newest_id` is the one that this process began. Those that lost their device, or
+    met a full disk, in another process don't count: it may be back, or have room. Nor do those that found
+    others on a device of one's own."""
     tried = session.scalars(
         select(Experiment)
         .where(
@@ -59,7 +60,7 @@ def baseline_attempts(session: Session, campaign_id: int, newest_id: int | None)
     newest = tried[-1] if tried and tried[-1].id == newest_id else None
     gone = None if newest is None else device_gave_out(session, newest.id)
     found_others = newest is not None and _found_others(session, newest)
-    counted = [each for each in tried if each.failure_kind != DEVICE_LOST or each.id == newest_id]
+    counted = [each for each in tried if each.failure_kind not in AT_ONCE or each.id == newest_id]
     counted = [each for each in counted if not _found_others(session, each)]
     counted = _of_what_it_begins_from_now(counted, steps(session.get_one(Campaign, campaign_id)))
     if not counted:

@@ -14,9 +14,10 @@ from agent.campaign.glance import Seen
 from agent.campaign.known.facts import Facts
 from agent.campaign.known.within_memory import legal_of
 from agent.campaign.queue.dispatch import dispatch_baseline
-from agent.campaign.resources.device_faults import give_up_device
-from configs.errors import AutoinferError
+from agent.campaign.resources.device_faults import give_up_device, go_on_after_room
+from configs.errors import AutoinferError, DiskFull
 from db.session import Database
+from experiments.disk import DISK_FULL
 
 
 class BaselineRun:
@@ -44,7 +45,7 @@ class BaselineRun:
         """
         with self._database.read() as session:
             tried = baseline_attempts(session, facts.id, self._newest_id)
-        if tried.gone is not None and tried.gone.lost and len(seen.devices.every) > 1:
+        if tried.gone is not None and tried.gone.at_once and len(seen.devices.every) > 1:
             self._newest_id = None
             with self._writing() as session:
                 reason = give_up_device(session, facts.id, seen.devices, tried.gone)
@@ -59,6 +60,10 @@ class BaselineRun:
                 if begin_from_fewer_bits(session, facts.id, tried.kind, tried.cause):
                     return None
             self._stop(f"the baseline could not be measured: {tried.cause}")
+            if tried.kind == DISK_FULL:
+                raise DiskFull(
+                    f"The baseline could not be measured: {tried.cause}", go_on_after_room(facts.id) + "."
+                )
             raise AutoinferError(
                 f"The baseline could not be measured: {tried.cause}",
                 f"See its log with: autoinfer show {tried.label} --log",

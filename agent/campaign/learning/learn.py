@@ -6,13 +6,13 @@ from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from agent.campaign.learning.verdicts import NOT_THE_CANDIDATES_FAULT, judge_experiment, settle, unsealed
+from agent.campaign.resources.device_faults import WAITS_AGAIN
 from db import events
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, Job, Verdict
 from db.states import FINAL_JOB_STATES, ExperimentKind, ExperimentState, HypothesisState, VerdictOutcome
-from experiments.engines.port import DEVICE_FAULTS
 from experiments.job.failed_arm import CONTROL_FAILED
 from experiments.job.seal import TAMPERED
 from experiments.kill_points import KillPoint, reached
@@ -63,7 +63,7 @@ def learn_test(session: Session, experiment_id: int) -> Outcome | None:
     its hypothesis waits again."""
     experiment = session.get_one(Experiment, experiment_id)
     hypothesis = session.get_one(Hypothesis, experiment.hypothesis_id)
-    if experiment.state == ExperimentState.CANCELLED or experiment.failure_kind in DEVICE_FAULTS:
+    if experiment.state == ExperimentState.CANCELLED or experiment.failure_kind in WAITS_AGAIN:
         hypothesis.state = HypothesisState.QUEUED
         hypothesis.state_changed_at = now()
         tell_requeued(session, experiment, "")

@@ -1,4 +1,5 @@
-"""When a campaign gives a device up: a lost GPU at once, a rented one that others use after a few tries.
+"""When a campaign gives a device up: a lost GPU and one whose machine has a full disk at once, a rented one
+that others use after a few tries.
 
 Where it has others it goes on with those; with its last device it ends. A device of one's own that others use
 is not given up: it rests (`agent.campaign.device_rests`).
@@ -13,26 +14,43 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.resources.devices import Devices, device_of, leave_out, without
 from configs.targets import is_rented
+from db.labels import Noun, format_label
 from db.models import Experiment, Job
 from db.states import ExperimentState
-from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST
+from experiments.disk import DISK_FULL
+from experiments.engines.port import DEVICE_BUSY, DEVICE_FAULTS, DEVICE_LOST
 
 MOST_BUSY = 3
 """Experiments in a row that may find others on a rented device before the campaign gives it up: each of them
 is paid for, and nobody else is to be expected there."""
 
+AT_ONCE = (DEVICE_LOST, DISK_FULL)
+"""Failures with which a device is given up at once, until the campaign is taken up again: what is tried on it
+next ends so too."""
+
+WAITS_AGAIN = (*DEVICE_FAULTS, DISK_FULL)
+"""Failures that say nothing of the hypothesis and nothing against testing it: it waits in the queue again."""
+
 
 @dataclass(frozen=True)
 class GaveOut:
-    """A device that can't be measured on any more: lost, or used by others; `told` is the last cause."""
+    """A device that can't be measured on any more, by the `kind` of its failure: lost, without room on its
+    machine's disk, or used by others; `told` is the last cause."""
 
     device: str
-    lost: bool
+    kind: str
     told: str
+
+    @property
+    def at_once(self) -> bool:
+        """Whether one experiment was enough, the baseline too."""
+        return self.kind in AT_ONCE
 
     def why(self, named: str) -> str:
         """What happened to it, as a clause in which it is called `named`."""
-        if self.lost:
+        if self.kind == DISK_FULL:
+            return f"{named} has no room on its machine's disk: {self.told}"
+        if self.kind == DEVICE_LOST:
             return f"{named} was lost: {self.told}"
         return f"{MOST_BUSY} experiments in a row found {named} used by others: {self.told}"
 
@@ -52,12 +70,12 @@ def device_gave_out(session: Session, experiment_id: int) -> GaveOut | None:
     device = device_of(session, experiment_id)
     if device is None:
         return None
-    if experiment.failure_kind == DEVICE_LOST:
-        return GaveOut(device, lost=True, told=(experiment.failure or "").rstrip("."))
+    if experiment.failure_kind in AT_ONCE:
+        return GaveOut(device, experiment.failure_kind, (experiment.failure or "").rstrip("."))
     found = found_others(session, experiment_id)
     if found is None or not is_rented(device) or found.in_a_row < MOST_BUSY:
         return None
-    return GaveOut(device, lost=False, told=found.told)
+    return GaveOut(device, DEVICE_BUSY, found.told)
 
 
 def found_others(session: Session, experiment_id: int) -> FoundOthers | None:
@@ -85,8 +103,22 @@ def found_others(session: Session, experiment_id: int) -> FoundOthers | None:
 def give_up_device(session: Session, campaign_id: int, devices: Devices, gone: GaveOut) -> str | None:
     """Leave a device out; the reason to end where it was the last one, None where the campaign goes on."""
     if len(devices.every) == 1:
-        return gone.why("its device")
+        return f"{gone.why('its device')}{_then(gone, campaign_id)}"
     rest = without(devices, (gone.device,))
     if gone.device not in devices.out:
         leave_out(session, campaign_id, gone.device, gone.why("it"), rest)
-    return None if rest else f"none of its {len(devices.every)} devices is left: {gone.why(gone.device)}"
+    if rest:
+        return None
+    why = f"none of its {len(devices.every)} devices is left: {gone.why(gone.device)}"
+    return f"{why}{_then(gone, campaign_id)}"
+
+
+def _then(gone: GaveOut, campaign_id: int) -> str:
+    """What follows the hint to make room."""
+    return f". {go_on_after_room(campaign_id)}" if gone.kind == DISK_FULL else ""
+
+
+def go_on_after_room(campaign_id: int) -> str:
+    """How a campaign that a full disk ended goes on."""
+    label = format_label(Noun.CAMPAIGN, campaign_id)
+    return f"When there is room it goes on with: autoinfer run --resume {label}"

@@ -1,5 +1,7 @@
-"""A campaign whose device is lost, or rented and used by others: nothing is concluded, the hypothesis waits,
-and it ends with what to do. Jobs are recorded as a worker does; the driver's words are invented."""
+"""A campaign whose device is lost, without room on its disk, or rented and used by others: nothing is
+concluded, the hypothesis waits, and it ends with what to do.
+
+Jobs are recorded as a worker does; the driver's words are invented."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Hypothesis, Job, Verdict
 from db.session import Database
 from db.states import CampaignState, ExperimentState, HypothesisState, JobState
+from experiments.disk import DISK_FULL
 from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST
 from experiments.job.result import Failure
 from tests.simulated.by_hand import measure_baseline, run_by_hand
@@ -21,6 +24,10 @@ from tests.simulated.campaign import start
 
 BUSY = Failure(DEVICE_BUSY, "cuda:0 is used by something else: process 7 (train.py) holds 30.0 GB.")
 LOST = Failure(DEVICE_LOST, "cuda:0 is lost (the driver says: GPU is lost); reset it.")
+
+FULL = Failure(
+    DISK_FULL, "No space is left for runs in /data/jobs. Free some with: autoinfer artifacts prune."
+)
 
 MOST_TURNS = 50
 
@@ -82,12 +89,30 @@ def test_a_lost_device_ends_the_campaign_at_once_and_is_told(campaign: tuple[Dat
     assert "reset it" in told.text
 
 
-def test_the_campaign_goes_on_where_it_was_when_it_is_taken_up_again(campaign: tuple[Database, int]) -> None:
+def test_a_full_disk_ends_the_campaign_at_once_with_how_it_goes_on(campaign: tuple[Database, int]) -> None:
+    """Each further test would fail so: they would all be called inconclusive."""
     database, campaign_id = campaign
-    drive(database, campaign_id, [LOST])
+    reason = drive(database, campaign_id, [FULL])
+    assert reason == (
+        "its device has no room on its machine's disk: No space is left for runs in /data/jobs. Free some "
+        "with: autoinfer artifacts prune. When there is room it goes on with: autoinfer run --resume C-1"
+    )
+    with database.read() as session:
+        assert session.scalars(select(Verdict)).all() == []
+        states = set(session.scalars(select(Hypothesis.state)))
+    assert HypothesisState.QUEUED in states
+    assert not {HypothesisState.INFEASIBLE, HypothesisState.INCONCLUSIVE, HypothesisState.TESTING} & states
+
+
+@pytest.mark.parametrize("failure", [LOST, FULL], ids=["lost", "full"])
+def test_the_campaign_goes_on_where_it_was_when_it_is_taken_up_again(
+    campaign: tuple[Database, int], failure: Failure
+) -> None:
+    database, campaign_id = campaign
+    drive(database, campaign_id, [failure])
     with database.read() as session:
         first = session.scalars(select(Experiment.hypothesis_id).order_by(Experiment.id.desc())).first()
-    drive(database, campaign_id, [LOST])
+    drive(database, campaign_id, [failure])
     with database.read() as session:
         again = session.scalars(select(Experiment.hypothesis_id).order_by(Experiment.id.desc())).first()
     assert first == again

@@ -259,7 +259,9 @@ def test_a_baseline_whose_engine_was_killed_is_tried_once_more_and_one_that_is_r
             failed.state, failed.failure, failed.failure_kind = ExperimentState.FAILED, "It ended.", kind
             session.flush()
             tried.append(baseline_attempts(session, campaign_id, number))
+        taken_up_again = baseline_attempts(session, campaign_id, None)
     assert len(tried) == tries
+    assert taken_up_again.is_last is (kind != "disk_full"), "there may be room by then"
 
 
 def test_what_the_engine_refuses_before_a_load_gives_way_too() -> None:
