@@ -111,3 +111,7 @@ class DatabaseUnreachable(DatabaseError):
 
 PASSING = (DatabaseLocked, DatabaseUnreachable)
 """What may pass by itself: whoever has time tries the same step again."""
+
+WAITED_FOR = (*PASSING, DiskFull)
+"""What a worker waits for, too, because it would lose what it measured: a full disk under the database, where
+somebody may make room."""

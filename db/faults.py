@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ from configs.errors import (
     NotADatabase,
     PermissionRefused,
 )
+from configs.room import no_room
 from db.address import Address
 
 _PRIMARY_CODE = 0xFF
@@ -31,6 +33,9 @@ _PRIMARY_CODE = 0xFF
 
 _LITTLE_SPACE_BYTES = 1 << 20
 """An I/O error with less space left is taken for a full disk: SQLite tells the two apart poorly."""
+
+_TRIED_BYTES = 64 * 1024
+"""What is written to hear what a disk says: more than what SQLite keeps beside a database at first."""
 
 _CUT_OFF = "25P03"
 """PostgreSQL's state for a session that it ended because its transaction stood still too long."""
@@ -67,7 +72,7 @@ def of_operating_system(error: OSError, address: Address) -> AutoinferError:
     """Return what to tell the user about an `error` met while making or reading the database's file."""
     where = error.filename or address.shown
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return _disk_full(address)
+        return _disk_full(address, error.errno)
     if error.errno == errno.EROFS:
         return DatabaseReadOnly(
             f"The file system of {where} may only be read.", "Name a database elsewhere with --db."
@@ -126,6 +131,9 @@ def _of_sqlite(error: sqlite3.Error, address: Address) -> AutoinferError | None:
         case sqlite3.SQLITE_IOERR:
             if _free_bytes(address) < _LITTLE_SPACE_BYTES:
                 return _disk_full(address)
+            refused = _refused_a_file(address)
+            if isinstance(refused, DiskFull | DatabaseReadOnly):
+                return refused
             return DatabaseDamaged(
                 f"The disk under the database {shown} fails ({error}).", f"Check the disk. {_INTACT}"
             )
@@ -177,7 +185,8 @@ def _cannot_open(address: Address) -> AutoinferError:
         )
     if not os.access(path, os.R_OK):
         return PermissionRefused(f"You may not read the database {path}.", "Ask its owner.")
-    return _read_only(address)
+    refused = _refused_a_file(address)
+    return refused if isinstance(refused, DiskFull) else _read_only(address)
 
 
 def _read_only(address: Address) -> DatabaseReadOnly:
@@ -205,10 +214,27 @@ def _files_beside(path: Path) -> list[Path]:
     return [each for end in ("-wal", "-shm") if (each := path.with_name(path.name + end)).exists()]
 
 
-def _disk_full(address: Address) -> DiskFull:
+def _disk_full(address: Address, number: int | None = None) -> DiskFull:
+    why = "" if address.path is None else f": {no_room(address.path.parent, number)}"
     return DiskFull(
-        f"No space is left on the disk of {address.shown}.", f"Free some space and try again. {_INTACT}"
+        f"No space is left on the disk of {address.shown}{why}.",
+        f"Free some, with autoinfer artifacts prune where artifacts lie there too. {_INTACT}",
     )
+
+
+def _refused_a_file(address: Address) -> AutoinferError | None:
+    """What the disk says to a small file beside the database, in words: SQLite keeps what it was told by the
+    system to itself. None where it takes it."""
+    if address.path is None:
+        return None
+    try:
+        with tempfile.TemporaryFile(dir=address.path.parent) as file:
+            file.write(bytes(_TRIED_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return of_operating_system(error, address)
+    return None
 
 
 def _free_bytes(address: Address) -> int:

@@ -44,6 +44,7 @@ from agent.campaign.rerun.confirming import left_over
 from agent.campaign.resources.device_faults import device_gave_out, give_up_device
 from agent.campaign.resources.devices import Devices, device_of
 from agent.campaign.resources.price_wait import PriceWait
+from agent.campaign.resources.room_wait import RoomWait
 from agent.campaign.resources.spent_time import SpentTime
 from agent.campaign.resources.waiting import approve_command
 from agent.campaign.resources.worker_process import Workers
@@ -52,7 +53,7 @@ from agent.campaign.separation.disputing import room_for_disputes, take_disputes
 from agent.campaign.separation.foreseen import set_aside
 from agent.campaign.separation.separating import follow_up, follow_up_what_had_none
 from agent.proposers.port import Draft
-from configs.errors import PASSING, LeaseLost, UsageError
+from configs.errors import PASSING, WAITED_FOR, DiskFull, LeaseLost, UsageError
 from configs.language_model import Endpoint
 from configs.quantities import format_duration
 from db import events
@@ -127,6 +128,12 @@ class CampaignLoop:
         self._out = JobsOut(
             database, campaign_id, self._time, self._writing, self._elsewhere, self._price, workers
         )
+        self._room = RoomWait(
+            self._wait,
+            clock,
+            _LOG.warning,
+            f"autoinfer run --resume {format_label(Noun.CAMPAIGN, campaign_id)}",
+        )
         self._ranked_through = -1
         self._disputes_through = 0
         self._is_held_to_today = False
@@ -137,12 +144,16 @@ class CampaignLoop:
 
         Raises `LeaseLost` when another loop has it, and `AutoinferError` when it can't go on. A database that
         another process keeps locked, or that does not answer, is no such thing: the same step is tried again.
+        Nor is one on a full disk, as long as `RoomWait` waits.
         """
         self._take_over()
         try:
             while True:
                 try:
                     reason = self._turn()
+                    if self._room.waits:
+                        self._time.begin()  # nobody's time was it that there was no room
+                        self._room.found_room()
                     if reason is not None:
                         return reason  # announced as the loop lets go
                     self._announce()
@@ -151,6 +162,10 @@ class CampaignLoop:
                 except PASSING as away:
                     _LOG.warning("%s The campaign goes on when it is free.", away.message)
                     self._wait(self._times.busy_poll_s)
+                    continue
+                except DiskFull as full:
+                    self._room.found_full(full)
+                    self._announce()  # which hears Ctrl C
                     continue
                 self._wait(self._times.busy_poll_s if rarely else self._times.idle_poll_s)
         finally:
@@ -161,7 +176,8 @@ class CampaignLoop:
     def _beside_the_lease(self, session: Session) -> None:
         """What is done each time the lease is renewed."""
         self._time.count(session, self._campaign_id)
-        reap(session)
+        if not self._room.waits:  # the leases ran out for want of room: their workers come first
+            reap(session)
 
     def _let_go(self) -> None:
         """Count the time and give the lease back; where the database is locked, it runs out by itself."""
@@ -169,8 +185,9 @@ class CampaignLoop:
             with self._database.write() as session:
                 self._time.count(session, self._campaign_id)
                 self._hold.release(session)
-        except PASSING as away:
-            _LOG.warning("%s", away.message)
+        except WAITED_FOR as away:
+            if not self._room.waits:
+                _LOG.warning("%s", away.message)
 
     def _take_over(self) -> None:
         with self._database.write() as session:

@@ -1,8 +1,9 @@
 """The worker's loop: take a job, run it by the executor, report, record, go on.
 
 While a job runs the worker sleeps until the job ends or `busy_poll_s` is over, looks, and goes back to
-sleep. Losing the lease at any point ends the run and drops what it measured. A database that is locked or
-does not answer is waited for: what runs goes on meanwhile, and is recorded if nobody took it over. The worker
+sleep. Losing the lease at any point ends the run and drops what it measured. A database that is locked,
+does not answer or has no room on its disk is waited for: what runs goes on meanwhile, and is recorded if
+nobody took it over. The worker
 ends when `stop` is set, and, started with `end_with_parent`, when its parent dies; a job that runs then is
 ended and given back.
 """
@@ -18,7 +19,7 @@ from typing import Protocol, runtime_checkable
 
 from pydantic import ValidationError
 
-from configs.errors import PASSING, AutoinferError, LeaseLost
+from configs.errors import WAITED_FOR, AutoinferError, DiskFull, LeaseLost
 from db import events, queue, workers
 from db.claims import BoundProcess
 from db.event_kinds import EventKind
@@ -115,12 +116,13 @@ class _Worker:
         self._looked_at = -WORKER_ROW_S
         self._told_left: set[str] = set()
         self._was_away = False
+        self._warned: type[AutoinferError] | None = None
         self.parent: int | None = None
         self.after_job: Callable[[], None] = lambda: None
 
     def run(self, *, once: bool) -> int:
         """Take and run jobs until the worker is to end."""
-        self._register()
+        self._enter()
         ended = 0
         try:
             while not self._is_to_end():
@@ -129,8 +131,8 @@ class _Worker:
                     if taken is None and not once:
                         self._say_idle()
                         wait_s = self._idle_wait_s()
-                except PASSING as away:
-                    _LOG.warning("%s The worker goes on when it does.", away.message)
+                except WAITED_FOR as away:
+                    self._warn(away, "The worker goes on when that is over.")
                     self._was_away = True
                     self._stop.wait(AWAY_S)
                     continue
@@ -138,7 +140,7 @@ class _Worker:
                     reached(KillPoint.AFTER_CLAIM)
                     if self._work(taken):
                         ended += 1
-                        self.after_job()
+                        self._look_after_job()
                 elif once:
                     break
                 else:
@@ -153,7 +155,7 @@ class _Worker:
         if self._was_away:
             give_back_unheard(self._database, self._name)
             self._enter_again_if_lost()
-            self._was_away = False
+            self._was_away, self._warned = False, None
         if time.monotonic() - self._looked_at >= WORKER_ROW_S:
             tell_what_is_left(self._database, self._name, self._told_left)
             self._looked_at = time.monotonic()
@@ -194,13 +196,13 @@ class _Worker:
             self._executor.cancel(taken.key)
             try:
                 reporter.release()
-            except PASSING as away:
+            except WAITED_FOR as away:
                 _LOG.warning("%s The lease of the job runs out by itself.", away.message)
             return False
 
     def _write(self, taken: Taken, report: Callable[[], None]) -> None:
-        """Report, however long the database is locked or does not answer; raises `_Stopping` when the worker
-        is to end meanwhile.
+        """Report, however long the database is locked, does not answer or has no room; raises `_Stopping`
+        when the worker is to end meanwhile.
 
         A commit may be cut off from its answer: then the next try finds that the job has ended under this
         very attempt, and nothing is left to report.
@@ -215,11 +217,11 @@ class _Worker:
                     if away and queue.has_ended(session, taken.job):
                         return
                 raise
-            except PASSING as error:
+            except WAITED_FOR as error:
                 away = True
                 if self._is_to_end():
                     raise _Stopping from error
-                _LOG.warning("%s What is to be recorded waits for it.", error.message)
+                self._warn(error, "What is to be recorded waits for the end of that.")
                 self._stop.wait(AWAY_S)
 
     def _run(self, taken: Taken, spec: AnyJob, reporter: Reporter) -> bool:
@@ -269,8 +271,8 @@ class _Worker:
                     reporter.beat(status.progress)  # raises LeaseLost when that is why
                     self._executor.cancel(ref)
                     return Status(RunState.CANCELLED)
-            except PASSING as away:
-                _LOG.warning("%s", away.message)
+            except WAITED_FOR as away:
+                self._warn(away)
             moment = time.monotonic()
             news = status.progress != told and moment - told_at >= self._times.progress_s
             if news or moment - beat_at >= self._times.heartbeat_s:
@@ -278,8 +280,8 @@ class _Worker:
                     reporter.beat(status.progress)
                     beat_at = told_at = moment
                     told = status.progress
-                except PASSING as away:
-                    _LOG.warning("%s", away.message)  # the next look tries again; the lease bears two misses
+                except WAITED_FOR as away:
+                    self._warn(away)  # the next look tries again; the lease bears two misses
             if isinstance(self._executor, RunsHere):
                 self._executor.wait(ref, self._times.busy_poll_s)
             else:
@@ -289,6 +291,18 @@ class _Worker:
     def _is_to_end(self) -> bool:
         orphaned = self.parent is not None and os.getppid() != self.parent
         return self._stop.is_set() or orphaned
+
+    def _enter(self) -> None:
+        """Register; a campaign's worker waits for room on the database's disk, as its campaign does."""
+        while True:
+            try:
+                self._register()
+                return
+            except DiskFull as full:
+                if self.parent is None or self._is_to_end():
+                    raise
+                self._warn(full, "The worker goes on when that is over.")
+                self._stop.wait(AWAY_S)
 
     def _register(self) -> None:
         name = self._name
@@ -322,8 +336,20 @@ class _Worker:
                 events.append(
                     session, EventKind.WORKER_STOPPED, f"{self._name.owner} ended.", self._name.owner
                 )
-        except PASSING as away:
+        except WAITED_FOR as away:
             _LOG.warning("%s It is not told that the worker ended.", away.message)
+
+    def _warn(self, away: AutoinferError, then: str = "") -> None:
+        """Say it in the log once, as long as it lasts: the log may lie on the disk that is full."""
+        if self._warned is not type(away):
+            _LOG.warning("%s", f"{away.message} {then}".rstrip())
+            self._warned = type(away)
+
+    def _look_after_job(self) -> None:
+        try:
+            self.after_job()
+        except WAITED_FOR as away:
+            self._warn(away)  # what it was to do is done after the next job
 
 
 def parse_taken(taken: Taken) -> AnyJob:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from configs.errors import AutoinferError
+from experiments.disk import disk_in_words
 from experiments.worker.bell import BELL_VARIABLE
 
 MAX_QUICK_DEATHS = 3
@@ -63,7 +64,8 @@ class WorkerProcess:
     def keep_alive(self) -> bool:
         """Start the worker if it does not run; true when it had died and was started again.
 
-        Raises `AutoinferError` when it keeps dying, with the end of its log.
+        Raises `AutoinferError` when it keeps dying, with the end of its log, and as `disk_in_words` where the
+        log can't be written.
         """
         died = self._process is not None and self._process.poll() is not None
         if self._process is not None and not died:
@@ -75,8 +77,9 @@ class WorkerProcess:
                     f"The worker died {self._deaths} times in a row; its log ends with: {end_of(self._log)}",
                     f"Look into {self._log}, then continue with: autoinfer run",
                 )
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        self._start()
+        with disk_in_words(self._log.parent, "logs"):
+            self._log.parent.mkdir(parents=True, exist_ok=True)
+            self._start()
         return died
 
     def wait(self, timeout_s: float) -> None:

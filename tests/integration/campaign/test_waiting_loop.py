@@ -17,9 +17,10 @@ from agent.campaign.decision.desk import Desk
 from agent.campaign.known.facts import Facts
 from agent.campaign.known.reading_facts import read_facts
 from agent.campaign.queue import order
+from agent.campaign.resources.room_wait import FULL_WAIT_S, RoomWait
 from agent.proposers.confirmation import PROPOSER as CONFIRMATION
 from agent.proposers.port import Draft
-from configs.errors import DatabaseLocked
+from configs.errors import DatabaseLocked, DiskFull
 from db import events, queue
 from db.event_kinds import EventKind
 from db.models import Campaign, Hypothesis, Move
@@ -63,6 +64,46 @@ def test_a_loop_waits_for_a_database_that_another_process_keeps_locked(
     )
     assert len([each for each in caplog.messages if each.endswith("goes on when it is free.")]) == 4
     assert len(bench.told(EventKind.EXPERIMENT_JUDGED)) == 1
+
+
+def test_a_loop_waits_for_room_on_a_full_disk_and_says_so_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Full at the second write and the two after: the step is tried again until there is room."""
+    write, number = bench.database.write, count(1)
+
+    def refused_at_times() -> AbstractContextManager[Session]:
+        if next(number) in (2, 3, 4):
+            raise DiskFull("No space is left on the disk of autoinfer.db.", "Free some.")
+        return write()
+
+    monkeypatch.setattr(bench.database, "write", refused_at_times)
+    assert bench.drive(*[bench.nothing] * 7, bench.one_runs, bench.finish, bench.nothing) == (
+        "stopped by the user"
+    )
+    full, room = caplog.messages
+    assert full == (
+        "No space is left on the disk of autoinfer.db. Free some. The campaign waits for room, 10m at most, "
+        "and goes on by itself."
+    )
+    assert room.startswith("There is room again after ")
+    assert len(bench.told(EventKind.EXPERIMENT_JUDGED)) == 1
+
+
+def test_a_disk_that_stays_full_ends_the_wait_with_how_it_goes_on() -> None:
+    passed, said = [0.0], list[str]()
+
+    def wait(seconds: float) -> None:
+        passed[0] += seconds
+
+    room = RoomWait(wait, lambda: passed[0], said.append, "autoinfer run --resume C-1")
+    full = DiskFull("No space is left.", "Free some.")
+    while passed[0] < FULL_WAIT_S:
+        room.found_full(full)
+    with pytest.raises(DiskFull) as raised:
+        room.found_full(full)
+    assert str(raised.value) == "No space is left. Free some. Then go on with: autoinfer run --resume C-1"
+    assert len(said) == 1
 
 
 @pytest.mark.parametrize(

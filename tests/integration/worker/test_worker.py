@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import select, update
 
 from agent.judge.launch_interval import LaunchIntervalJudge
+from configs.errors import DiskFull
 from db import queue
 from db.claims import BoundProcess
 from db.models import Artifact, Event, Experiment, ExperimentArtifact, Job, Launch, StageRun, Worker
@@ -422,3 +423,24 @@ def test_a_stopped_worker_gives_its_job_back(database: Database, campaign: int, 
     with database.read() as session:
         job = session.get_one(Job, job_id)
         assert (job.state, job.attempt, job.max_attempts) == (JobState.QUEUED, 1, 2)
+
+
+def test_what_finds_no_room_in_the_database_is_recorded_when_there_is_some(
+    database: Database, campaign: int, work: Work, monkeypatch: pytest.MonkeyPatch
+):
+    """Given up at once, a result that took hours would be measured again."""
+    experiment_id, job_id = enqueue_job(database, campaign, a_test_job)
+    record, tries = Reporter.record, list[int]()
+
+    def without_room_at_first(*arguments: object) -> None:
+        tries.append(1)
+        if len(tries) < 3:
+            raise DiskFull("No space is left on the disk of autoinfer.db.", "Free some.")
+        record(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("experiments.worker.worker.AWAY_S", 0.01)
+    monkeypatch.setattr(Reporter, "record", without_room_at_first)
+    assert work() == 1
+    assert_recorded_once(database, [experiment_id])
+    with database.read() as session:
+        assert session.get_one(Job, job_id).attempt == 1

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, OperationalErr
 
 from configs.errors import (
     AutoinferError,
+    DatabaseDamaged,
     DatabaseError,
     DatabaseLocked,
     DatabaseMissing,
@@ -83,3 +85,42 @@ def test_the_operating_systems_refusal_is_told_apart(number: int, told: type[Aut
 def test_a_user_error_raised_inside_passes_through(tmp_path: Path) -> None:
     with pytest.raises(DiskFull), in_words(FILE):
         raise DiskFull("Full.", "Free some.")
+
+
+def of_sqlite(code: int) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = code
+    return error
+
+
+@pytest.mark.parametrize(
+    ("code", "number", "told", "says"),
+    [
+        (sqlite3.SQLITE_IOERR, errno.EDQUOT, DiskFull, "your quota there is used up"),
+        (sqlite3.SQLITE_IOERR, errno.EROFS, DatabaseReadOnly, "may only be read"),
+        (sqlite3.SQLITE_IOERR, errno.EIO, DatabaseDamaged, "The disk under the database"),
+        (sqlite3.SQLITE_IOERR, None, DatabaseDamaged, "The disk under the database"),
+        (sqlite3.SQLITE_CANTOPEN, errno.ENOSPC, DiskFull, "No space is left"),
+        (sqlite3.SQLITE_CANTOPEN, None, DatabaseReadOnly, "may only be read"),
+    ],
+)
+def test_what_sqlite_keeps_to_itself_the_disk_is_asked(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    code: int,
+    number: int | None,
+    told: type[AutoinferError],
+    says: str,
+) -> None:
+    """A quota and a disk without inodes have bytes free; SQLite calls them a disk that fails, and a file that
+    it can't open."""
+    (tmp_path / "a.db").touch()
+    if number is not None:
+
+        def refuse(**_: object) -> None:
+            raise OSError(number, os.strerror(number), str(tmp_path))
+
+        monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    with pytest.raises(told, match=says) as raised, in_words(parse_address(f"sqlite:///{tmp_path}/a.db")):
+        raise of_sqlite(code)
+    assert type(raised.value) is told
