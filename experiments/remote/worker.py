@@ -17,13 +17,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from configs.errors import PASSING, AutoinferError, LeaseLost, ProviderUnreachable
+from configs.errors import WAITED_FOR, AutoinferError, LeaseLost, ProviderUnreachable
 from db import events, queue, remote_runs, workers
 from db.campaign_owner import place_mark
 from db.event_kinds import EventKind
 from db.remote_runs import Run
 from db.session import Database
 from db.states import WorkerState
+from experiments.disk import DISK_FULL, TO_FREE_SPACE, failure_kind
 from experiments.executors.port import Cost, Executor, RunState, Status
 from experiments.job.seal import TAMPERED, broken_seal
 from experiments.job.spec import TestJob
@@ -95,6 +96,7 @@ class RemoteWorker:
         self._looks = Looks(self._flights, self._times)
         self._beat_at = self._looked_at = float("-inf")
         self._ended = 0
+        self._warned: type[AutoinferError] | None = None
 
     @property
     def in_flight(self) -> int:
@@ -117,8 +119,8 @@ class RemoteWorker:
             while not self._is_to_end():
                 try:
                     idle = self.turn()
-                except PASSING as locked:
-                    _LOG.warning("%s", locked)
+                except WAITED_FOR as away:
+                    self._warn(away)
                     idle = False
                 if once and idle:
                     break
@@ -134,6 +136,7 @@ class RemoteWorker:
         moment = time.monotonic()
         if moment - self._beat_at >= self._times.heartbeat_s:
             self._beat()
+            self._warned = None
             self._take_over()
             self._beat_at = moment
         if moment - self._looked_at >= self._times.look_s:
@@ -239,7 +242,7 @@ class RemoteWorker:
             _LOG.warning("%s", error)  # it is looked for by its key when it is due
             return
         except AutoinferError as error:
-            self._never_ran(flight, "error", str(error))
+            self._never_ran(flight, failure_kind(error), str(error))
             return
         reached(KillPoint.AFTER_SUBMIT)
         flight.ref = ref
@@ -311,22 +314,32 @@ class RemoteWorker:
             case RunState.TIMED_OUT:
                 self._end(flight, lambda: flight.reached_limit(status.failure))
             case RunState.FAILED:
-                cause = status.failure or "The run failed."
-                self._end(flight, lambda: flight.reporter.fail("error", cause))
+                cause = self._where(status.failure_kind, status.failure or "The run failed.")
+                self._end(flight, lambda: flight.reporter.fail(status.failure_kind, cause))
             case _:
                 cause = status.failure or "The run ended without a result."
                 self._end(flight, lambda: flight.reporter.give_up(cause))
 
+    def _where(self, kind: str, cause: str) -> str:
+        """The cause, of a full disk with whose it is, and with what helps there instead of here."""
+        if kind != DISK_FULL:
+            return cause
+        return (
+            f"A disk is full on a rented machine of {self._name.device}: "
+            f"{cause.removesuffix(TO_FREE_SPACE).strip()} Its disk comes with the machine: take a target "
+            "with a larger one, or a smaller model."
+        )
+
     def _end(self, flight: Flight, write: Callable[[], None]) -> None:
-        """Write the end of a job; a database that another process keeps locked is tried again at the next
-        look, and a lost lease drops what was measured: another worker records it."""
+        """Write the end of a job; a database that another process keeps locked, or that has no room, is tried
+        again at the next look, and a lost lease drops what was measured: another worker records it."""
         try:
             write()
         except LeaseLost:
             self._lost(flight)
             return
-        except PASSING as locked:
-            _LOG.warning("%s", locked)
+        except WAITED_FOR as away:
+            self._warn(away)
             return
         self._flights.pop(flight.taken.job.id, None)
         self._ended += 1
@@ -356,8 +369,17 @@ class RemoteWorker:
                     )
                 else:
                     self._end(flight, flight.reporter.release)
-        with self._database.write() as session:
-            remote_runs.let_go(session, self._name.owner)
+        try:
+            with self._database.write() as session:
+                remote_runs.let_go(session, self._name.owner)
+        except WAITED_FOR as away:
+            _LOG.warning("%s The leases of its jobs run out by themselves.", away.message)
+
+    def _warn(self, away: AutoinferError) -> None:
+        """Say it in the log once, as long as it lasts: the log may lie on the disk that is full."""
+        if self._warned is not type(away):
+            _LOG.warning("%s", away)
+            self._warned = type(away)
 
     def begin(self) -> None:
         """Enter the worker into the roll; `run` does so itself."""
@@ -376,6 +398,10 @@ class RemoteWorker:
         )
 
     def _unregister(self) -> None:
-        with self._database.write() as session:
-            workers.beat(session, self._id, WorkerState.STOPPED)
-            events.append(session, EventKind.WORKER_STOPPED, f"{self._name.owner} ended.", self._name.owner)
+        try:
+            with self._database.write() as session:
+                workers.beat(session, self._id, WorkerState.STOPPED)
+                text = f"{self._name.owner} ended."
+                events.append(session, EventKind.WORKER_STOPPED, text, self._name.owner)
+        except WAITED_FOR as away:
+            _LOG.warning("%s It is not told that the worker ended.", away.message)

@@ -19,7 +19,7 @@ from configs.errors import ProviderUnreachable, UsageError
 from experiments.executors.copied_text import chunk_of
 from experiments.executors.port import Cost, LogChunk, Quote, RunState, Status
 from experiments.job.journal import read_records
-from experiments.job.result import JobProgress
+from experiments.job.result import BROKE, JobProgress
 from experiments.job.spec import AnyJob
 from experiments.measurement.evidence import Stage
 
@@ -84,7 +84,8 @@ class FileProvider:
             return Status(RunState.RUNNING if told else RunState.PENDING, progress)
         state = RunState(str(ended["state"]))
         if state is not RunState.DONE:
-            return Status(state, progress, failure=f"The provider says: {state.value}.")
+            told = str(ended.get("failure") or f"The provider says: {state.value}.")
+            return Status(state, progress, failure=told, failure_kind=str(ended.get("kind", BROKE)))
         return Status(state, progress, read_records(self.cloud / "records.jsonl"))
 
     def cancel(self, ref: str) -> None:
@@ -119,9 +120,9 @@ class FileProvider:
         told = _read(self.cloud / ref / "run.json")
         return None if told is None else str(told["key"])
 
-    def end(self, ref: str, state: RunState = RunState.DONE, wall_s: float = 200.0) -> None:
-        """Said by a test: the run has ended so, after so many seconds."""
-        _write(self.cloud / ref / "ended.json", {"state": state.value, "wall_s": wall_s})
+    def end(self, ref: str, state: RunState = RunState.DONE, wall_s: float = 200.0, **failure: str) -> None:
+        """Said by a test: the run has ended so, after so many seconds; `failure` and its `kind` say why."""
+        _write(self.cloud / ref / "ended.json", {"state": state.value, "wall_s": wall_s, **failure})
 
     def tell(self, ref: str, done: int, log: str = "") -> None:
         """Said by a test: the run tells this, and has written this log."""

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from pydantic import ValidationError
 
+from experiments.disk import DISK_FULL, is_full
 from experiments.executors.checkpoint_there import folder_to_bring, write_shape_texts
 from experiments.executors.extras import EXTRAS_NAME, ExtrasWriter
 from experiments.executors.local import JOB_COMMAND, LocalExecutor
@@ -37,6 +38,7 @@ from experiments.executors.modal.protocol import (
 from experiments.executors.port import RunState
 from experiments.job.longest import limit_sentence
 from experiments.job.place import RECORDS_NAME, Place
+from experiments.job.result import BROKE
 from experiments.job.seal import broken_seal, sealed
 from experiments.job.spec import SPEC_VERSION, AnyJob, TestJob, parse_job
 from experiments.telemetry.collect import Sampler
@@ -98,9 +100,10 @@ def run_body(packed: bytes, call_id: str, boards: Boards, container: Container) 
         envelope = _run(packed, call_id, boards, container, began_at_s)
     except Exception as error:  # a builtin TimeoutError too, which the caller would take for "not yet"
         envelope = Envelope(
-            outcome=Outcome.LOST,
+            outcome=Outcome.FAILED if is_full(error) else Outcome.LOST,
             call_id=call_id,
             sentence=f"The remote run failed: {type(error).__name__}: {error}",
+            failure_kind=DISK_FULL if is_full(error) else BROKE,
         )
     return envelope.model_copy(update={"began_at_s": began_at_s, "ended_at_s": time.time()}).model_dump_json()
 
@@ -288,7 +291,8 @@ def _follow(
     if status.state is RunState.DONE:
         return ended(Outcome.DONE, "")
     outcome = Outcome.FAILED if status.state is RunState.FAILED else Outcome.LOST
-    return ended(outcome, status.failure or "The run ended without a result.")
+    told = ended(outcome, status.failure or "The run ended without a result.")
+    return told.model_copy(update={"failure_kind": status.failure_kind})
 
 
 def as_here(spec: AnyJob, gpu: str | None, models: Path) -> AnyJob | None:

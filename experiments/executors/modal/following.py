@@ -30,7 +30,7 @@ from experiments.executors.modal.protocol import (
 from experiments.executors.modal.run_folder import Call, Ended, Intent, RunFolder, folder_of_call
 from experiments.executors.port import RunState, Status
 from experiments.job.journal import Journal
-from experiments.job.result import Failure, JobResult
+from experiments.job.result import BROKE, Failure, JobResult
 from experiments.kill_points import KillPoint, reached
 
 _LOG = logging.getLogger(__name__)
@@ -289,7 +289,8 @@ class Follower:
                     failure=Failure("error", ended.envelope.sentence if ended.envelope else "")
                 )
         failure = None if ended.state is RunState.CANCELLED else ended.failure
-        return Status(ended.state, journal.fold.progress, result, failure)
+        kind = BROKE if ended.envelope is None else ended.envelope.failure_kind
+        return Status(ended.state, journal.fold.progress, result, failure, kind)
 
     def _journal(self, folder: RunFolder) -> Journal:
         """What the copied records add up to; another start of the call begins anew."""

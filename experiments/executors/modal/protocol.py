@@ -16,6 +16,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from experiments.job.result import BROKE
 from experiments.job.spec import SPEC_VERSION
 from experiments.measurement.evidence import Stage
 
@@ -123,7 +124,8 @@ class Outcome(StrEnum):
 
 class Envelope(_Told):
     """What the function returns, always: it never raises, for a builtin `TimeoutError` would look as if the
-    call had not ended. `sentence` says why it is not done; `owner` is the call a duplicate gave way to."""
+    call had not ended. `sentence` says why it is not done, `failure_kind` of what kind that is; `owner` is
+    the call a duplicate gave way to."""
 
     outcome: Outcome
     call_id: str
@@ -131,6 +133,7 @@ class Envelope(_Told):
     pieces: int = 0
     got_gpu: str | None = None
     sentence: str = ""
+    failure_kind: str = BROKE
     owner: str | None = None
     began_at_s: float = 0.0
     ended_at_s: float = 0.0

@@ -49,6 +49,7 @@ from experiments.executors.runpod.board_tables import (
     RUN,
     TABLES,
 )
+from experiments.job.result import BROKE
 from experiments.measurement.evidence import Stage
 
 CANCELLED = "cancelled"
@@ -120,10 +121,12 @@ class Outcome(StrEnum):
 
 
 class Ended(_Told):
-    """The end of a run; `sentence` says why it is not done, `got_gpu` what the driver called the GPU."""
+    """The end of a run; `sentence` says why it is not done, `failure_kind` of what kind that is, `got_gpu`
+    what the driver called the GPU."""
 
     outcome: Outcome
     sentence: str = ""
+    failure_kind: str = BROKE
     got_gpu: str | None = None
 
 

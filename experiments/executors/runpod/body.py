@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from configs.errors import AutoinferError
 from experiments.artifacts.originals import fetch_original
 from experiments.artifacts.shared import SharedArtifacts
+from experiments.disk import DISK_FULL, is_full
 from experiments.executors.checkpoint_there import folder_to_bring, write_shape_texts
 from experiments.executors.extras import EXTRAS_NAME, ExtrasWriter
 from experiments.executors.local import JOB_COMMAND, LocalExecutor
@@ -94,7 +95,10 @@ def run_body(board: Board, key: str, pod_id: str, container: Container) -> Ended
     except BoardUnreachable:
         raise
     except Exception as error:  # whatever it was, the queue may try the job again
-        ended = Ended(outcome=Outcome.LOST, sentence=f"The pod failed: {type(error).__name__}: {error}")
+        why = f"The pod failed: {type(error).__name__}: {error}"
+        ended = Ended(outcome=Outcome.LOST, sentence=why)
+        if is_full(error):  # that of the next pod is as large
+            ended = Ended(outcome=Outcome.FAILED, sentence=why, failure_kind=DISK_FULL)
     _until_heard(lambda: board.end(key, ended))
     return ended
 
@@ -228,7 +232,8 @@ def _follow(
         case RunState.DONE:
             return Ended(outcome=Outcome.DONE, got_gpu=got)
         case RunState.FAILED:
-            return Ended(outcome=Outcome.FAILED, sentence=status.failure or "The run failed.", got_gpu=got)
+            why, kind = status.failure or "The run failed.", status.failure_kind
+            return Ended(outcome=Outcome.FAILED, sentence=why, failure_kind=kind, got_gpu=got)
         case _:
             sentence = status.failure or "The run ended without a result."
             return Ended(outcome=Outcome.LOST, sentence=sentence, got_gpu=got)

@@ -148,4 +148,4 @@ def final_status(ended: Ended, copy: Copy) -> Status:
         state = RunState.DONE
     if state is RunState.DONE:
         return Status(state, progress, journal.result())
-    return Status(state, progress, failure=ended.sentence or None)
+    return Status(state, progress, failure=ended.sentence or None, failure_kind=ended.failure_kind)

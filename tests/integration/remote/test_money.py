@@ -8,9 +8,10 @@ from sqlalchemy import select
 
 from configs.errors import UsageError
 from db import money
-from db.models import Job, JobQuote, RemoteRun
+from db.models import Experiment, Job, JobQuote, RemoteRun
 from db.session import Database, open_database
 from db.states import BudgetScope, JobState
+from experiments.disk import TO_FREE_SPACE
 from experiments.executors.port import RunState
 from experiments.remote.settings import RemoteTimes
 from experiments.remote.worker import RemoteWorker
@@ -205,6 +206,26 @@ def test_a_run_whose_cost_nobody_tells_counts_as_quoted(database: Database, prov
         wait_for(lambda: bool(events_of(database, "job.settled")))
     assert standing(database).spent == 1_000_000
     assert "is not known" in events_of(database, "job.settled")[0]
+
+
+def test_a_full_disk_of_a_rented_machine_is_paid_for_once_and_told_as_whose_it_is(
+    database: Database, provider: FileProvider
+):
+    give_budget(database, 5.0)
+    experiment_id, _ = enqueue(database, start_campaign(database))
+    with Working(database, provider):
+        wait_for(lambda: len(provider.reconcile()) == 1)
+        told = f"No space is left for artifacts in /work/artifacts. {TO_FREE_SPACE}"
+        provider.end(provider.reconcile()[0], RunState.FAILED, failure=told, kind="disk_full")
+        wait_for(lambda: bool(events_of(database, "job.settled")))
+    assert len(provider.submits()) == 1
+    with database.read() as session:
+        experiment = session.get_one(Experiment, experiment_id)
+    assert experiment.failure_kind == "disk_full"
+    assert experiment.failure == (
+        f"A disk is full on a rented machine of {TARGET}: No space is left for artifacts in /work/artifacts. "
+        "Its disk comes with the machine: take a target with a larger one, or a smaller model."
+    )
 
 
 def test_a_cancelled_job_s_run_is_ended_and_paid_for_as_far_as_it_came(

@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from configs.models import load_model_profile
+from experiments.executors.modal import body
 from experiments.executors.modal.body import as_here
+from experiments.executors.modal.protocol import Envelope, Outcome
 from experiments.executors.port import RunState
 from experiments.job.seal import broken_seal
 from experiments.job.spec import TestJob
@@ -56,6 +60,19 @@ def test_a_container_without_a_gpu_is_no_result(place: ModalPlace, tmp_path: Pat
     status = ended(place, executor, executor.submit("none", a_test_job()))
     assert status.state is RunState.LOST
     assert "no GPU that can be measured" in str(status.failure)
+
+
+def test_a_full_disk_of_a_container_is_no_lost_run(monkeypatch: pytest.MonkeyPatch):
+    """That of the next container is as large: it would be paid for to find that out."""
+
+    def full(*_: object) -> Envelope:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(body, "_run", full)
+    told = Envelope.model_validate_json(
+        body.run_body(b"", "fc-1", None, body.Container())  # type: ignore[arg-type]
+    )
+    assert (told.outcome, told.failure_kind) == (Outcome.FAILED, "disk_full")
 
 
 def test_a_checkpoint_that_is_not_on_modal_is_told_with_the_command_that_puts_it_there(place: ModalPlace):

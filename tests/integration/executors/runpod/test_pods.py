@@ -165,6 +165,24 @@ def test_a_builtin_timeout_error_in_the_job_is_an_end_and_not_a_wait(
     assert place.fake.pods == {}
 
 
+def test_a_full_disk_of_a_pod_is_told_as_that_and_not_as_a_lost_run(
+    place: RunPodPlace, monkeypatch: pytest.MonkeyPatch
+):
+    """The disk of the next pod is as large: it would be paid for to find that out."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(body, "_work", full)
+    place.fake.hold = True
+    executor = place.executor()
+    ref = executor.submit("full", a_test_job())
+    body.run_body(executor._board, "full", place.fake.ever[0].id, body.Container(place.folder))
+    status = executor.poll(ref)
+    assert (status.state, status.failure_kind) == (RunState.FAILED, "disk_full")
+    assert "No space left on device" in str(status.failure)
+
+
 def test_a_run_that_was_deleted_from_the_board_is_lost_and_its_pod_ends_itself(
     place: RunPodPlace, pods_server: postgresql.Server
 ):
