@@ -8,6 +8,10 @@ from pathlib import Path
 
 from configs.quantities import format_bytes
 
+FEW_INODES = 16
+"""With fewer free than this a disk is short of them: what met its end has set some free by the time of a
+look."""
+
 
 def no_room(folder: Path, number: int | None = None) -> str:
     """Why nothing more fits on the disk of a folder, as a clause; `number` is that of the system's error.
@@ -21,8 +25,9 @@ def no_room(folder: Path, number: int | None = None) -> str:
         disk = os.statvfs(_existing(folder))
     except OSError:
         return "its disk is full"
-    if disk.f_files and not disk.f_favail:
-        return f"all {disk.f_files:,} inodes of its disk are taken, so that no further file fits"
+    if _is_short_of_inodes(disk):
+        left = f"{disk.f_favail:,} of the {disk.f_files:,} inodes of its disk"
+        return f"{left} are free, of which each file takes one"
     total, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
     return f"{format_bytes(free)} of the {format_bytes(total)} of its disk are free"
 
@@ -33,7 +38,12 @@ def has_inodes(folder: Path) -> bool:
         disk = os.statvfs(_existing(folder))
     except OSError:
         return True
-    return not disk.f_files or bool(disk.f_favail)
+    return not _is_short_of_inodes(disk)
+
+
+def _is_short_of_inodes(disk: os.statvfs_result) -> bool:
+    """A file system that counts none says 0."""
+    return bool(disk.f_files) and disk.f_favail < FEW_INODES
 
 
 def _existing(folder: Path) -> Path:

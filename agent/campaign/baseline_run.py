@@ -15,7 +15,7 @@ from agent.campaign.known.facts import Facts
 from agent.campaign.known.within_memory import legal_of
 from agent.campaign.queue.dispatch import dispatch_baseline
 from agent.campaign.resources.device_faults import give_up_device, go_on_after_room
-from configs.errors import AutoinferError, DiskFull
+from configs.errors import AutoinferError
 from db.session import Database
 from experiments.disk import DISK_FULL
 
@@ -60,13 +60,10 @@ class BaselineRun:
                 if begin_from_fewer_bits(session, facts.id, tried.kind, tried.cause):
                     return None
             self._stop(f"the baseline could not be measured: {tried.cause}")
-            if tried.kind == DISK_FULL:
-                raise DiskFull(
-                    f"The baseline could not be measured: {tried.cause}", go_on_after_room(facts.id) + "."
-                )
+            see = f"See its log with: autoinfer show {tried.label} --log"
             raise AutoinferError(
                 f"The baseline could not be measured: {tried.cause}",
-                f"See its log with: autoinfer show {tried.label} --log",
+                go_on_after_room(facts.id) if tried.kind == DISK_FULL else see,
             )
         device = seen.free[tried.count % len(seen.free)]  # another one than before, where there is one
         space = legal_of(facts).space

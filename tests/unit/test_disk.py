@@ -32,8 +32,8 @@ def test_it_is_told_how_much_is_free_or_what_else_is_used_up(
 ) -> None:
     of(monkeypatch)
     assert no_room(tmp_path / "not" / "there") == "0 MB of the 5 MB of its disk are free"
-    of(monkeypatch, f_bavail=4000_000, f_files=1024)
-    assert no_room(tmp_path) == "all 1,024 inodes of its disk are taken, so that no further file fits"
+    of(monkeypatch, f_bavail=4000_000, f_files=1024, f_favail=3)
+    assert no_room(tmp_path) == "3 of the 1,024 inodes of its disk are free, of which each file takes one"
     assert no_room(tmp_path, errno.EDQUOT) == "your quota there is used up"
 
 
@@ -74,7 +74,7 @@ def test_a_process_that_found_no_inode_failed_for_want_of_disk_space(
 ) -> None:
     check_disk_held("vLLM", "exit code 1", tmp_path)
     of(monkeypatch, f_bavail=4000_000, f_files=1024)
-    with pytest.raises(DiskFull, match=r"a disk is full: .*all 1,024 inodes"):
+    with pytest.raises(DiskFull, match=r"a disk is full: .*0 of the 1,024 inodes"):
         check_disk_held("vLLM", "exit code 1", tmp_path)
 
 

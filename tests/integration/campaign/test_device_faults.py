@@ -11,7 +11,8 @@ from sqlalchemy import select
 
 from agent.campaign.loop import CampaignLoop, LoopTimes
 from agent.campaign.resources.device_faults import MOST_BUSY
-from db import events
+from configs.errors import AutoinferError
+from db import events, queue
 from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Hypothesis, Job, Verdict
 from db.session import Database
@@ -19,8 +20,12 @@ from db.states import CampaignState, ExperimentState, HypothesisState, JobState
 from experiments.disk import DISK_FULL
 from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST
 from experiments.job.result import Failure
-from tests.simulated.by_hand import measure_baseline, run_by_hand
+from experiments.worker.claiming import Taken
+from experiments.worker.reporting import Reporter
+from experiments.worker.settings import WorkerTimes
+from tests.simulated.by_hand import LEASE_S, measure_baseline, run_by_hand
 from tests.simulated.campaign import start
+from tests.simulated.turn_by_turn import Bench
 
 BUSY = Failure(DEVICE_BUSY, "cuda:0 is used by something else: process 7 (train.py) holds 30.0 GB.")
 LOST = Failure(DEVICE_LOST, "cuda:0 is lost (the driver says: GPU is lost); reset it.")
@@ -116,3 +121,23 @@ def test_the_campaign_goes_on_where_it_was_when_it_is_taken_up_again(
     with database.read() as session:
         again = session.scalars(select(Experiment.hypothesis_id).order_by(Experiment.id.desc())).first()
     assert first == again
+
+
+def test_a_baseline_that_a_full_disk_ended_ends_the_campaign_and_waits_for_no_room(tmp_path: Path) -> None:
+    """The disk of the database has some: its end is written, and told with how the campaign goes on."""
+    database, campaign_id = start(tmp_path)
+    bench = Bench(database, campaign_id)
+
+    def fail() -> None:
+        with database.write() as session:
+            claimed = queue.claim(session, "someone", "here/cpu", ("cpu",), LEASE_S)
+        assert claimed is not None
+        times = WorkerTimes(lease_s=LEASE_S)
+        Reporter(database, Taken(claimed, "job1"), times, 0).fail(DISK_FULL, FULL.cause)
+
+    told = r"The baseline could not be measured: No space is left for runs .* autoinfer run --resume C-1$"
+    with pytest.raises(AutoinferError, match=told):
+        bench.drive(fail, bench.nothing)
+    with database.read() as session:
+        assert session.get_one(Campaign, campaign_id).state is CampaignState.STOPPED
+    database.close()
