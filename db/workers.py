@@ -32,6 +32,16 @@ def beat(session: Session, worker_id: int, state: WorkerState) -> bool:
     return result.rowcount == 1
 
 
+def are_elsewhere(session: Session, host: str, devices: Collection[str], silence_s: float) -> bool:
+    """Whether workers of other hosts, heard of within `silence_s` seconds, take jobs for one of these devices
+    or classes of them."""
+    present = select(Worker.device).where(
+        Worker.host != host, Worker.state.in_(_PRESENT), Worker.heartbeat_at > after(-silence_s)
+    )
+    found = set(session.scalars(present))
+    return any(each in devices or each.partition(":")[0] in devices for each in found)
+
+
 def give_up_named(session: Session, names: Collection[str]) -> list[str]:
     """Mark as lost the present workers of these names, and return those that were present."""
     if not names:

@@ -246,12 +246,13 @@ class Reporter:
                 )
             self._tell(session, EventKind.JOB_CANCELLED, f"is cancelled: {why}")
 
-    def release(self) -> None:
-        """The worker ends in good order; the job goes back, and the attempt is not held against it."""
+    def release(self, why: str = "its worker was stopped.") -> None:
+        """The worker ends in good order, or leaves the job to others, as `why` says; it goes back, and the
+        attempt is not held against it."""
         with self._database.write() as session:
             queue.release(session, self._taken.job)
             self._at_end(session, RunOutcome.RELEASED)
-            self._tell(session, EventKind.JOB_REQUEUED, "goes back to its place: its worker was stopped.")
+            self._tell(session, EventKind.JOB_REQUEUED, f"goes back to its place: {why}")
 
     def _tell_turns(self, session: Session, turns: Sequence[StageTurn]) -> bool:
         """Tell of the stages that began and ended since it was told last, in their order; whether any did."""

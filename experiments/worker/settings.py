@@ -30,6 +30,12 @@ WORKER_ROW_S = 5.0
 AWAY_S = 1.0
 """How long a worker waits before it tries again to reach a database that did not answer."""
 
+ASIDE_S = 600.0
+"""How long a host whose disk is full takes no job while others take them."""
+
+HEARD_OF_S = 120.0
+"""How long ago the others may have been heard of: two leases."""
+
 
 @dataclass(frozen=True)
 class WorkerTimes:

@@ -20,12 +20,14 @@ from typing import Protocol, runtime_checkable
 from pydantic import ValidationError
 
 from configs.errors import WAITED_FOR, AutoinferError, DiskFull, LeaseLost
+from configs.quantities import format_duration
 from db import events, queue, workers
 from db.claims import BoundProcess
 from db.event_kinds import EventKind
+from db.models import Job
 from db.session import Database
 from db.states import WorkerState
-from experiments.disk import failure_kind
+from experiments.disk import DISK_FULL, failure_kind
 from experiments.executors.port import Executor, RunState, Status
 from experiments.executors.process_group import ProcessGroup
 from experiments.job.seal import TAMPERED, broken_seal
@@ -41,7 +43,14 @@ from experiments.worker.claiming import (
     tell_what_is_left,
 )
 from experiments.worker.reporting import Reporter
-from experiments.worker.settings import AWAY_S, WORKER_ROW_S, WorkerName, WorkerTimes
+from experiments.worker.settings import (
+    ASIDE_S,
+    AWAY_S,
+    HEARD_OF_S,
+    WORKER_ROW_S,
+    WorkerName,
+    WorkerTimes,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -117,6 +126,8 @@ class _Worker:
         self._told_left: set[str] = set()
         self._was_away = False
         self._warned: type[AutoinferError] | None = None
+        self._aside_until_s = 0.0
+        self._left_to_others: set[int] = set()
         self.parent: int | None = None
         self.after_job: Callable[[], None] = lambda: None
 
@@ -127,7 +138,7 @@ class _Worker:
         try:
             while not self._is_to_end():
                 try:
-                    taken = self._take()
+                    taken = self._take() if time.monotonic() >= self._aside_until_s else None
                     if taken is None and not once:
                         self._say_idle()
                         wait_s = self._idle_wait_s()
@@ -236,8 +247,7 @@ class _Worker:
             ref = self._executor.submit(taken.key, spec)
         except AutoinferError as error:  # such as a folder of runs that can't be written
             kind, cause = failure_kind(error), str(error)
-            self._write(taken, lambda: reporter.fail(kind, cause))
-            return True
+            return self._failed(taken, reporter, kind, cause)
         reached(KillPoint.AFTER_SUBMIT)
         if isinstance(self._executor, RunsHere) and (group := self._executor.group(ref)) is not None:
             bound = BoundProcess(self._name.host, **asdict(group))
@@ -251,14 +261,33 @@ class _Worker:
             case RunState.CANCELLED:
                 self._write(taken, reporter.cancelled)
             case RunState.FAILED:
-                self._write(
-                    taken, lambda: reporter.fail(status.failure_kind, status.failure or "The run failed.")
-                )
+                why = status.failure or "The run failed."
+                return self._failed(taken, reporter, status.failure_kind, why)
             case _:
                 why = status.failure or "The run ended without a result."
                 self._write(taken, lambda: reporter.give_up(why))
                 return False
         return True
+
+    def _failed(self, taken: Taken, reporter: Reporter, kind: str, cause: str) -> bool:
+        """End the job as failed; one that a full disk of this host ended goes to other hosts once, where
+        there are any, and this one is put aside. True when the job came to an end."""
+        if kind == DISK_FULL and self._others_take(taken):
+            cause = f"The disk is that of {self._name.host}. {cause}"
+            if taken.job.id not in self._left_to_others:
+                self._left_to_others.add(taken.job.id)
+                self._aside_until_s = time.monotonic() + ASIDE_S
+                how_long = format_duration(ASIDE_S)
+                cause = f"{cause} Other hosts go on; {self._name.host} takes no job for {how_long}."
+                self._write(taken, lambda: reporter.release(cause))
+                return False
+        self._write(taken, lambda: reporter.fail(kind, cause))
+        return True
+
+    def _others_take(self, taken: Taken) -> bool:
+        with self._database.read() as session:
+            wanted = session.get_one(Job, taken.job.id).device_class
+            return workers.are_elsewhere(session, self._name.host, (wanted,), HEARD_OF_S)
 
     def _follow(self, ref: str, reporter: Reporter) -> Status:
         """Wait for the end of the run, keeping the lease; returns its last status."""

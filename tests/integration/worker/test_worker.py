@@ -11,11 +11,12 @@ from sqlalchemy import select, update
 
 from agent.judge.launch_interval import LaunchIntervalJudge
 from configs.errors import DiskFull
-from db import queue
+from db import queue, workers
 from db.claims import BoundProcess
 from db.models import Artifact, Event, Experiment, ExperimentArtifact, Job, Launch, StageRun, Worker
 from db.session import Database
 from db.states import ExperimentState, JobState, StageOutcome, WorkerState
+from experiments.executors.port import RunState, Status
 from experiments.executors.process_group import led_by
 from experiments.job.journal import read_records
 from experiments.job.result import HeldMemory, JobProgress, JobResult, StageRecord, StageTurn
@@ -444,3 +445,34 @@ def test_what_finds_no_room_in_the_database_is_recorded_when_there_is_some(
     assert_recorded_once(database, [experiment_id])
     with database.read() as session:
         assert session.get_one(Job, job_id).attempt == 1
+
+
+@pytest.mark.parametrize("others", [True, False], ids=["others-go-on", "alone"])
+def test_a_host_whose_disk_is_full_is_put_aside_where_others_go_on(
+    database: Database, campaign: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: bool
+):
+    """What one of them has no room for another may run."""
+    experiment_id, job_id = enqueue_job(database, campaign, a_test_job)
+    enqueue_job(database, campaign, a_test_job)
+    monkeypatch.setattr(WorkerName, "here", lambda device, target=None: WorkerName("attic", device, 7))
+    with database.write() as session:
+        workers.register(session, "cellar/cpu#1", "cellar" if others else "attic", 1, "cpu")
+        workers.register(session, "cellar/cuda:0#2", "cellar", 2, "cuda:0")
+    executor = simulated_executor(tmp_path)
+    full = Status(RunState.FAILED, failure="No space is left for runs in /data.", failure_kind="disk_full")
+    monkeypatch.setattr(executor, "poll", lambda ref: full)
+    ended = run_worker(database, executor, "cpu", times=TIMES, once=True)
+    with database.read() as session:
+        states = [session.get_one(Job, each).state for each in (job_id, job_id + 1)]
+        experiment = session.get_one(Experiment, experiment_id)
+    if others:
+        assert (ended, states) == (0, [JobState.QUEUED, JobState.QUEUED])
+        (told,) = events_of(database, "job.requeued")
+        assert told.endswith(
+            "goes back to its place: The disk is that of attic. No space is left for runs in /data. "
+            "Other hosts go on; attic takes no job for 10m."
+        )
+    else:
+        assert (ended, states) == (2, [JobState.FAILED, JobState.FAILED])
+        assert experiment.failure_kind == "disk_full"
+        assert experiment.failure == "No space is left for runs in /data."
