@@ -87,6 +87,20 @@ def of_operating_system(error: OSError, address: Address) -> AutoinferError:
     )
 
 
+def check_there(address: Address) -> None:
+    """Raise `DatabaseMissing` where the file is gone, or the disk that it lay on: whoever has it open would
+    go on to write what nobody can find any more, and hear of nothing."""
+    if address.path is not None and not address.path.exists():
+        raise _gone(address)
+
+
+def _gone(address: Address) -> DatabaseMissing:
+    return DatabaseMissing(
+        f"The database {address.shown} is gone.",
+        "Was it deleted or moved, or its disk taken away? Bring it back, or name another with --db.",
+    )
+
+
 def _of_driver(error: DBAPIError | sqlite3.Error, address: Address) -> AutoinferError | None:
     original = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(original, sqlite3.Error):
@@ -180,9 +194,7 @@ def _of_postgresql(error: DBAPIError | sqlite3.Error, address: Address) -> Autoi
 def _cannot_open(address: Address) -> AutoinferError:
     path = address.path
     if path is None or not path.exists():
-        return DatabaseMissing(
-            f"The database {address.shown} is gone.", "Was it deleted or moved? Name another with --db."
-        )
+        return _gone(address)
     if not os.access(path, os.R_OK):
         return PermissionRefused(f"You may not read the database {path}.", "Ask its owner.")
     refused = _refused_a_file(address)

@@ -81,8 +81,10 @@ class Database:
         """Open a write transaction: committed at the end of the block, rolled back by any exception.
 
         Raises `DatabaseLocked` after `busy_timeout_s`, `DatabaseReadOnly`, `DiskFull`, `PermissionRefused`,
-        `DatabaseDamaged` or `DatabaseUnreachable`; a broken constraint raises SQLAlchemy's `IntegrityError`.
+        `DatabaseDamaged`, `DatabaseMissing` or `DatabaseUnreachable`; a broken constraint raises SQLAlchemy's
+        `IntegrityError`.
         """
+        faults.check_there(self._address)
         with (
             faults.in_words(self._address),
             Session(self.engine, expire_on_commit=False) as session,

@@ -189,6 +189,17 @@ def test_a_full_disk_loses_nothing_that_was_stored(url: str) -> None:
     database.close()
 
 
+def test_what_is_open_says_that_the_file_is_gone_and_writes_nothing_into_the_void(url: str) -> None:
+    """A file that was deleted, or whose disk was taken away, takes writes as long as it is open."""
+    database = open_database(url, create=True)
+    with database.write() as session:
+        events.append(session, EventKind.NOTE_ADDED, "before")
+    file_of(url).unlink()
+    with pytest.raises(DatabaseMissing, match="is gone"), database.write() as session:
+        events.append(session, EventKind.NOTE_ADDED, "into the void")
+    database.close()
+
+
 FILL_THE_DISK = """
 import sys
 from configs.errors import DiskFull
