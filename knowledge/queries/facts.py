@@ -16,6 +16,7 @@ from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.claims.model_answers import asked_of_model
 from knowledge.queries.claims.proposers import proposers
 from knowledge.queries.devices import devices_of_tests
+from knowledge.queries.found.in_doubt import in_doubt
 from knowledge.queries.found.verification import differing
 from knowledge.queries.left_alone import left_alone
 from knowledge.queries.measured.gpu_throttling import gpu_throttling
@@ -66,6 +67,7 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         asked=asked_of_model(session, campaign_id),
         discovery=campaign.discovery,
         differs=differing(session, campaign_id),
+        in_doubt=in_doubt(session, campaign_id),
     )
 
 

@@ -14,7 +14,7 @@ from db import events
 from db.event_kinds import EventKind
 from db.events import of_kind, of_kinds
 from db.labels import Noun, format_label
-from db.models import Campaign, Event, Experiment, Finding, Hypothesis, Verdict
+from db.models import Campaign, Event, Experiment, Finding, FindingEvidence, Hypothesis, Verdict
 from db.models.base import JsonObject
 from db.money import spent_by, usd
 from db.states import ExperimentKind, ExperimentState, FindingStatus, VerdictOutcome
@@ -92,6 +92,7 @@ def story_facts(session: Session, campaign_id: int) -> StoryFacts:
             and (best := best_of(each.data or {}, each.text)) is not None
         ),
         troubles=_moments(told, TROUBLES),
+        disputes=_moments(_disputes(session, campaign_id), (EventKind.FINDING_DISPUTED,)),
         checks=_moments(told, (EventKind.RECIPE_CHECKED,)),
         said=_said(told, _notes(session, campaign)),
         made_stale=_moments([each for each in told if _made_stale(each)], (EventKind.FINDING_CHANGED,)),
@@ -144,6 +145,22 @@ def _notes(session: Session, campaign: Campaign) -> Sequence[Event]:
 def _ran_at(campaign: Campaign, at: datetime) -> bool:
     begun, ended = campaign.started_at, campaign.ended_at
     return begun is not None and begun <= at and (ended is None or at <= ended)
+
+
+def _disputes(session: Session, campaign_id: int) -> Sequence[Event]:
+    """What was told of disputes in which a finding of the campaign is a side, whoever the other is of."""
+    kind = Event.kind == EventKind.FINDING_DISPUTED.value
+    found = session.scalars(select(Event).where(kind).order_by(Event.id)).all()
+    if not found:
+        return []
+    numbers = (
+        select(FindingEvidence.finding_id)
+        .join(Verdict, Verdict.id == FindingEvidence.verdict_id)
+        .join(Experiment, Experiment.id == Verdict.experiment_id)
+        .where(Experiment.campaign_id == campaign_id)
+    )
+    own = {format_label(Noun.FINDING, each) for each in session.scalars(numbers)}
+    return [each for each in found if own & set((each.data or {}).get("findings") or ())]
 
 
 def _made_stale(changed: Event) -> bool:

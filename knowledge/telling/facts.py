@@ -119,6 +119,9 @@ class CampaignFacts:
     """What the online control of false discoveries bounds."""
     differs: Mapping[str, FreshView] = field(default_factory=dict)
     """The supported tests whose newest fresh run differs, by label, with what it says."""
+    in_doubt: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The supported tests of whose findings the verdicts disagree now, or that are not acted on any more, by
+    label, with a clause for each finding: `F-003 is contradicted`."""
     outcome: JsonObject = field(default_factory=dict)
     """What it came to: `baseline`, `naive` and `best`, each with `tpot_ms`; empty before trial 0 is
     measured."""

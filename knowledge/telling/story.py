@@ -13,6 +13,7 @@ Chapters, in their order; one that has nothing to say is left out:
 - *Better and better*: each time that another configuration became the best;
 - *Surprises*: predictions that failed, the furthest first;
 - *Dead ends*: what was ruled out, confounded or left open;
+- *Disputed*: verdicts and findings that disagree with what it found, each as the question that it is;
 - *Interrupted*: what broke, was lost, paused and gone on with;
 - *Said again*: what fresh processes said of the supported verdicts, and whether what was to be deployed held;
 - *What it cost*, *Where it stands* and *What comes next*.
@@ -109,6 +110,7 @@ class StoryFacts:
     judged_at: tuple[datetime, ...]
     bests: tuple[BestMoment, ...]
     troubles: tuple[Moment, ...]
+    disputes: tuple[Moment, ...]
     checks: tuple[Moment, ...]
     said: tuple[Said, ...]
     made_stale: tuple[Moment, ...]
@@ -157,6 +159,7 @@ def tell_story(facts: StoryFacts, *, whole: bool = False) -> StoryView:
         teller.bests(),
         teller.surprises(),
         teller.dead_ends(),
+        teller.disputed(),
         teller.troubles(),
         teller.said_again(),
         teller.cost(),
@@ -330,6 +333,13 @@ class _Teller:
             title="Dead ends", lines=(*lines, refused), more=0 if found is None else found.more
         )
 
+    def disputed(self) -> ChapterView | None:
+        lines = [
+            self._line(f"{self._in(each.at)} {_lowered(each.text)}", each.subject, event=each.event)
+            for each in self._facts.disputes
+        ]
+        return self._chapter("Disputed", lines, newest=True)
+
     def troubles(self) -> ChapterView | None:
         lines = [
             self._line(f"{self._in(each.at)} {_lowered(each.text)}", each.subject, event=each.event)
@@ -435,7 +445,9 @@ class _Teller:
         """A line as a sentence; it is about its labels and the campaign."""
         named = dict.fromkeys([*(each for each in about if each), *_LABEL.findall(text)])
         labels = tuple(dict.fromkeys([*named, self._campaign.campaign]))
-        return StoryLine(text=f"{_clause(text)}." if stop else text, about=labels, event=event)
+        said = _clause(text)
+        ended = said if said.endswith("?") else f"{said}."
+        return StoryLine(text=ended if stop else text, about=labels, event=event)
 
 
 def _claimed(fact: JudgedFact) -> str:

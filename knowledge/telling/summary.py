@@ -8,7 +8,7 @@
   one that is interrupted, those that rested then;
 - *held down*: in how many timed blocks heat or the host held a GPU down, where it did, and what to do;
 - *waiting*: how many hypotheses wait for the user's approval, where the campaign asks for any;
-- *supported*: what was supported, the largest effect first;
+- *supported*: what was supported, the largest effect first, and what of it is in doubt now;
 - *supported* also says how many of these are expected to be false at most
   (`knowledge.queries.claims.discovery`);
 - *ruled out*: what was refuted or infeasible, and why; inconclusive ones are told apart, as open;
@@ -123,7 +123,7 @@ def summarize(facts: CampaignFacts, most: int = MOST_NAMED, *, short: bool = Fal
         held_down=_held_down(facts.throttling),
         waiting=_waiting(facts),
         supported=verdicts.supported(
-            by_outcome[VerdictOutcome.SUPPORTED], facts.discovery, most, facts.differs
+            by_outcome[VerdictOutcome.SUPPORTED], facts.discovery, most, facts.differs, facts.in_doubt
         ),
         ruled_out=verdicts.ruled_out(by_outcome, most),
         inconclusive=verdicts.inconclusive(by_outcome[VerdictOutcome.INCONCLUSIVE], most),
@@ -355,6 +355,8 @@ def _best(facts: CampaignFacts) -> PartView:
     fresh = facts.differs.get(str(best["experiment"]))
     if fresh is not None:
         lines.append(f"A fresh run, {fresh.experiment}, does not agree: {clause(fresh.why)}.")
+    if doubts := facts.in_doubt.get(str(best["experiment"])):
+        lines.append(f"{best['experiment']} is in doubt: {listed(list(doubts))}.")
     pace = machine_changed(best, number(baseline.get(metric_told(best))) or 0.0)
     if pace:
         lines.append(f"{pace[0].upper()}{pace[1:]}.")

@@ -18,9 +18,11 @@ def supported(
     discovery: DiscoveryView | None,
     most: int,
     differs: Mapping[str, FreshView] | None = None,
+    in_doubt: Mapping[str, Sequence[str]] | None = None,
 ) -> PartView:
     """Return what was supported, the largest effect first, and how many of these may be false; `differs` are
-    the tests whose newest fresh run differs, with what it says."""
+    the tests whose newest fresh run differs, with what it says, and `in_doubt` those whose finding is not
+    believed as it was, with a clause for each finding."""
     title = "Supported"
     if not found:
         return PartView(title=title, sentence="Nothing is supported yet.")
@@ -34,7 +36,16 @@ def supported(
         ),
     )
     fresh = {} if differs is None else {test: each.experiment for test, each in differs.items()}
-    told = {test: f"; {label}, a fresh run, differs" for test, label in fresh.items()}
+    shaken = {} if in_doubt is None else in_doubt
+    told = {
+        test: "".join(
+            [
+                *([f"; {fresh[test]}, a fresh run, differs"] if test in fresh else []),
+                *(f"; {each}" for each in shaken.get(test, ())),
+            ]
+        )
+        for test in {*fresh, *shaken}
+    }
     lines = [
         f"{fact.id}  {clause(fact.claim)}: {metric_word(fact.metric)} "
         f"{effect(fact.effect_log, fact.low_log, fact.high_log, fact.metric)} "
@@ -42,8 +53,10 @@ def supported(
         for fact in best_first
     ]
     said = [f"{counted(len(found), 'hypothesis is', 'hypotheses are')} supported"]
-    if count := sum(fact.experiment in told for fact in found):
+    if count := sum(fact.experiment in fresh for fact in found):
         said.append(f"a fresh run differs on {count} of them")
+    if count := sum(fact.experiment in shaken for fact in found):
+        said.append(f"{count} of them {'is' if count == 1 else 'are'} in doubt")
     if discovery is not None:
         said += [each for each in (discovery_sentence(discovery), outside_sentence(discovery)) if each]
     return PartView(title=title, sentence=f"{'; '.join(said)}.", lines=named(lines, most))

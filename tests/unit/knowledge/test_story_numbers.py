@@ -166,7 +166,7 @@ def test_every_label_names_a_row_and_every_line_is_a_sentence(told: History) -> 
     with told.database.read() as session:
         for chapter in story(told).chapters:
             for line in chapter.lines:
-                assert line.text[-1] in ".:", line.text
+                assert line.text[-1] in ".:?", line.text
                 assert ".." not in line.text
                 assert set(LABELS.findall(line.text)) <= set(line.about)
                 assert material(session, line)
