@@ -14,7 +14,7 @@ from math import expm1, inf
 from typing import Any
 
 from knowledge.change_words import shown
-from knowledge.figures import SHARES, listed
+from knowledge.figures import DEFAULT_METRIC, SHARES, listed
 from knowledge.findings.rules import Rule
 from knowledge.findings.verdict_fact import SAYING, Saying
 
@@ -91,7 +91,7 @@ class Dispute:
         if self.other is None:
             return (
                 f"Verdicts within {self.one.label} disagree although nothing that its scope records differs: "
-                "is it chance, or something that no scope records, such as clocks or neighbours?"
+                f"is it chance, or something that no scope records, such as {_unrecorded(self.one)}?"
             )
         here, there = _says(self.one), _says(self.other)
         said = f"{self.one.label} says that it {here}, {self.other.label} that it {there}"
@@ -100,7 +100,7 @@ class Dispute:
         parts = {each.part for each in self.differences}
         if parts == {Part.TARGET}:
             where = f"{said}: it holds on {self.one.place}, not on {self.other.place}"
-            return f"{where}: is it the bandwidth, the clocks or the kernels that run there?"
+            return f"{where}: is it {_of_the_hardware(self.one, self.other)}?"
         suspects = [_suspect(each) for each in self.differences[:_MOST_NAMED]]
         more = len(self.differences) - _MOST_NAMED
         if more > 0:
@@ -118,6 +118,28 @@ _SAYS = {
     Saying.BREAKS_QUALITY: "does not hold the quality limit",
     Saying.DOES_NOT_RUN: "does not run",
 }
+
+
+_RATES_AND_TIMES = ("_ms", "_per_s")
+"""Ends of the names of metrics that a machine's pace decides; the others are of what it answers."""
+
+
+def _is_of_pace(claim: Claim) -> bool:
+    return str(claim.scope.get("metric", DEFAULT_METRIC)).endswith(_RATES_AND_TIMES)
+
+
+def _unrecorded(claim: Claim) -> str:
+    """What no scope records and may turn a verdict on the claim's metric."""
+    return "clocks or neighbours" if _is_of_pace(claim) else "how a machine rounds"
+
+
+def _of_the_hardware(one: Claim, other: Claim) -> str:
+    """What of the hardware may be why `other` denies what `one` says."""
+    if other.saying is Saying.DOES_NOT_RUN:
+        return "the memory, or a kernel that is not there"
+    if other.saying is Saying.BREAKS_QUALITY or not _is_of_pace(one):
+        return "the kernels that run there, or how they round"
+    return "the bandwidth, the clocks or the kernels that run there"
 
 
 def _says(claim: Claim) -> str:

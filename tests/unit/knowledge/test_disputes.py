@@ -36,6 +36,36 @@ def test_it_holds_on_one_card_and_not_on_another_which_asks_for_what_the_cards_d
     )
 
 
+@pytest.mark.parametrize(
+    ("says", "metric", "asks"),
+    [
+        (Saying.DOES_NOT_HELP, "nll_bits", "is it the kernels that run there, or how they round?"),
+        (Saying.DOES_NOT_HELP, "task_correct", "is it the kernels that run there, or how they round?"),
+        (Saying.BREAKS_QUALITY, "tpot_ms", "is it the kernels that run there, or how they round?"),
+        (Saying.DOES_NOT_RUN, "tpot_ms", "is it the memory, or a kernel that is not there?"),
+        (Saying.DOES_NOT_RUN, "nll_bits", "is it the memory, or a kernel that is not there?"),
+        (Saying.DOES_NOT_HELP, "ttft_ms", "is it the bandwidth, the clocks or the kernels that run there?"),
+        (
+            Saying.DOES_NOT_HELP,
+            "output_tokens_per_s",
+            "is it the bandwidth, the clocks or the kernels that run there?",
+        ),
+    ],
+)
+def test_what_of_another_card_is_asked_for_is_what_bears_on_what_was_denied(
+    says: Saying, metric: str, asks: str
+) -> None:
+    there = claim("F-002", says, target="gpu:NVIDIA L4:24 GB", metric=metric)
+    (found,) = disputes_of(there, [claim("F-001", metric=metric)])
+    assert found.question().endswith(f"on NVIDIA L4: {asks}")
+
+
+def test_no_clock_is_asked_for_where_the_verdicts_of_one_scope_disagree_about_a_text() -> None:
+    divided = Claim("F-001", None, {**SCOPE, "metric": "task_correct"}, is_divided=True)
+    (found,) = disputes_of(divided, [])
+    assert found.question().endswith("that no scope records, such as how a machine rounds?")
+
+
 def test_a_dispute_is_the_same_from_either_side() -> None:
     one, other = claim("F-001"), claim("F-002", Saying.BREAKS_QUALITY, model="qwen3.5-4b")
     assert disputes_of(one, [other]) == disputes_of(other, [one])
