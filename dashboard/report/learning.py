@@ -10,7 +10,7 @@ from dashboard.report.document import Block, Figure, Paragraph, Points, Row, Sec
 from dashboard.report.origins import origins
 from db.states import VerdictOutcome
 from knowledge.claim_scope import claim_and_scope
-from knowledge.figures import SHARES, counted
+from knowledge.figures import SHARES, counted, listed, metric_word
 from knowledge.report.view import ReportView, TrialView
 
 RULED_OUT = (VerdictOutcome.REFUTED, VerdictOutcome.INFEASIBLE)
@@ -38,11 +38,11 @@ def path(view: ReportView) -> Section:
         )
     blocks.append(
         table(
-            "The tests in their order. Effects are against each test's own control, with 95 % intervals; "
-            "the last "
-            "column is the speed-up of the best after the test.",
+            f"The tests in their order. Effects are against each test's own control, with 95 % intervals, "
+            f"on {metric_word(view.metric)} where no other metric is named; the last column is the speed-up "
+            "of the best after the test.",
             ("Test", "Hypothesis", "Change", "Proposed by", ">Effect", ">Pairs", "Outcome", ">Best so far"),
-            [_trial(each) for each in view.trials],
+            [_trial(each, view.metric) for each in view.trials],
         )
     )
     reasons = [
@@ -79,7 +79,7 @@ def path(view: ReportView) -> Section:
     return Section(title, tuple(blocks))
 
 
-def _trial(each: TrialView) -> Row:
+def _trial(each: TrialView, own: str) -> Row:
     outcome = words.outcome(each.outcome, each.state)
     best = words.NONE if each.best_speedup is None else words.speedup(each.best_speedup, None, None)
     return Row(
@@ -88,7 +88,7 @@ def _trial(each: TrialView) -> Row:
             each.hypothesis,
             words.change(each.change) or each.claim,
             author_words(each.proposer),
-            words.effect(each.effect),
+            words.effect(each.effect, own),
             str(each.pairs) if each.pairs else words.NONE,
             f"{outcome}, latency only" if each.latency_only else outcome,
             f"**{best}**" if each.is_new_best else best,
@@ -105,42 +105,61 @@ def findings(view: ReportView) -> Section:
             "Findings", (Paragraph("None: no verdict of this campaign says anything that lasts."),)
         )
     said = {each.id: claim_and_scope(each.claim, each.rule) for each in view.findings}
-    scopes = {scope for _, scope in said.values() if scope}
-    same = scopes.pop() if len(scopes) == 1 else None
+    scopes = list(dict.fromkeys(scope for _, scope in said.values() if scope))
+    number = {scope: str(at) for at, scope in enumerate(scopes, start=1)}
+    apart = len(scopes) > 1
     rows = [
         Row(
             (
                 each.id,
-                came_up(each.claim if same is None else f"{said[each.id][0].rstrip('.')}."),
-                words.effect(each.effect),
+                came_up(f"{said[each.id][0].rstrip('.')}."),
+                words.effect(each.effect, view.metric),
                 each.strength,
                 each.status.value
                 + (f": {each.status_reason}" if each.status_reason else "")
                 + (f" But {each.doubt}." if each.status_reason and each.doubt else "")
                 + (f", but {each.doubt}" if each.doubt and not each.status_reason else ""),
                 ", ".join(dict.fromkeys(one.named for one in each.evidence)),
+                *((number.get(said[each.id][1], words.NONE),) if apart else ()),
             ),
             anchor=each.id,
         )
         for each in view.findings
     ]
-    return Section(
-        "Findings",
-        (
-            Paragraph(
-                f"A finding speaks of this model, target, engine, versions and workload alone"
-                f"{'' if same is None else f', here of {came_up(same)}'}. "
-                f"{counted(len(rows), 'finding')} {'rests' if len(rows) == 1 else 'rest'} on verdicts of "
-                "this campaign."
+    here = f", here of {came_up(scopes[0])}" if len(scopes) == 1 else ""
+    blocks: list[Block] = [
+        Paragraph(
+            f"A finding speaks of this model, target, engine, versions and workload alone{here}. "
+            f"{counted(len(rows), 'finding')} {'rests' if len(rows) == 1 else 'rest'} on verdicts of "
+            "this campaign."
+        )
+    ]
+    if apart:
+        blocks.append(Points(tuple(f"Scope {number[each]}: {_scope(each, scopes[0])}." for each in scopes)))
+    blocks.append(
+        table(
+            "Findings with the effect of all their evidence, pooled over campaigns where there are several, "
+            f"on {metric_word(view.metric)} where no other metric is named.",
+            (
+                "Finding",
+                "Claim",
+                ">Effect",
+                "Strength",
+                "Status",
+                "Evidence",
+                *((">Scope",) if apart else ()),
             ),
-            table(
-                "Findings with the effect of all their evidence, pooled over campaigns where there are "
-                "several.",
-                ("Finding", "Claim", ">Effect", "Strength", "Status", "Evidence"),
-                rows,
-            ),
-        ),
+            rows,
+        )
     )
+    return Section("Findings", tuple(blocks))
+
+
+def _scope(scope: str, first: str) -> str:
+    """A scope in words; where it is the first one and something more, what it is more."""
+    if scope != first and scope.startswith(f"{first}, "):
+        return f"as scope 1{came_up(scope.removeprefix(first))}"
+    return came_up(scope)
 
 
 def ruled_out(view: ReportView) -> Section:
@@ -204,8 +223,8 @@ def predictions(view: ReportView) -> Section:
             (
                 each.hypothesis,
                 each.experiment,
-                words.effect(each.predicted),
-                words.effect(each.measured),
+                words.effect(each.predicted, view.metric),
+                words.effect(each.measured, view.metric),
                 "yes" if each.inside else "no",
             ),
             mark=each.outcome.value,
@@ -214,7 +233,8 @@ def predictions(view: ReportView) -> Section:
     ]
     blocks.append(
         table(
-            "Predictions and what was measured, in the order of the verdicts.",
+            "Predictions and what was measured, in the order of the verdicts, on "
+            f"{metric_word(view.metric)} where no other metric is named.",
             ("Hypothesis", "Test", ">Predicted, 80 %", ">Measured, 95 %", ">Inside"),
             rows,
         )
@@ -225,7 +245,8 @@ def predictions(view: ReportView) -> Section:
 def beliefs(view: ReportView) -> Section:
     """How far the supported may be believed: false ones expected, and what fresh runs said."""
     blocks: list[Block] = []
-    told = opening.false_ones(view)
+    doubts = [f"{each.experiment} is in doubt: {listed(list(each.because))}." for each in view.in_doubt]
+    told = (*opening.false_ones(view), *doubts)
     blocks.append(
         Points(told) if told else Paragraph("Nothing is supported, so nothing supported can be false.")
     )

@@ -129,8 +129,7 @@ def _result(view: ReportView) -> str:
 
 def question(view: ReportView) -> Section:
     """What was asked, and what had to be true of an answer."""
-    campaign, plan = view.campaign, view.plan
-    metric = str(plan.get("metric", campaign.objective.get("metric", "tpot_ms")))
+    campaign, plan, metric = view.campaign, view.plan, view.metric
     effect, alpha = as_number(plan.get("min_effect")), as_number(plan.get("alpha"))
     margins = _part(plan, "margins")
     asked = (

@@ -22,12 +22,12 @@ def verified(view: ReportView) -> list[Block]:
             "Supported verdicts and what a fresh run says of each, under the same sealed plan. The "
             f"difference is reproduced less claimed, with its 95{NARROW}% interval.",
             ("Verdict", "Hypothesis", ">Claimed", "Fresh run", ">Reproduced", ">Difference", "Says", "Note"),
-            [_verified(each) for each in found.verdicts],
+            [_verified(each, view.metric) for each in found.verdicts],
         ),
     ]
 
 
-def _verified(each: VerifiedRow) -> Row:
+def _verified(each: VerifiedRow, own: str) -> Row:
     fresh = each.fresh
     why = [] if each.standing is Standing.AGREES else [each.why]
     why += [f"built anew: {', '.join(fresh.built)}"] if fresh is not None and fresh.built else []
@@ -36,10 +36,10 @@ def _verified(each: VerifiedRow) -> Row:
         (
             each.experiment,
             each.hypothesis or words.NONE,
-            words.effect(each.claimed),
+            words.effect(each.claimed, own),
             words.NONE if fresh is None else fresh.experiment,
-            words.effect(None if fresh is None else fresh.effect),
-            words.effect(None if fresh is None else fresh.difference),
+            words.effect(None if fresh is None else fresh.effect, own),
+            words.effect(None if fresh is None else fresh.difference, own),
             each.standing.value,
             "; ".join(why) or words.NONE,
         )
@@ -56,11 +56,11 @@ def again(view: ReportView) -> Block:
         "Tests run once more: in fresh processes, or on another target. The check of a recipe holds the "
         "whole of it against the baseline.",
         ("Run", "Kind", "Of", "Target", "Outcome", ">Effect"),
-        [_again(each) for each in view.again],
+        [_again(each, view.metric) for each in view.again],
     )
 
 
-def _again(each: AgainView) -> Row:
+def _again(each: AgainView, own: str) -> Row:
     return Row(
         (
             each.experiment,
@@ -68,7 +68,7 @@ def _again(each: AgainView) -> Row:
             each.of,
             each.target,
             words.outcome(each.outcome, each.state),
-            words.effect(each.effect),
+            words.effect(each.effect, own),
         ),
         anchor=each.experiment,
         mark=each.outcome.value if each.outcome else None,

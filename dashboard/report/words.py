@@ -15,10 +15,15 @@ NONE = "–"
 """What stands where nothing was measured."""
 
 
-def effect(found: EffectView | None) -> str:
-    """An effect with its interval: `−76.2 % [−78.2, −74.1]`; that of a share in points, with its own sign."""
+def effect(found: EffectView | None, own: str | None = None) -> str:
+    """An effect with its interval: `−76.2 % [−78.2, −74.1]`; that of a share in points, with its own sign.
+
+    Where it stands beside others, `own` is the metric that these are on as a rule: one on another says which.
+    """
     if found is None:
         return NONE
+    if own is not None and metric_word(found.metric) != metric_word(own):
+        return f"{metric_word(found.metric)} {effect(found)}"
     if found.metric in SHARES:
         ends = "" if found.low is None or found.high is None else interval(-found.high, -found.low)
         return f"{signed(-100 * found.relative)}{NARROW}points {ends}".rstrip()

@@ -23,6 +23,7 @@ from knowledge.queries.claims.model_answers import asked_of_model
 from knowledge.queries.claims.predictions import predictions
 from knowledge.queries.claims.proposers import ProposerView, proposers
 from knowledge.queries.found.findings import FindingView, list_findings
+from knowledge.queries.found.in_doubt import in_doubt
 from knowledge.queries.found.verification import verification
 from knowledge.queries.measured.gpu_throttling import gpu_throttling
 from knowledge.queries.order.carried import carried_view
@@ -31,7 +32,7 @@ from knowledge.queries.present.now_reached import best_of
 from knowledge.queries.spent.costs import costs
 from knowledge.report import evidence
 from knowledge.report import trials as path
-from knowledge.report.view import AnsweredView, ReportView
+from knowledge.report.view import AnsweredView, InDoubtView, ReportView
 from knowledge.stored import engine_of
 from knowledge.telling.answers_sentence import answer_sentence
 
@@ -77,6 +78,10 @@ def report(session: Session, campaign_id: int, made_at: datetime) -> ReportView:
         asked=asked_of_model(session, campaign_id),
         carried=carried_view(session, campaign_id),
         verification=verification(session, campaign_id),
+        in_doubt=tuple(
+            InDoubtView(experiment=experiment, because=because)
+            for experiment, because in in_doubt(session, campaign_id).items()
+        ),
         findings=_findings(session, campaign_id),
         predictions=predictions(session, Asked(campaign_id), in_points=True),
         calibration=calibration(session, campaign_id),

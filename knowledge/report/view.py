@@ -12,6 +12,7 @@ from typing import Literal
 
 from db.models.base import JsonObject
 from db.states import ExperimentKind, ExperimentState, VerdictOutcome
+from knowledge.figures import DEFAULT_METRIC
 from knowledge.queries.baseline_in_tests import BaselineInTestsView
 from knowledge.queries.campaigns import CampaignView
 from knowledge.queries.claims.calibration import CalibrationView
@@ -94,6 +95,14 @@ class FurtherTestView(View):
 
     experiment: str
     workloads: tuple[FurtherView, ...]
+
+
+class InDoubtView(View):
+    """A supported test of whose findings the verdicts disagree now, or that are not acted on any more, with a
+    clause for each of these: `F-003 is contradicted`."""
+
+    experiment: str
+    because: tuple[str, ...]
 
 
 class MoveCauseView(View):
@@ -212,6 +221,7 @@ class ReportView(View):
     asked: AskedView | None
     carried: CarriedView | None
     verification: VerificationView
+    in_doubt: tuple[InDoubtView, ...]
     findings: tuple[FindingView, ...]
     predictions: PredictionsView
     calibration: CalibrationView
@@ -221,6 +231,11 @@ class ReportView(View):
     artifacts: tuple[BuiltView, ...]
     samples: tuple[SamplesView, ...]
     commands: tuple[CommandView, ...]
+
+    @property
+    def metric(self) -> str:
+        """The campaign's own metric, by its name: what its tests are judged on as a rule."""
+        return str(self.plan.get("metric", self.campaign.objective.get("metric", DEFAULT_METRIC)))
 
     def judged(self, *outcomes: VerdictOutcome) -> tuple[TrialView, ...]:
         """The trials with one of these outcomes; all that have one where none is named."""

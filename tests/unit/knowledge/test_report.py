@@ -25,7 +25,7 @@ from db import campaign_lease, events
 from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Finding, Hypothesis, Move, Verdict
 from db.noise import SERIES_NAME
-from db.states import CampaignState, VerdictOutcome
+from db.states import CampaignState, FindingStatus, VerdictOutcome
 from knowledge.queries.claims.model_answers import AskedView
 from knowledge.queries.found.verification import Standing
 from knowledge.queries.pareto_ratios import Ratio, chained, each_over_baseline
@@ -161,8 +161,22 @@ def test_the_scope_that_all_findings_share_is_told_once(full_history: History) -
     first, *rest = found.findings
     other = first.model_copy(update={"claim": first.claim.replace("torch 2.13.0", "torch 2.14.0")})
     apart = as_markdown(found.model_copy(update={"findings": (other, *rest)}))
-    assert apart.count(" on model ") == len(found.findings)
+    assert apart.count(" on model ") == 0
     assert "workload alone. " in apart
+    (here,) = (line for line in apart.splitlines() if line.startswith("- Scope 1: model "))
+    (there,) = (line for line in apart.splitlines() if line.startswith("- Scope 2: model "))
+    assert here.replace("torch 2.14.0", "torch 2.13.0").replace("1", "2", 1) == there
+    told = re.findall(r"^\| (F-\d+) \|.*\| (\d) \|$", apart, re.MULTILINE)
+    assert told == [(first.id, "1"), *((each.id, "2") for each in rest)]
+
+
+def test_a_scope_that_says_more_than_the_first_is_told_by_what_it_says_more(full_history: History) -> None:
+    found = read(full_history)
+    *rest, last = found.findings
+    drawn = last.claim.rstrip(".") + ", with the calibration samples that were drawn."
+    more = last.model_copy(update={"claim": drawn})
+    text = as_markdown(found.model_copy(update={"findings": (*rest, more)}))
+    assert "\n- Scope 2: as scope 1, with the calibration samples that were drawn.\n" in text
 
 
 def test_the_specification_has_the_time_that_was_added_since(full_history: History) -> None:
@@ -276,6 +290,14 @@ def test_what_fresh_runs_said_of_each_supported_verdict_is_told(full_history: Hi
     (line,) = [each for each in lines if each.startswith("| E-0001 | H-001 | −10.0")]
     assert "| E-0006 | −11.0" in line
     assert "| agrees |" in line
+
+
+def test_which_of_the_supported_are_in_doubt_is_told(history: History) -> None:
+    history.judge(history.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)
+    assert "in doubt" not in as_markdown(read(history))
+    with history.database.write() as session:
+        session.execute(update(Finding).values(status=FindingStatus.STALE))
+    assert "\n- E-0001 is in doubt: F-001 is stale.\n" in as_markdown(read(history))
 
 
 def test_the_check_of_a_recipe_is_told_as_one_and_is_no_fresh_run_of_a_verdict(full_history: History) -> None:
@@ -419,7 +441,22 @@ def test_the_table_of_predictions_has_each_outcome_that_is_counted_those_in_poin
     rows = re.findall(r"^\| H-\d+ \| E-\d+ \|.*\| (yes|no) \|$", text, re.MULTILINE)
     assert view.calibration.total == len(rows) == view.predictions.total
     assert view.calibration.inside == rows.count("yes") == view.predictions.inside
-    assert re.search(r"\| H-002 \| E-0003 \| 0.0\Wpoints .* \| \+5.7\Wpoints .* \| no \|", text)
+    assert re.search(r"\| H-002 \| E-0003 \| .*0.0\Wpoints .* \| .*\+5.7\Wpoints .* \| no \|", text)
+
+
+def test_an_effect_on_another_metric_than_the_campaign_s_own_says_on_which(tmp_path: Path) -> None:
+    database = levers_on_four(tmp_path)
+    with database.read() as session:
+        text = as_markdown(report(session, 1, MADE))
+    database.close()
+    rows = [line for line in text.splitlines() if line.startswith("| E-0") or "| E-0" in line[:20]]
+    told = [line for line in rows if re.search(r"\| E-0003 .*\+5.7\Wpoints", line)]
+    assert len(told) == 2, "of the tests and of the predictions"
+    assert all("| tasks solved +5.7" in line for line in told)
+    assert any("| bits per byte −1.1" in line for line in rows)
+    assert any(re.search(r"\| E-0005 .*\| \+14.7", line) for line in rows), (
+        "on the campaign's own it does not"
+    )
 
 
 def test_a_campaign_that_asks_answers_in_its_report(asking: AskingHistory) -> None:
