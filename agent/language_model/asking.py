@@ -17,10 +17,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.language_model.exchange import Answered, Cancelled, Line, Unreachable, exchange
+from agent.language_model.exchange import Answered, Cancelled, Line, Unreachable, Untrusted, exchange
 from agent.language_model.quoting import masked, plain
 from agent.language_model.schema_bounds import without_bounds
 from agent.language_model.usage import NOTHING, OK, UNTOLD, Usage, usage_of
+from agent.language_model.without_text import LIMIT, why_no_text
 from configs.language_model import Endpoint
 from experiments.measurement.evidence import Json
 
@@ -167,7 +168,7 @@ def ask(
             )
             used += usage_of(answer.status, answer.body)
             if answer.status == OK:
-                reply = read_reply(answer, endpoint.key)
+                reply = read_reply(answer, endpoint.key, question.answer_tokens)
                 return replace(reply, used=used, form=options.form, attempts=requests, wall_s=clock() - began)
             complaint = _words(answer, endpoint.key)
             failure = f"The endpoint answered {answer.status}{f': {complaint}' if complaint else ''}."
@@ -185,7 +186,8 @@ def ask(
             return Reply(failure=given_up.message, used=used, attempts=requests, wall_s=clock() - began)
         except Unreachable as fault:
             used += UNTOLD if line.sent > sent else NOTHING
-            failure, passes = fault.message, True
+            failure = f"{fault.message} {fault.hint}" if fault.hint else fault.message
+            passes = not isinstance(fault, Untrusted)
         except Exception as error:  # nothing that a server sends may end a campaign
             used += UNTOLD if line.sent > sent else NOTHING
             failure = f"The answer can't be read: {type(error).__name__}."
@@ -206,10 +208,11 @@ def ask(
         line.wait(pause_s)
 
 
-def read_reply(answer: Answered, key: str) -> Reply:
-    """The reply in an answer with status 200, but what it used."""
+def read_reply(answer: Answered, key: str, answer_tokens: int) -> Reply:
+    """The reply in an answer with status 200, but what it used; it could have `answer_tokens` tokens."""
     if answer.content_type and answer.content_type != "application/json":
-        return Reply(failure=f"The endpoint answered with {plain(answer.content_type, 40)}, not with JSON.")
+        kind = plain(masked(answer.content_type, (key,)), 40)
+        return Reply(failure=f"The endpoint answered with {kind}, not with JSON.")
     try:
         told = json.loads(answer.body)
     except (ValueError, RecursionError):
@@ -219,14 +222,14 @@ def read_reply(answer: Answered, key: str) -> Reply:
     message = first.get("message") if isinstance(first, dict) else None
     text = message.get("content") if isinstance(message, dict) else None
     if not isinstance(text, str) or not text.strip():
-        return Reply(failure="The endpoint's answer holds no text.")
+        return Reply(failure=why_no_text(told, answer_tokens, key))
     assert isinstance(first, dict)
     if len(text) > MOST_TEXT:
         return Reply(
             text=masked(text[:MOST_TEXT], (key,)),
             failure=f"The answer is longer than {MOST_TEXT} characters.",
         )
-    return Reply(text=masked(text, (key,)), was_cut=first.get("finish_reason") == "length")
+    return Reply(text=masked(text, (key,)), was_cut=first.get("finish_reason") == LIMIT)
 
 
 def _words(answer: Answered, key: str) -> str:

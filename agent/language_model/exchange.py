@@ -34,8 +34,24 @@ GIVEN_UP = "The question was given up."
 """What is said of a question that was cut off from this side."""
 
 
+TRUST = (
+    "Name the file of the authority that signed it in SSL_CERT_FILE, or ask an endpoint whose certificate is."
+)
+"""What to do about a certificate that is not trusted; the standard library reads that variable."""
+
+NO_TLS = "WRONG_VERSION_NUMBER"
+"""How OpenSSL calls an answer that is not in TLS."""
+
+PLAIN = "Write its address with http:// where it is on this machine."
+"""What to do about a server that speaks no TLS."""
+
+
 class Unreachable(AutoinferError):
     """The endpoint did not answer as a server does: it may at the next attempt."""
+
+
+class Untrusted(Unreachable):
+    """No encrypted connection comes about with what answers there: nor will it at the next attempt."""
 
 
 class Cancelled(AutoinferError):
@@ -104,7 +120,8 @@ def exchange(
     """Send the body as JSON, or ask without one, and return the answer, whatever its status.
 
     `deadline` is a moment of `clock`, in seconds. Raises `Unreachable` where there is no answer until then or
-    one that is too long, and `Cancelled` where the line was cut.
+    one that is too long, `Untrusted` where its certificate is not to be trusted or it speaks no TLS, and
+    `Cancelled` where the line was cut.
     """
     left_s = deadline - clock()
     if line.is_cut:
@@ -155,6 +172,11 @@ def exchange(
             raise Unreachable("No answer came in time.") from None
         if isinstance(error, Unreachable):
             raise
+        if isinstance(error, ssl.SSLCertVerificationError):
+            why = error.verify_message.strip().rstrip(".")
+            raise Untrusted(f"The endpoint's certificate is not trusted: {why}.", TRUST) from None
+        if isinstance(error, ssl.SSLError) and error.reason == NO_TLS:
+            raise Untrusted("The endpoint speaks no TLS.", PLAIN) from None
         raise Unreachable(f"The endpoint can't be reached: {_reason(error)}.") from None
     finally:
         if watch is not None:

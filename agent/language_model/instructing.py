@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from agent.language_model.disguise import is_disguised
+
 _NOW = (
     r"(?:(?:^|[.!?:;]\s+|[-*•]\s)(?:(?:now|then|so|just|simply|also|and)\b,?\s+)?|\bplease\s+"
     r"|\byou (?:must|should|shall|have to|need to)\s+"
@@ -95,13 +97,18 @@ _SIGNS: tuple[tuple[str, str], ...] = (
 """What gives such words away, the reason first. Each is looked for in time that grows as the text does: a
 whole answer is read so, and may be nothing but blanks."""
 
+DISGUISED = "is written in disguise"
+"""What is said of words that no sign can be looked for in."""
+
 _COMPILED = tuple((why, re.compile(sign, re.IGNORECASE | re.MULTILINE)) for why, sign in _SIGNS)
 
 
 def instructs(text: str) -> str | None:
     """What the words try, as the end of a sentence (`names an address`); None for a plain reason.
 
-    They are read as they are written, and as what only looks otherwise (full-width letters) stands for.
+    They are read as they are written, and as what only looks otherwise (full-width letters) stands for; what
+    looks like other letters and stands for none of them is disguised.
     """
     meant = unicodedata.normalize("NFKC", text)
-    return next((why for why, sign in _COMPILED if sign.search(text) or sign.search(meant)), None)
+    found = next((why for why, sign in _COMPILED if sign.search(text) or sign.search(meant)), None)
+    return found or (DISGUISED if is_disguised(text) else None)

@@ -8,6 +8,7 @@ in ASCII, and neither `<` nor `>` stands there, so nothing in it can end the blo
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -60,8 +61,9 @@ def readable(text: str, most: int) -> str:
 
 
 def masked(text: str, secrets: Sequence[str]) -> str:
-    """The text with `***` for each secret in it."""
+    """The text with `***` for each secret in it, in whatever case: types of content come back in small
+    letters."""
     for each in secrets:
         if each:
-            text = text.replace(each, MASK)
+            text = re.sub(re.escape(each), MASK, text, flags=re.IGNORECASE)
     return text

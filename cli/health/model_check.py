@@ -40,7 +40,7 @@ def check_language_model(settings: Settings) -> Check:
             f"{endpoint.base_url}/models", None, key=endpoint.key, deadline=deadline, line=Line()
         )
     except Unreachable as error:
-        return Check(NAME, Verdict.WARN, f"{where}: {error.message}", advice)
+        return Check(NAME, Verdict.WARN, f"{where}: {error.message}", error.hint or advice)
     if found.status in (401, 403):
         return Check(
             NAME, Verdict.WARN, f"{where}: it answered {found.status}", f"Put its key into {KEY_VARIABLE}."

@@ -15,6 +15,7 @@ from agent.language_model.exchange import Line
 from agent.language_model.usage import NOTHING, UNTOLD, Usage
 from configs.language_model import Endpoint
 from tests.simulated.chat_server import MODEL, ChatServer, chat_server
+from tests.simulated.secure_server import secure_server
 from tests.waiting import PATIENCE_S
 
 KEY = "sk-of-nobody-12345"
@@ -197,6 +198,46 @@ def test_what_is_no_completion_is_said_to_be_none(scripted: Serve, answer: dict[
     assert asked(scripted(answer)).failure == why
 
 
+@pytest.mark.parametrize(
+    ("choice", "why"),
+    [
+        (
+            {"finish_reason": "length", "message": {"content": None, "reasoning_content": "hm " * 50}},
+            "The model used all its 50 tokens before it answered, as one that thinks aloud may. "
+            "Raise language_model.answer_tokens, or let the server serve it without thinking.",
+        ),
+        (
+            {"finish_reason": "length", "message": {"content": ""}},
+            "The model used all its 50 tokens before it answered, as one that thinks aloud may. "
+            "Raise language_model.answer_tokens, or let the server serve it without thinking.",
+        ),
+        (
+            {"finish_reason": "tool_calls", "message": {"content": None, "tool_calls": [{"id": "a"}]}},
+            "The model called a tool, and it was given none.",
+        ),
+        (
+            {"finish_reason": "stop", "message": {"content": None, "refusal": "I can't help\u202e with it."}},
+            "The model refused to answer: I can't help with it.",
+        ),
+        (
+            {"finish_reason": "content_filter", "message": {"content": None}},
+            "The endpoint kept the answer back (content_filter).",
+        ),
+    ],
+)
+def test_an_answer_without_text_says_what_came_in_its_place(
+    scripted: Serve, choice: dict[str, Any], why: str
+) -> None:
+    assert asked(scripted({"body": json.dumps({"choices": [choice]})})).failure == why
+
+
+def test_an_error_with_status_200_is_told_in_its_own_words(scripted: Serve) -> None:
+    told = json.dumps({"error": {"message": f"no such model for {KEY}"}})
+    assert asked(scripted({"body": told})).failure == (
+        "The endpoint's answer holds no text, but an error: no such model for ***."
+    )
+
+
 def test_tokens_that_are_no_numbers_are_not_counted(scripted: Serve) -> None:
     reply = asked(scripted({**GOOD, "usage": {"prompt_tokens": -4, "completion_tokens": "many"}}))
     assert reply.used == UNTOLD
@@ -204,6 +245,33 @@ def test_tokens_that_are_no_numbers_are_not_counted(scripted: Serve) -> None:
 
 def test_the_key_is_masked_where_an_answer_repeats_it(scripted: Serve) -> None:
     assert asked(scripted({"content": f"Your key is {KEY}"})).text == "Your key is ***"
+
+
+def test_the_key_is_masked_in_whatever_case_it_comes_back(scripted: Serve) -> None:
+    """Types of content are read without regard to case."""
+    reply = asked(scripted({"body": "{}", "type": f"text/{KEY.upper()}"}))
+    assert reply.failure == "The endpoint answered with text/***, not with JSON."
+    assert asked(scripted({"content": f"Your key is {KEY.upper()}"})).text == "Your key is ***"
+
+
+def test_a_certificate_that_is_not_trusted_is_said_to_be_none_and_not_asked_again(tmp_path: Path) -> None:
+    with secure_server(tmp_path) as (address, got):
+        line = Quick()
+        reply = ask(Endpoint(f"{address}/v1", MODEL, KEY), QUESTION, line)
+    assert reply.failure == (
+        "The endpoint's certificate is not trusted: self-signed certificate. Name the file of the authority "
+        "that signed it in SSL_CERT_FILE, or ask an endpoint whose certificate is."
+    )
+    assert (reply.attempts, line.pauses, reply.used, got) == (1, [], NOTHING, [])
+
+
+def test_a_server_that_speaks_no_tls_is_said_to_be_none(scripted: Serve) -> None:
+    server = scripted(GOOD)
+    reply = ask(Endpoint(server.base_url.replace("http:", "https:"), MODEL, KEY), QUESTION, Quick())
+    assert reply.failure == (
+        "The endpoint speaks no TLS. Write its address with http:// where it is on this machine."
+    )
+    assert (reply.attempts, server.requests) == (1, [])
 
 
 def test_nobody_there_is_said_so() -> None:

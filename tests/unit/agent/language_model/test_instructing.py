@@ -13,6 +13,10 @@ SOUND = (
     "For that you have to accept 2 % more bits per byte, which is within the margin.",
     "You need to load the weights once more for each draft.",
     "At this batch you are now bound by the bandwidth.",
+    # letters of the field
+    "A launch takes 3.9 µs or μsec, Δlatency is small, and τmax with Spearman's ρ of 0.9 says so; naïve.",
+    "Ядро читает на четверть меньше байтов, so a token takes 3 ms less.",
+    "e\u0301tude of kernels in vie\u0323\u0302t letters.",
     # what kernels and knobs do
     "Kernels ignore the limit of 4 layers.",
     "The fused kernels ignore the prompt's length, so TTFT stays.",
