@@ -10,6 +10,7 @@ import typer
 from cli.console.options import DEFAULT_LIMIT, LARGEST_NUMBER, CampaignFilter, Json
 
 if TYPE_CHECKING:
+    from cli.console.days import Days
     from db.event_kinds import EventKind
     from db.models import Event
 
@@ -49,6 +50,7 @@ def log(
 
     With --follow and --json each event is one JSON object on a line of its own.
     """
+    from cli.console.days import Days
     from cli.console.opening import database_of, settings_of
     from cli.console.output import print_json, say
     from db import events
@@ -75,8 +77,9 @@ def log(
         if not shown and not follow:
             say("No event is like that." if kind or campaign or since or search else "The log is empty.")
             return
+        days = Days()
         for event in shown:
-            _print(event, as_json)
+            _print(event, days, as_json)
         if not follow:
             return
 
@@ -90,11 +93,11 @@ def log(
         # What came after the page was read is not passed over: ids are seen in their order.
         resume = shown[-1].id if shown else max(last_id, after or 0)
         for event in events.follow(database, resume, wait, kinds, campaign_id, search):
-            _print(event, as_json)
+            _print(event, days, as_json)
     raise KeyboardInterrupt
 
 
-def _print(event: Event, as_json: bool) -> None:
+def _print(event: Event, days: Days, as_json: bool) -> None:
     from cli.console.output import print_json, when
     from cli.console.written_out import written_out
     from knowledge.queries.log import event_view
@@ -103,6 +106,9 @@ def _print(event: Event, as_json: bool) -> None:
     if as_json:
         print_json(shown, line=True)
         return
+    day = days.new(event.at)
+    if day is not None:
+        print(f"{'':8}{day}", flush=True)
     about = event.subject or (f"answer {shown.answer}" if shown.answer else None)
     subject = f"{about}  " if about else ""
     text = written_out(" ".join(event.text.split()))

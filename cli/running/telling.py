@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from cli.console.days import Days
 from cli.console.output import console, fields, state
 from knowledge.figures import (
     DEFAULT_METRIC,
@@ -57,6 +59,7 @@ class Teller:
         self._quiet = quiet
         self._out = console()
         self._quiet_kinds = QUIET_KINDS
+        self._days = Days(datetime.now(UTC))
         with database.read() as session:
             self._seen = last_id(session)
 
@@ -138,6 +141,9 @@ class Teller:
         text = event.text.removeprefix(f"{subject}: ")
         if event.kind == "hypothesis.preregistered" and "claim" in (event.data or {}):
             subject, text = _begins(event)
+        day = self._days.new(event.at)
+        if day is not None:
+            self._out.print(day, style="bold")
         at = event.at.astimezone().strftime("%H:%M:%S")
         self._row(Text(at, "dim"), Text(subject, "bold"), Text(text, style))
 

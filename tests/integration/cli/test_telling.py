@@ -1,5 +1,7 @@
 """What is told on the terminal when a campaign begins, and while it runs."""
 
+import re
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,13 @@ from cli.running.telling import Teller, naive_words
 from configs.campaign import load_campaign
 from db import events
 from db.event_kinds import EventKind
-from db.models import Hypothesis
+from db.models import Event, Hypothesis
+from db.session import open_database
 from db.states import HypothesisState
 from knowledge.acts import steering
-from tests.history.campaign_history import a_full_history
+from tests.history.campaign_history import History, a_full_history
+from tests.integration.cli.command import Autoinfer
+from tests.new_database import database_url
 
 
 @pytest.mark.parametrize("budget", ["1s", "90m", "8h"])
@@ -110,3 +115,34 @@ BOTH = "took 1.50× the baseline's time in the sweep (9.00 against 6.00 ms a tok
 )
 def test_the_engines_own_default_is_told_by_what_ran_side_by_side(naive: dict[str, Any], words: str) -> None:
     assert naive_words(naive, BASELINE) == words
+
+
+def written_at(history: History, first: int, *days: str) -> None:
+    """Put events from `first` on onto these days, each at noon in UTC."""
+    with history.database.write() as session:
+        for event, day in enumerate(days, start=first):
+            session.get_one(Event, event).at = datetime.fromisoformat(f"{day}T12:00:00+00:00")
+
+
+def test_a_campaign_that_runs_over_midnight_says_which_day_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = a_full_history(tmp_path)
+    teller = Teller(history.database, 1, quiet=False)
+    with history.database.write() as session:
+        first, *_ = [events.append(session, EventKind.CAMPAIGN_PAUSED, each, "C-1", 1) for each in "abc"]
+    written_at(history, first, "2101-05-05", "2101-05-06", "2101-05-06")
+    teller.tell_new()
+    history.close()
+    lines = [line.split()[-1] for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["2101-05-05", "a", "2101-05-06", "b", "c"]
+
+
+def test_the_log_says_which_day_its_hours_are_of(tmp_path: Path, with_history: Autoinfer) -> None:
+    history = History(tmp_path / "other", open_database(database_url(with_history.data_dir)))
+    written_at(history, 1, "2101-05-06", "2101-05-06", "2101-05-07")
+    history.close()
+    lines = with_history("log --since 0 --limit 3").out.splitlines()
+    found = [line.strip() for line in lines if re.fullmatch(r"\s+\d{4}-\d\d-\d\d", line)]
+    assert found == ["2101-05-06", "2101-05-07"]
+    assert lines[0].strip() == "2101-05-06", "what stands first has a day too"
