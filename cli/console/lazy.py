@@ -55,8 +55,17 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that `args` begin with; an unknown name is refused with the nearest ones."""
         if args and args[0] not in self._entries and not args[0].startswith("-"):
-            raise UnknownCommand(args[0], list(self._entries))
+            raise UnknownCommand(args[0], list(self._entries), self._within_groups(ctx, args[0]))
         return super().resolve_command(ctx, args)
+
+    def _within_groups(self, ctx: Any, name: str) -> list[str]:
+        """The commands of this name that stand in a group of this one, such as `finding import`."""
+        groups = ((each, self.get_command(ctx, each)) for each in self._entries)
+        return [
+            f"{at} {name}"
+            for at, group in groups
+            if isinstance(group, TyperGroup) and name in group.list_commands(ctx)
+        ]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the names under their panels, without importing any of them."""
@@ -70,12 +79,12 @@ class LazyGroup(TyperGroup):
 
 
 class UnknownCommand(typer.BadParameter):
-    """There is no command of this name; names the nearest."""
+    """There is no command of this name; names those of the same name `elsewhere`, or else the nearest."""
 
-    def __init__(self, name: str, known: Sequence[str]) -> None:
+    def __init__(self, name: str, known: Sequence[str], elsewhere: Sequence[str] = ()) -> None:
         from difflib import get_close_matches
 
-        near = get_close_matches(name, known)
+        near = list(elsewhere) or get_close_matches(name, known)
         super().__init__(
             f"there is no command {name!r}" + (f"; did you mean {' or '.join(near)}?" if near else ".")
         )

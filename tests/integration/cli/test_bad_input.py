@@ -228,6 +228,8 @@ def test_a_locked_database(
         ("worker --device cuda: --once", ["There is no device 'cuda:'."]),
         ("worker --device '' --once", ["There is no device ''."]),
         ("summry", ["There is no command 'summry'; did you mean summary?"]),
+        ("import lab.json", ["There is no command 'import'; did you mean finding import?"]),
+        ("why-not H-001", ["There is no command 'why-not'; did you mean graph why-not?"]),
         ("summary --frobnicate", ["--frobnicate", "autoinfer summary --help"]),
         ("summary extra", ["extra"]),
         ("--db mysql://x/y summary", ["mysql"]),
