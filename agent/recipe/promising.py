@@ -15,6 +15,8 @@ from db.labels import Noun, format_label, parse_label_of
 from db.models import Campaign, Configuration, Event, Experiment, Verdict
 from db.models.base import JsonObject
 from experiments.space.configuration import Configuration as Point
+from knowledge.figures import listed
+from knowledge.queries.found.in_doubt import in_doubt
 from knowledge.queries.found.verification import differing
 from knowledge.queries.pareto import judged_ratios
 from knowledge.queries.pareto_ratios import each_over_baseline
@@ -35,13 +37,19 @@ def baseline_of(campaign: Campaign) -> int:
 
 
 def denied(session: Session, campaign_id: int, rests_on: Sequence[str]) -> tuple[str, ...]:
-    """Return what the newest fresh runs say against the tests that a recipe rests on, a sentence each."""
-    found = differing(session, campaign_id)
-    return tuple(
-        f"A fresh run of {each}, {found[each].experiment}, does not agree: {found[each].why.rstrip('.')}."
-        for each in rests_on
-        if each in found
-    )
+    """Return what the newest fresh runs say against the tests that a recipe rests on, and what became of
+    their findings since, a sentence each."""
+    found, doubts = differing(session, campaign_id), in_doubt(session, campaign_id)
+    said = []
+    for each in rests_on:
+        if each in found:
+            fresh = found[each]
+            said.append(
+                f"A fresh run of {each}, {fresh.experiment}, does not agree: {fresh.why.rstrip('.')}."
+            )
+        elif each in doubts:
+            said.append(f"{each} is in doubt: {listed(list(doubts[each]))}.")
+    return tuple(said)
 
 
 def promise_of(session: Session, experiment: Experiment) -> Promise:

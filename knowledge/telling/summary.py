@@ -355,7 +355,7 @@ def _best(facts: CampaignFacts) -> PartView:
     fresh = facts.differs.get(str(best["experiment"]))
     if fresh is not None:
         lines.append(f"A fresh run, {fresh.experiment}, does not agree: {clause(fresh.why)}.")
-    if doubts := facts.in_doubt.get(str(best["experiment"])):
+    elif doubts := facts.in_doubt.get(str(best["experiment"])):
         lines.append(f"{best['experiment']} is in doubt: {listed(list(doubts))}.")
     pace = machine_changed(best, number(baseline.get(metric_told(best))) or 0.0)
     if pace:

@@ -22,7 +22,7 @@ def supported(
 ) -> PartView:
     """Return what was supported, the largest effect first, and how many of these may be false; `differs` are
     the tests whose newest fresh run differs, with what it says, and `in_doubt` those whose finding is not
-    believed as it was, with a clause for each finding."""
+    believed as it was, with a clause for each finding; of both the fresh run is told."""
     title = "Supported"
     if not found:
         return PartView(title=title, sentence="Nothing is supported yet.")
@@ -36,16 +36,9 @@ def supported(
         ),
     )
     fresh = {} if differs is None else {test: each.experiment for test, each in differs.items()}
-    shaken = {} if in_doubt is None else in_doubt
-    told = {
-        test: "".join(
-            [
-                *([f"; {fresh[test]}, a fresh run, differs"] if test in fresh else []),
-                *(f"; {each}" for each in shaken.get(test, ())),
-            ]
-        )
-        for test in {*fresh, *shaken}
-    }
+    told = {test: f"; {label}, a fresh run, differs" for test, label in fresh.items()}
+    shaken = {} if in_doubt is None else {test: why for test, why in in_doubt.items() if test not in fresh}
+    told |= {test: f"; {listed(list(why))}" for test, why in shaken.items()}
     lines = [
         f"{fact.id}  {clause(fact.claim)}: {metric_word(fact.metric)} "
         f"{effect(fact.effect_log, fact.low_log, fact.high_log, fact.metric)} "

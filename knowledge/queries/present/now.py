@@ -23,6 +23,7 @@ from knowledge.latency_only import latency_only
 from knowledge.queries.at_work import interrupted_campaigns
 from knowledge.queries.claims.hypotheses import HypothesisRow, list_hypotheses
 from knowledge.queries.devices import AtRest, DevicesAway, devices_of_campaign, shown_away
+from knowledge.queries.found.in_doubt import in_doubt
 from knowledge.queries.found.verification import FreshView, differing
 from knowledge.queries.log import EventView, event_view
 from knowledge.queries.lookup import campaign_of
@@ -150,7 +151,7 @@ class NowView(View):
     `lost_device` tells of a GPU that was lost since the
     campaign was started or went on last, `at_rest` of those that others use, or did when it was interrupted,
     `throttling` of one that was held down while tests were timed; `against_best` is what the newest fresh run
-    of the best says where that differs.
+    of the best says where that differs, and `best_in_doubt` what became of its findings since.
     """
 
     campaign: CampaignNow | None
@@ -170,6 +171,7 @@ class NowView(View):
     at_rest: tuple[AtRest, ...] = ()
     throttling: GpuThrottlingView | None = None
     against_best: FreshView | None = None
+    best_in_doubt: tuple[str, ...] = ()
     last_id: int = 0
 
     def are_todays(self, rows: Sequence[HypothesisRow]) -> bool:
@@ -237,6 +239,7 @@ def now_view(session: Session, label: str | None, since: int | None, today: date
         at_rest=away.at_rest,
         throttling=gpu_throttling(session, campaign.id),
         against_best=differing(session, campaign.id).get(best.experiment or "") if best else None,
+        best_in_doubt=in_doubt(session, campaign.id).get(best.experiment or "", ()) if best else (),
         last_id=last_id,
     )
 

@@ -1,21 +1,27 @@
 """A summary and a story of what was supported and is not believed any more, or is disputed."""
 
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from sqlalchemy import select
 
+from agent.recipe.promising import denied
+from dashboard.page import Request
+from dashboard.pages.now import PAGE, NowFilters
 from db.models import Finding
 from db.states import FindingStatus, VerdictOutcome
 from knowledge.acts.notes import add_note
 from knowledge.findings.importing import export_verdicts, import_verdicts
 from knowledge.findings.told import Telling, tell
 from knowledge.findings.verdict_fact import Saying
+from knowledge.queries.present.now import now_view
 from knowledge.queries.story import campaign_story, story_facts
 from knowledge.telling.summary import SummaryView, summarize
 from tests.history.campaign_history import History
-from tests.unit.knowledge.stories import baseline, best
+from tests.unit.knowledge.stories import baseline, best, stop
 
 SUPPORTED, REFUTED = VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED
 NO_GAIN = (0.0, -0.01, 0.01)
@@ -64,7 +70,24 @@ def test_a_summary_says_which_of_the_supported_was_contradicted_since(
         [True, False],
         [False, True],
     )
-    assert "E-0001 is in doubt: F-001 is contradicted." in found.best.lines
+    told = "E-0001 is in doubt: F-001 is contradicted."
+    assert told in found.best.lines
+    with history.database.read() as session:
+        assert denied(session, 1, ("E-0001", "E-0002")) == (told,), "whoever deploys it is told"
+        now = now_view(session, None, None, datetime.now(UTC))
+    assert now.best_in_doubt == ("F-001 is contradicted",)
+    stop(history, "nothing left is worth its price")
+    request = Request({}, NowFilters())
+    with history.database.read() as session:
+        page = PAGE.live(PAGE.read(session, request, None), request)  # type: ignore[arg-type]
+    assert re.search(r"It is in doubt: <a [^>]*>F-001</a> is contradicted\.", page)
+
+
+def test_where_a_fresh_run_of_the_campaign_s_own_differs_that_is_told_and_not_both(history: History) -> None:
+    first = history.judge(history.propose({"serving.threads": 1}), SUPPORTED)
+    history.judge(1, REFUTED, effect=NO_GAIN, reproduces=first.experiment_id)
+    (line,) = summary(history).supported.lines
+    assert line.endswith("(E-0001; E-0002, a fresh run, differs)")
 
 
 def test_a_summary_says_which_of_the_supported_a_note_made_stale(history: History) -> None:
