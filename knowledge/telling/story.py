@@ -6,7 +6,8 @@ database's; the labels in a line, and in its `about`, name the rows that it came
 
 Chapters, in their order; one that has nothing to say is left out:
 
-- *How it began*: what was asked for, on what, the baseline, and the question of the night;
+- *How it began*: what was asked for, on what, the baseline, what of other campaigns it began with, and the
+  question of the night;
 - *What was said to it*: notes, what became stale, and how it was steered;
 - *Asked of a language model*: how often one was asked, and what came of its answers;
 - *Found first*: the first supported hypothesis, how long it took and how many tests;
@@ -44,11 +45,12 @@ from knowledge.figures import (
 from knowledge.latency_only import LATENCY_ONLY
 from knowledge.queries.bests import BestView
 from knowledge.queries.found.verification import VerificationView
+from knowledge.queries.order.carried import CarriedView
 from knowledge.queries.view import View
 from knowledge.stored import number
 from knowledge.telling.facts import CampaignFacts, JudgedFact
 from knowledge.telling.summary import summarize
-from knowledge.telling.summary_part import PartView
+from knowledge.telling.summary_part import MOST_NAMED, PartView
 
 SHORT_LINES = 2
 """Things named in a chapter of the short story; the others are counted."""
@@ -212,11 +214,25 @@ class _Teller:
         if campaign.baseline_in_tests is not None:
             about = () if facts.baseline_experiment is None else (facts.baseline_experiment,)
             lines.append(self._line(campaign.baseline_in_tests.plain, *about))
+        if campaign.carried is not None:
+            lines.append(self._carried(campaign.carried))
         question = campaign.question
         if question is not None:
             asked = f"The question of the night was {question.hypothesis}, {_clause(question.claim)}"
             lines.append(self._line(f"{asked}: {_clause(question.sentence)}", question.hypothesis))
         return ChapterView(title="How it began", lines=tuple(lines))
+
+    def _carried(self, found: CarriedView) -> StoryLine:
+        """What it began with; other databases' campaigns are not named, as their labels name others here."""
+        text = (
+            f"It began with {counted(found.outcomes, 'outcome')} of other campaigns, which count "
+            f"{100 * found.weight:.0f} % now"
+        )
+        if found.findings:
+            named = [*found.findings[:MOST_NAMED]]
+            more = len(found.findings) - len(named)
+            text += f"; they bear on {listed([*named, *([f'{more} more'] if more else [])])}"
+        return self._line(text, event=found.event_id)
 
     def _baseline(self) -> StoryLine:
         facts = self._facts

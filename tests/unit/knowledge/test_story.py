@@ -1,6 +1,7 @@
 """What a campaign's story tells, whatever became of the campaign."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from db.states import (
 )
 from knowledge.acts.lever_steering import give_directive
 from knowledge.acts.notes import add_note
+from knowledge.queries.order.carried import CarriedView
 from knowledge.queries.story import campaign_story, story_facts
-from knowledge.telling.story import how_it_came
+from knowledge.telling.story import how_it_came, tell_story
 from tests.history.campaign_history import History
 from tests.unit.knowledge.stories import (
     empty,
@@ -210,3 +212,25 @@ def test_made_up_weights_are_said_at_the_beginning(tmp_path: Path) -> None:
     history = latency_only(tmp_path)
     assert "Its weights are made up, so that it speaks of latency only." in text_of(history, "How it began")
     history.close()
+
+
+def test_what_other_campaigns_found_that_it_began_with_is_told_at_the_beginning(
+    full_history: History,
+) -> None:
+    with full_history.database.read() as session:
+        facts = story_facts(session, 1)
+    carried = CarriedView(
+        weight=0.7312,
+        outcomes=3,
+        campaigns={"C-9 of lab": 0.7312},
+        judged=2,
+        findings=("F-001", "F-002"),
+        event_id=5,
+    )
+    began = tell_story(replace(facts, campaign=replace(facts.campaign, carried=carried))).chapters[0]
+    (line,) = (each for each in began.lines if "other campaigns" in each.text)
+    assert line.text == (
+        "It began with 3 outcomes of other campaigns, which count 73 % now; they bear on F-001 and F-002."
+    )
+    assert line.event == 5
+    assert line.about == ("F-001", "F-002", "C-1"), "labels of another database name nothing here"
