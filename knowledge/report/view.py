@@ -221,7 +221,7 @@ class ReportView(View):
     asked: AskedView | None
     carried: CarriedView | None
     verification: VerificationView
-    in_doubt: tuple[InDoubtView, ...]
+    in_doubt: tuple[InDoubtView, ...] = ()
     findings: tuple[FindingView, ...]
     predictions: PredictionsView
     calibration: CalibrationView
