@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from sqlalchemy import and_, or_, select
 from sqlalchemy.orm import Session, aliased
 
-from db.labels import Noun, format_label
+from db.labels import Noun, format_label, parse_label_of
 from db.models import Experiment, Finding, FindingEvidence, Verdict
 from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
 from knowledge.findings.verdict_fact import SAYING
@@ -17,9 +17,12 @@ SAYS_SO = (EvidenceRelation.SUPPORTS, EvidenceRelation.REPLICATES, EvidenceRelat
 """How a verdict stands to a finding that it was one of the first to say, or says again."""
 
 
-def in_doubt(session: Session, campaign_id: int) -> Mapping[str, tuple[str, ...]]:
+def in_doubt(
+    session: Session, campaign_id: int, experiment: str | None = None
+) -> Mapping[str, tuple[str, ...]]:
     """The supported tests of a campaign whose finding is contradicted, stale, or superseded by one that says
-    otherwise, by label, with a clause for each such finding: `F-003 is contradicted`. One statement.
+    otherwise, by label, with a clause for each such finding: `F-003 is contradicted`. Of one
+    `experiment` alone where its label is given. One statement.
 
     A finding that a newer one says again is none of these, nor is one that findings of another scope dispute:
     it may hold where it was measured all the same.
@@ -44,8 +47,10 @@ def in_doubt(session: Session, campaign_id: int) -> Mapping[str, tuple[str, ...]
         )
         .order_by(Verdict.id, Finding.id)
     )
+    if experiment is not None:
+        query = query.where(Experiment.id == parse_label_of(Noun.EXPERIMENT, experiment))
     found: dict[str, tuple[str, ...]] = defaultdict(tuple)
-    for experiment, finding, status in session.execute(query):
+    for number, finding, status in session.execute(query):
         told = f"{format_label(Noun.FINDING, finding)} is {status.value}"
-        found[format_label(Noun.EXPERIMENT, experiment)] += (told,)
+        found[format_label(Noun.EXPERIMENT, number)] += (told,)
     return found

@@ -239,9 +239,16 @@ def now_view(session: Session, label: str | None, since: int | None, today: date
         at_rest=away.at_rest,
         throttling=gpu_throttling(session, campaign.id),
         against_best=differing(session, campaign.id).get(best.experiment or "") if best else None,
-        best_in_doubt=in_doubt(session, campaign.id).get(best.experiment or "", ()) if best else (),
+        best_in_doubt=_in_doubt(session, campaign.id, best),
         last_id=last_id,
     )
+
+
+def _in_doubt(session: Session, campaign_id: int, best: BestView | None) -> tuple[str, ...]:
+    """What became since of the findings of the test that made the best, a clause each."""
+    if best is None or best.experiment is None:
+        return ()
+    return in_doubt(session, campaign_id, best.experiment).get(best.experiment, ())
 
 
 def _lost_device(session: Session, campaign_id: int) -> EventView | None:
