@@ -38,7 +38,7 @@ from db.samples import insert_samples, read_samples
 from db.states import Arm as StoredArm
 from db.states import StageOutcome
 from experiments.job.result import ArtifactRecord, JobResult, StageRecord
-from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob, parse_job
+from experiments.job.spec import AaJob, BaselineJob, ExperimentJob, TestJob, parse_job
 from experiments.measurement.evidence import (
     TEXTS_KEY,
     TIMED_METRICS,
@@ -63,7 +63,9 @@ DEVICE_MEMORY = "device_memory"
 """Where the detail of a job's last stage has what its launches held of a GPU, as `HeldMemory`."""
 
 
-def record_result(session: Session, experiment_id: int, attempt: int, spec: AnyJob, result: JobResult) -> int:
+def record_result(
+    session: Session, experiment_id: int, attempt: int, spec: ExperimentJob, result: JobResult
+) -> int:
     """Write everything a job measured under its experiment and return how many noise launches it added.
 
     Anything recorded under the same attempt before would break a constraint; the caller's fence excludes
@@ -81,13 +83,22 @@ def record_result(session: Session, experiment_id: int, attempt: int, spec: AnyJ
         _record_launch(session, experiment_id, attempt, ids[launch.configuration_digest], launch)
     for number, stage in enumerate(result.stages):
         _record_stage(session, experiment_id, attempt, stage, _outcome_detail(result, number))
-    for artifact in result.artifacts:
-        _record_artifact(session, experiment_id, artifact)
+    record_artifacts(session, result, experiment_id)
     versions = next((each.resolved.get("versions") for each in result.launches), None)
     if isinstance(versions, dict):
         session.execute(update(Experiment).where(Experiment.id == experiment_id).values(versions=versions))
     told = () if isinstance(spec, AaJob) and result.failure is not None else result.launches
     return _record_noise(session, experiment_id, attempt, target, spec, ids, told)
+
+
+def record_artifacts(session: Session, result: JobResult, experiment_id: int | None = None) -> None:
+    """Write down the artifacts that a job built or used, and that its experiment has them, where it is of
+    one."""
+    for artifact in result.artifacts:
+        _record_artifact(session, artifact)
+        place = {"experiment_id": experiment_id, "artifact_digest": artifact.digest}
+        if experiment_id is not None and session.get(ExperimentArtifact, tuple(place.values())) is None:
+            session.execute(insert(ExperimentArtifact).values(**place))
 
 
 def load_evidence(session: Session, experiment_id: int) -> tuple[StoppingPlan, Evidence]:
@@ -211,7 +222,7 @@ def load_stages(session: Session, experiment_id: int) -> tuple[StageRecord, ...]
     )
 
 
-def _points(spec: AnyJob) -> Iterable[Point]:
+def _points(spec: ExperimentJob) -> Iterable[Point]:
     if isinstance(spec, BaselineJob):
         return map(Point.of, (*spec.sweep, spec.naive))
     if isinstance(spec, AaJob):
@@ -289,7 +300,7 @@ def _record_stage(
     )
 
 
-def _record_artifact(session: Session, experiment_id: int, artifact: ArtifactRecord) -> None:
+def _record_artifact(session: Session, artifact: ArtifactRecord) -> None:
     known = update(Artifact).where(Artifact.digest == artifact.digest)
     used = known.values(last_used_at=now(), path=artifact.path).returning(Artifact.digest)
     if session.execute(used).scalar_one_or_none() is None:
@@ -304,9 +315,6 @@ def _record_artifact(session: Session, experiment_id: int, artifact: ArtifactRec
                 build_s=artifact.build_s,
             )
         )
-    place = {"experiment_id": experiment_id, "artifact_digest": artifact.digest}
-    if session.get(ExperimentArtifact, tuple(place.values())) is None:
-        session.execute(insert(ExperimentArtifact).values(**place))
 
 
 def _record_noise(
@@ -314,7 +322,7 @@ def _record_noise(
     experiment_id: int,
     attempt: int,
     target_key: str,
-    spec: AnyJob,
+    spec: ExperimentJob,
     ids: Mapping[str, int],
     launches: Iterable[LaunchRecord],
 ) -> int:

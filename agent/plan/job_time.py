@@ -35,7 +35,7 @@ from db.models import Campaign
 from experiments.engines.launch_memory import weight_bytes
 from experiments.engines.port import Infeasible
 from experiments.job.named import serves_packed
-from experiments.job.spec import AnyJob, BaselineJob, Knobs, TestJob
+from experiments.job.spec import AnyJob, BaselineJob, BuildJob, Knobs, TestJob
 from experiments.measurement.plan import StoppingPlan, Workload
 
 _NO_BUDGET_S = 1e12
@@ -69,6 +69,8 @@ def job_seconds(spec: AnyJob, target: str, model: ModelFound, stored: Stored) ->
     request = known_request(expected, stored)
     # Each machine is a new one, whatever was measured: its first load finds nothing that was compiled.
     first_s = first_load_takes_more_s(spec.engine, on_gpu=on_gpu)
+    if isinstance(spec, BuildJob):
+        return 0.0  # it loads nothing, and what stages take to build is not foreseen here
     if isinstance(spec, BaselineJob):
         noise = (spec.noise_launches, spec.noise_blocks)
         together = on_gpu and spec.at_once is None

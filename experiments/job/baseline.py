@@ -122,6 +122,7 @@ def _sweep_group(
     up = {launch.wanted.index: launch for launch in opened}
     died: list[ArmInfeasible] = []
     try:
+        told.begin_timing()
         for index in list(up):
             _or_drop(up, index, died, lambda launch: launch.warm_up(spec.workload))
         if up:

@@ -160,6 +160,7 @@ class Fold:
                     line["text"],
                     None if (arm := line.get("arm")) is None else Arm(arm),
                     tuple(self._turns),
+                    bool(line.get("timing")),
                 )
             case RecordKind.LAUNCH:
                 self._launches[line["launch"]] = _Launch(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from configs.quantities import format_duration
-from experiments.job.spec import AaJob, AnyJob, BaselineJob, Knobs, TestJob
+from experiments.job.spec import AaJob, AnyJob, BaselineJob, BuildJob, Knobs, TestJob
 from experiments.measurement.evidence import Stage
 
 BUILDS = frozenset({Stage.PRUNE, Stage.QUANTIZE, Stage.DRAFT})
@@ -28,6 +28,8 @@ OF_BASELINES = frozenset({Stage.SWEEP, Stage.NOISE})
 def stages_of(spec: AnyJob) -> frozenset[Stage]:
     """The stages that a job can come to: a baseline makes no test, a test no sweep, what changes no weights
     and drafts nothing builds nothing, and what asks for no further workload measures none."""
+    if isinstance(spec, BuildJob):
+        return frozenset({Stage.STATIC}) | (BUILDS if _asks(spec.configuration) else frozenset())
     left_out: frozenset[Stage] = frozenset()
     if not any(_asks(each) for each in _configurations(spec)):
         left_out |= BUILDS
@@ -76,7 +78,7 @@ def limit_sentence(limit_s: float) -> str:
 def _configurations(spec: AnyJob) -> Iterable[Knobs]:
     if isinstance(spec, BaselineJob):
         return (*spec.sweep, spec.naive)
-    if isinstance(spec, AaJob):
+    if isinstance(spec, AaJob | BuildJob):
         return (spec.configuration,)
     return (spec.control, spec.candidate, *(() if spec.reference is None else (spec.reference,)))
 

@@ -47,11 +47,22 @@ class Records:
         """The job began; `version` is that of the spec."""
         self._append(RecordKind.STARTED, version=version, pid=os.getpid())
 
-    def progress(self, stage: Stage, done: int, planned: int, text: str, arm: Arm | None = None) -> None:
-        """Where the job is: `done` of `planned` blocks (or other pieces) of the stage, and on which arm."""
-        told = {} if arm is None else {"arm": arm.value}
+    def progress(
+        self,
+        stage: Stage,
+        done: int,
+        planned: int,
+        text: str,
+        arm: Arm | None = None,
+        timing: bool = False,
+    ) -> None:
+        """Where the job is: `done` of `planned` blocks (or other pieces) of the stage, on which arm, and
+        whether what is up is `timing` now."""
+        told: dict[str, Json] = {} if arm is None else {"arm": arm.value}
+        if timing:
+            told["timing"] = True
         self._append(RecordKind.PROGRESS, stage=stage.value, done=done, planned=planned, text=text, **told)
-        if done == 0 and arm is None:
+        if done == 0 and arm is None and not timing:
             self._say(f"{stage.value}: {text}")
 
     def launch(

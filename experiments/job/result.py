@@ -54,7 +54,8 @@ class StageTurn:
 class JobProgress:
     """The last thing a running job told: stage, blocks done of planned, a sentence, and the arm that is
     worked on; None while it is both, or neither. `turns` are the stages that began and ended so far, in the
-    order in which they did."""
+    order in which they did. `timing`: what is up is timed from here on in this stage, as far as that is
+    told."""
 
     stage: Stage
     done: int
@@ -62,6 +63,7 @@ class JobProgress:
     text: str
     arm: Arm | None = None
     turns: tuple[StageTurn, ...] = ()
+    timing: bool = False
 
 
 @dataclass(frozen=True)

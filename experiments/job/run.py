@@ -12,6 +12,7 @@ from experiments.engines.port import Engine, Infeasible
 from experiments.job.aa import run_aa
 from experiments.job.baseline import run_baseline
 from experiments.job.blame import put_down
+from experiments.job.build import run_build
 from experiments.job.comparison import run_test
 from experiments.job.context import JobContext, Material
 from experiments.job.device_guard import RETURN_LIMIT_S, DeviceGuard
@@ -20,7 +21,7 @@ from experiments.job.limits import StageLimits
 from experiments.job.records import Records
 from experiments.job.result import JobResult
 from experiments.job.seal import broken_seal, other_judge, other_texts
-from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob
+from experiments.job.spec import AaJob, AnyJob, BaselineJob, BuildJob, TestJob
 from experiments.measurement.judging import Judge
 from experiments.space.configuration import Configuration
 
@@ -55,6 +56,8 @@ def run_job(
                 run_baseline(job, spec)
             elif isinstance(spec, AaJob):
                 run_aa(job, spec)
+            elif isinstance(spec, BuildJob):
+                run_build(job, spec)
             else:
                 _check_seal(spec, judge, context.material)
                 run_test(job, spec, judge)

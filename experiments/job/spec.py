@@ -13,6 +13,9 @@ from experiments.space.configuration import KnobValue
 SPEC_VERSION: Literal[1] = 1
 """Raised when a spec's meaning changes; a worker leaves jobs of every version but its own in the queue."""
 
+BUILD: Literal["build"] = "build"
+"""The kind of a job that builds for others and measures nothing."""
+
 Knobs = dict[str, KnobValue]
 
 
@@ -21,7 +24,6 @@ class _JobSpec(BaseModel):
 
     version: Literal[1] = SPEC_VERSION
     campaign_id: int
-    experiment_id: int
     engine: str
     """Entry-point name of the engine."""
     judge: str = "launch-interval"
@@ -42,7 +44,11 @@ class _JobSpec(BaseModel):
         return self.at_once == 1
 
 
-class BaselineJob(_JobSpec):
+class _ExperimentJob(_JobSpec):
+    experiment_id: int
+
+
+class BaselineJob(_ExperimentJob):
     """Find and measure trial 0: sweep, choose, measure noise launches, profile, evaluate quality.
 
     Every configuration of `sweep` gets one launch, all interleaved block by block; the one with the
@@ -78,7 +84,7 @@ class NoiseState(BaseModel):
     launch_sd_log: float | None = None
 
 
-class TestJob(_JobSpec):
+class TestJob(_ExperimentJob):
     """Test one hypothesis: control against candidate, steered by the judge under a frozen plan."""
 
     __test__ = False  # not a test class for pytest
@@ -117,7 +123,7 @@ class TestJob(_JobSpec):
         return self.further if self.within_s is None else ()
 
 
-class AaJob(_JobSpec):
+class AaJob(_ExperimentJob):
     """Time one pair of fresh launches of the same configuration against each other, as a test times its arms.
 
     `pair` is the place in the series and decides which arm has the first seat and leads; `prompts` chooses
@@ -148,7 +154,21 @@ class AaJob(_JobSpec):
         return not self.beside
 
 
-AnyJob: TypeAlias = BaselineJob | TestJob | AaJob
+class BuildJob(_JobSpec):
+    """Build the checkpoint of a configuration, on a device that has nothing else to do; nothing is measured.
+
+    It is of no experiment: what it leaves is an artifact, which the test that needs it finds.
+    """
+
+    kind: Literal["build"] = BUILD
+    configuration: Knobs
+    workload: Workload = Workload()
+
+
+ExperimentJob: TypeAlias = BaselineJob | TestJob | AaJob
+"""Jobs that measure something for an experiment."""
+
+AnyJob: TypeAlias = ExperimentJob | BuildJob
 JobSpec = Annotated[AnyJob, Field(discriminator="kind")]
 _ADAPTER: TypeAdapter[AnyJob] = TypeAdapter(JobSpec)
 

@@ -17,8 +17,8 @@ from experiments.measurement.evidence import NOT_UP, Arm, Json, Stage
 
 @dataclass
 class StageTold:
-    """What a stage says of itself while it runs: the arm that it is `on`, and what is done of what is
-    planned."""
+    """What a stage says of itself while it runs: the arm that it is `on`, what is done of what is planned,
+    and whether it has come to `timing`."""
 
     job: RunningJob
     stage: Stage
@@ -26,8 +26,15 @@ class StageTold:
     text: str
     done: int = 0
     arm: Arm | None = None
+    timing: bool = False
     outcome: str = "done"
     detail: Mapping[str, Json] = field(default_factory=dict)
+
+    def begin_timing(self) -> None:
+        """What was to be loaded is up, and is timed from here on."""
+        if not self.timing:
+            self.timing = True
+            self._tell()
 
     def on(self, arm: Arm) -> None:
         """The next piece is of this arm."""
@@ -55,7 +62,7 @@ class StageTold:
         self.job.records.note(sentence)
 
     def _tell(self) -> None:
-        self.job.records.progress(self.stage, self.done, self.planned, self.text, self.arm)
+        self.job.records.progress(self.stage, self.done, self.planned, self.text, self.arm, self.timing)
 
 
 @contextmanager

@@ -24,10 +24,10 @@ from experiments.engines.port import DEVICE_FAULTS, DEVICE_LOST
 from experiments.job.blame import BLAMES
 from experiments.job.failed_arm import CONTROL_FAILED
 from experiments.job.result import ArtifactRecord, JobProgress, JobResult, StageTurn
-from experiments.job.spec import AnyJob
+from experiments.job.spec import AnyJob, BuildJob
 from experiments.kill_points import KillPoint, reached
 from experiments.measurement.evidence import Stage
-from experiments.recording import record_result
+from experiments.recording import record_artifacts, record_result
 from experiments.worker.claiming import Taken
 from experiments.worker.reaping import end_experiment
 from experiments.worker.settings import WorkerTimes
@@ -84,6 +84,8 @@ class Reporter:
         self._told: JobProgress | None = None
         self._turns_told: int | None = None
         self._progressed_at = 0.0
+        self._subject = taken.subject or format_label(Noun.JOB, taken.job.id)
+        """What is told of the job is about its experiment, or the job itself where it is of none."""
 
     def bind(self, process: BoundProcess) -> None:
         """Store the process group that works for the attempt."""
@@ -111,17 +113,15 @@ class Reporter:
         """Store what the job told last, in a transaction of a caller that holds the job, who then says so by
         `told`; a stage that began or ended is an event. False where it is nothing new."""
         job = self._taken.job
-        if progress is None or progress == self._told or job.experiment_id is None:
+        if progress is None or progress == self._told:
             return False
-        session.execute(
-            update(Experiment)
-            .where(Experiment.id == job.experiment_id)
-            .values(
-                stage=progress.stage.value,
-                progress=_stored(progress),
+        if job.experiment_id is not None:
+            session.execute(
+                update(Experiment)
+                .where(Experiment.id == job.experiment_id)
+                .values(stage=progress.stage.value, progress=_stored(progress))
+                .execution_options(synchronize_session=False)
             )
-            .execution_options(synchronize_session=False)
-        )
         told = self._tell_turns(session, progress.turns)
         if not progress.turns and (self._told is None or self._told.stage is not progress.stage):
             # an executor that tells of no turns
@@ -132,8 +132,8 @@ class Reporter:
             events.append(
                 session,
                 EventKind.STAGE_PROGRESSED,
-                f"{self._taken.subject}: {progress.text}.",
-                self._taken.subject,
+                f"{self._subject}: {progress.text}.",
+                self._subject,
                 job.campaign_id,
                 {"stage": progress.stage.value, "done": progress.done, "planned": progress.planned},
             )
@@ -153,14 +153,18 @@ class Reporter:
     def record(self, spec: AnyJob, result: JobResult, progress: JobProgress | None = None) -> None:
         """Store the result and end the job, in one transaction; `progress` is the last that it told, None
         where only its result is known."""
-        job, subject = self._taken.job, self._taken.subject
+        job, subject = self._taken.job, self._subject
         reached(KillPoint.BEFORE_RESULT)
         with self._database.write() as session:
             queue.hold(session, job)  # a lost lease must not pay for the rows first
             failure = result.failure
-            failed = failure is not None and failure.kind in (CONTROL_FAILED, *DEVICE_FAULTS)
+            failed = failure is not None and (
+                job.experiment_id is None or failure.kind in (CONTROL_FAILED, *DEVICE_FAULTS)
+            )
             added = 0
-            if job.experiment_id is not None:
+            if job.experiment_id is None:
+                record_artifacts(session, result)
+            elif not isinstance(spec, BuildJob):
                 added = record_result(session, job.experiment_id, job.attempt, spec, result)
                 session.execute(
                     update(Experiment)
@@ -192,7 +196,9 @@ class Reporter:
             if not failed and job.experiment_id is not None:
                 text = f"{subject} {_measured(result)}"
                 events.append(session, EventKind.EXPERIMENT_MEASURED, text, subject, job.campaign_id)
-            if failed and cause:
+            if failed and cause and job.experiment_id is None:
+                self._tell(session, EventKind.JOB_FAILED, f"failed: {cause}")
+            elif failed and cause:
                 events.append(
                     session,
                     EventKind.EXPERIMENT_FAILED,
@@ -262,7 +268,7 @@ class Reporter:
         return len(turns) > before
 
     def _tell_turn(self, session: Session, turn: StageTurn, place: JsonObject) -> int:
-        subject = self._taken.subject
+        subject = self._subject
         data: JsonObject = {"stage": turn.stage.value, **place}
         if turn.outcome is None:
             kind, text = EventKind.STAGE_STARTED, f"{subject}: {turn.text}."
@@ -274,10 +280,8 @@ class Reporter:
 
     def _turns_before(self, session: Session) -> int:
         """How many of them a worker told that had this very run before; of another attempt's none."""
-        if self._taken.subject is None:
-            return 0
         kinds = (EventKind.STAGE_STARTED.value, EventKind.STAGE_FINISHED.value)
-        told = select(Event.data).where(Event.subject == self._taken.subject, Event.kind.in_(kinds))
+        told = select(Event.data).where(Event.subject == self._subject, Event.kind.in_(kinds))
         attempt = self._taken.job.attempt
         mine = [
             int(each["turn"]) for each in session.scalars(told) if each and each.get("attempt") == attempt
@@ -286,9 +290,7 @@ class Reporter:
 
     def _tell(self, session: Session, kind: EventKind, what: str) -> None:
         label = format_label(Noun.JOB, self._taken.job.id)
-        events.append(
-            session, kind, f"{label} {what}", self._taken.subject or label, self._taken.job.campaign_id
-        )
+        events.append(session, kind, f"{label} {what}", self._subject, self._taken.job.campaign_id)
 
 
 def _measured(result: JobResult) -> str:
@@ -315,9 +317,12 @@ def _launches(count: int) -> str:
 
 
 def _stored(progress: JobProgress) -> JsonObject:
-    """How an experiment keeps where it is; `arm` only where one alone is worked on."""
+    """How an experiment keeps where it is; `arm` only where one alone is worked on, `timing` only where it
+    is so."""
     told: JsonObject = {"done": progress.done, "planned": progress.planned, "text": progress.text}
-    return told if progress.arm is None else {**told, "arm": progress.arm.value}
+    if progress.arm is not None:
+        told["arm"] = progress.arm.value
+    return {**told, "timing": True} if progress.timing else told
 
 
 def _ended(result: JobResult) -> JsonObject:

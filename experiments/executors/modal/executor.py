@@ -49,7 +49,7 @@ from experiments.executors.modal.run_folder import (
 from experiments.executors.port import Cost, LogChunk, Quote, RentedMachine, RunState, Status
 from experiments.job.longest import whole_limit_s
 from experiments.job.place import Place
-from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob, job_data
+from experiments.job.spec import AaJob, AnyJob, BaselineJob, BuildJob, TestJob, job_data
 from experiments.kill_points import KillPoint, reached
 
 _LOG = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ THREADS = 8
 END_S = 60
 """How long the body may take to end by itself at the job's limit, seconds, before Modal ends the call."""
 
-_EXPECTED_S = {BaselineJob: 1800.0, TestJob: 1800.0, AaJob: 600.0}
+_EXPECTED_S = {BaselineJob: 1800.0, TestJob: 1800.0, AaJob: 600.0, BuildJob: 1800.0}
 """What a job takes where no similar one is known: a start, launches of minutes each, blocks."""
 
 

@@ -33,7 +33,7 @@ from experiments.executors.runpod.naming import NAME_PREFIX, is_key, key_of, nam
 from experiments.executors.runpod.watching import Watch
 from experiments.job.longest import whole_limit_s
 from experiments.job.place import RECORDS_NAME, Place
-from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob, job_data
+from experiments.job.spec import AaJob, AnyJob, BaselineJob, BuildJob, TestJob, job_data
 from experiments.kill_points import KillPoint, reached
 
 DEFAULT_TARGET = "runpod:H100-SXM"
@@ -47,7 +47,7 @@ UNATTENDED = "as much again for each hour that a pod which never begins is left 
 COPIED = (RECORDS_NAME, LOG_NAME, EXTRAS_NAME)
 """What a job tells, file by file."""
 
-_EXPECTED_S = {BaselineJob: 2400.0, TestJob: 2400.0, AaJob: 1200.0}
+_EXPECTED_S = {BaselineJob: 2400.0, TestJob: 2400.0, AaJob: 1200.0, BuildJob: 2400.0}
 """What a job takes where no similar one is known: the image and the model are fetched, then it runs."""
 
 
