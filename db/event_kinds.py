@@ -39,6 +39,10 @@ class EventKind(StrEnum):
         "campaign.kernels_timed",
         "Kernels for packed weights were timed alone before anything was loaded, or why they could not be.",
     )
+    CAMPAIGN_BUILT_AHEAD = (
+        "campaign.built_ahead",
+        "What was built for tests on other devices while the baseline was measured, and how long that took.",
+    )
     CAMPAIGN_BEST = ("campaign.best", "Another configuration is the best of the campaign now.")
     CAMPAIGN_PAUSED = ("campaign.paused", "The user paused the campaign; what runs is finished.")
     CAMPAIGN_RESUMED = (
@@ -223,6 +227,10 @@ class EventKind(StrEnum):
     )
     NOTE_ADDED = ("note.added", "The user wrote down work done outside, such as a new driver.")
     NOISE_RECORDED = ("noise.recorded", "Control launches were added to the noise profile of a target.")
+    ARTIFACT_AHEAD = (
+        "artifact.ahead",
+        "A device that has nothing to do builds a checkpoint while the baseline is measured, and for what.",
+    )
     ARTIFACT_BUILT = ("artifact.built", "A stage left an artifact that later experiments may use.")
     ARTIFACT_PRUNED = ("artifact.pruned", "Artifacts were deleted, with the bytes set free.")
     JOB_PRUNED = ("job.pruned", "Folders of ended jobs were deleted, with the bytes set free.")

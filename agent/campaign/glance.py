@@ -15,6 +15,7 @@ from agent.campaign.resources.devices import ALIVE, Devices, devices_now, of_its
 from configs.targets import is_rented
 from db.models import Campaign, Job
 from db.states import CampaignState, JobState
+from experiments.job.spec import BUILD
 from knowledge.queries.devices import devices_of_campaign
 
 
@@ -22,23 +23,30 @@ from knowledge.queries.devices import devices_of_campaign
 class Seen:
     """What tells whether there is a step to take; a few statements, whatever the size of the campaign.
 
-    `flying`: a job of it waits or runs; `unlearnt`: experiments that ended and were not concluded yet;
-    `newest_cause`: id of the newest event that may change the order of the queue. `elsewhere` are the targets
-    that it confirms on, `out_there` those for which a job of its queue waits or runs, `unlearnt_there`
-    confirmations that ended and were not concluded yet.
+    `builds`: jobs of it that build for tests to come, which is no measurement; `measures`: another job of it
+    waits or runs; `unlearnt`: experiments that ended and were not concluded yet; `newest_cause`: id of the
+    newest event that may change the order of the queue. `elsewhere` are the targets that it confirms on,
+    `out_there` those for which a job of its queue waits or runs, `unlearnt_there` confirmations that ended
+    and were not concluded yet.
     """
 
     state: CampaignState
     has_baseline: bool
-    flying: bool
+    measures: bool
     unlearnt: tuple[int, ...]
     newest_cause: int
     wall_s: float
     spent_s: float
     devices: Devices
+    builds: tuple[int, ...] = ()
     elsewhere: tuple[str, ...] = ()
     out_there: Mapping[str, JobState] = field(default_factory=dict)
     unlearnt_there: tuple[int, ...] = ()
+
+    @property
+    def flying(self) -> bool:
+        """Whether a job of it is out on its own target."""
+        return self.measures or bool(self.builds)
 
     @property
     def idle(self) -> bool:
@@ -61,9 +69,9 @@ class Seen:
     def free(self) -> tuple[str, ...]:
         """Devices that may get an experiment now, the next one first: none unless the campaign runs.
 
-        While the baseline is measured the others wait, for without it there is nothing to test.
+        While the baseline is measured there are none, for without it there is nothing to test.
         """
-        if self.state is not CampaignState.RUNNING or (self.flying and not self.has_baseline):
+        if self.state is not CampaignState.RUNNING or (self.measures and not self.has_baseline):
             return ()
         return self.devices.free
 
@@ -71,18 +79,19 @@ class Seen:
 def look(session: Session, campaign_id: int) -> Seen:
     """The campaign at one moment: what ends after it is seen as flying, and learnt at the next look."""
     campaign = session.get_one(Campaign, campaign_id)
-    flying = _is_flying(session, campaign_id)
+    jobs = _jobs_out(session, campaign_id)
     devices = devices_now(session, campaign_id, devices_of_campaign(campaign))
     elsewhere = tuple(map(str, campaign.spec.get("confirm_on") or ()))
     return Seen(
         state=campaign.state,
         has_baseline=campaign.baseline_configuration_id is not None,
-        flying=flying,
+        measures=any(kind != BUILD for kind in jobs.values()),
         unlearnt=tuple(unlearnt(session, campaign_id)),
         newest_cause=newest_cause(session, campaign_id),
         wall_s=float(campaign.budget["wall_s"]),
         spent_s=float(campaign.budget.get("spent_s", 0.0)),
         devices=devices,
+        builds=tuple(number for number, kind in jobs.items() if kind == BUILD),
         elsewhere=elsewhere,
         out_there=out_there(session, campaign_id) if elsewhere else {},
         unlearnt_there=tuple(unlearnt_there(session, campaign_id)) if elsewhere else (),
@@ -95,12 +104,13 @@ def nothing_soon(session: Session, campaign_id: int) -> bool:
     campaign = session.get_one(Campaign, campaign_id)
     if campaign.state is CampaignState.PAUSED:
         return True
-    if campaign.baseline_configuration_id is None and _is_flying(session, campaign_id):
+    if campaign.baseline_configuration_id is None and _jobs_out(session, campaign_id):
         return True
     return devices_now(session, campaign_id, devices_of_campaign(campaign)).is_all_taken
 
 
-def _is_flying(session: Session, campaign_id: int) -> bool:
-    """Whether a job of its loop is out: what is to be confirmed on another target holds nothing up."""
-    alive = select(Job.id).where(Job.campaign_id == campaign_id, Job.state.in_(ALIVE), of_its_loop())
-    return session.scalar(alive.limit(1)) is not None
+def _jobs_out(session: Session, campaign_id: int) -> dict[int, str]:
+    """The kinds of the jobs of its loop that are out: what is to be confirmed on another target holds nothing
+    up."""
+    mine = (Job.campaign_id == campaign_id, Job.state.in_(ALIVE), of_its_loop())
+    return {row.id: row.kind for row in session.execute(select(Job.id, Job.kind).where(*mine))}

@@ -19,6 +19,7 @@ from agent.campaign import life
 from agent.campaign.asked_model.kept_questions import tell_of_unseen
 from agent.campaign.asked_model.language_model import LanguageModel
 from agent.campaign.baseline_run import BaselineRun
+from agent.campaign.builds_ahead import BuildsAhead, tell_built
 from agent.campaign.confirmations import Confirmations
 from agent.campaign.decision.choosing import Choice, choose
 from agent.campaign.decision.desk import Desk
@@ -87,7 +88,8 @@ class CampaignLoop:
     workers started elsewhere take the jobs. `absent` are devices of the campaign that are not there now.
     `wait` takes seconds, `clock` is monotonic ones; both are passed in for tests. `attended` tells whether
     somebody may approve what waits for it: then the loop waits too, else it ends. `announce` is called after
-    every turn. `endpoint` is where the campaign's language model is asked, where it has one. `who` is asked
+    every turn. With `builds_ahead` the devices that are free while the baseline is measured build what tests
+    will load. `endpoint` is where the campaign's language model is asked, where it has one. `who` is asked
     who else is on a device that rests.
     """
 
@@ -103,6 +105,7 @@ class CampaignLoop:
         clock: Callable[[], float] = time.monotonic,
         attended: bool = True,
         announce: Callable[[], None] = lambda: None,
+        builds_ahead: bool = False,
         endpoint: Endpoint | None = None,
         who: Callable[[str, str | None], Look] = who_is_on,
     ) -> None:
@@ -120,6 +123,7 @@ class CampaignLoop:
         self._read = DeskReader(database, campaign_id)
         self._model = LanguageModel(database, campaign_id, endpoint, self._writing)
         self._baseline = BaselineRun(database, self._writing, self._stop_now)
+        self._builds = BuildsAhead(database, campaign_id, self._writing, begins=builds_ahead)
         self._elsewhere = Confirmations(database, campaign_id, self._writing)
         self._device_rests = DeviceRests(database, campaign_id, self._writing, who, clock)
         self._price = PriceWait(
@@ -224,6 +228,9 @@ class CampaignLoop:
             ended = self._out.look_at_the_prices(seen, rests=self._rests)
             if ended is not None:
                 return ended
+        self._builds.look(seen)
+        if seen.builds and not seen.measures and not seen.has_baseline:
+            return None  # they end, and then the baseline is begun again, or the campaign ends
         if seen.idle and self._model.holds:
             return None  # it is on this machine, and is silent while something is measured
         answered = bool(seen.free) and self._model.has_answer
@@ -330,6 +337,7 @@ class CampaignLoop:
             experiment = session.get_one(Experiment, experiment_id)
             if experiment.kind == ExperimentKind.BASELINE:
                 learn_baseline(session, experiment_id)
+                tell_built(session, self._campaign_id)
             else:
                 learn_test(session, experiment_id)
                 follow_up(session, experiment_id)

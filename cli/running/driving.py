@@ -80,6 +80,7 @@ def drive(
     from cli.console.interrupt import Interrupt
     from cli.running.run_dashboard import dashboard_beside
     from cli.running.telling import Teller
+    from configs.core_shares import shares_here
     from db.labels import Noun, format_label
 
     spec, campaign_id = begun.spec, begun.campaign_id
@@ -108,6 +109,7 @@ def drive(
             times=LoopTimes(lease_s=settings.lease_s),
             attended=dashboard is not None or sys.stdout.isatty(),
             announce=announce,
+            builds_ahead=beside.worker and begun.prices is None and bool(shares_here(spec.devices)),
             endpoint=endpoint,
         )
         interrupted = False

@@ -32,6 +32,8 @@ def print_campaign(campaign: CampaignView, verification: VerificationView) -> No
     measured = f"{counted(spent.experiments, 'experiment')} in {format_duration(spent.experiment_s)}"
     if spent.again:
         measured += f", {format_duration(spent.again_s)} of that for {spent.again} run once more on request"
+    if spent.ahead is not None:
+        measured += f", and {spent.ahead}"
     gone = "" if spent.wall_s is None else f"; the campaign itself ran for {format_duration(spent.wall_s)}"
     counts = ", ".join(f"{count} {name}" for name, count in campaign.standings.items())
     found = campaign.discovery

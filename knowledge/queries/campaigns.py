@@ -22,6 +22,7 @@ from knowledge.queries.at_work import in_a_word, interrupted_campaigns
 from knowledge.queries.claims.discovery import DiscoveryView, Tally, tallied_view, tallies_of
 from knowledge.queries.devices import AtRest, devices_of_campaign, shown_away
 from knowledge.queries.left_alone import left_alone
+from knowledge.queries.spent.built_ahead import BuiltAhead, built_ahead
 from knowledge.queries.view import Page, View
 from knowledge.stored import alpha_of, configuration_of
 
@@ -36,13 +37,16 @@ NOT_KEPT = "why was not written down"
 
 class SpentView(View):
     """What a campaign spent: `experiment_s` is the time its experiments took, `wall_s` its own age while it
-    ran. `again` of them, for `again_s`, ran a test or a recipe once more on request, as after its end."""
+    ran. `again` of them, for `again_s`, ran a test or a recipe once more on request, as after its end.
+    `ahead` says what was built beside its baseline, and the time that took, which is none of an experiment;
+    None where nothing was."""
 
     experiments: int
     experiment_s: float
     wall_s: float | None
     again: int = 0
     again_s: float = 0.0
+    ahead: str | None = None
 
 
 class DirectiveView(View):
@@ -207,6 +211,8 @@ def _views(
     present = session.scalars(select(now())).one()
     away = shown_away(session, campaigns, present)
     interrupted = interrupted_campaigns(session, campaigns, present)
+    several = [each.id for each in campaigns if len(devices_of_campaign(each)) > 1]
+    ahead = built_ahead(session, several, present) if several else {}
     return tuple(
         CampaignView(
             id=format_label(Noun.CAMPAIGN, each.id),
@@ -229,7 +235,12 @@ def _views(
             budget=each.budget,
             seed=each.seed,
             hypotheses=states[each.id],
-            spent=_spent(each, spent.get(each.id, (0, 0.0, 0, 0.0)), present),
+            spent=_spent(
+                each,
+                spent.get(each.id, (0, 0.0, 0, 0.0)),
+                present,
+                ahead.get(each.id, BuiltAhead()).words,
+            ),
             best_experiment=None
             if each.best_experiment_id is None
             else format_label(Noun.EXPERIMENT, each.best_experiment_id),
@@ -271,13 +282,18 @@ def _kept(campaign: Campaign, name: str) -> JsonObject | None:
     return kept if isinstance(kept, dict) else None
 
 
-def _spent(campaign: Campaign, sums: tuple[Any, ...], present: datetime) -> SpentView:
+def _spent(campaign: Campaign, sums: tuple[Any, ...], present: datetime, ahead: str | None) -> SpentView:
     wall_s = None
     if campaign.started_at is not None:
         wall_s = ((campaign.ended_at or present) - campaign.started_at).total_seconds()
     experiments, experiment_s, again, again_s = sums
     return SpentView(
-        experiments=experiments, experiment_s=experiment_s, wall_s=wall_s, again=again, again_s=again_s
+        experiments=experiments,
+        experiment_s=experiment_s,
+        wall_s=wall_s,
+        again=again,
+        again_s=again_s,
+        ahead=ahead,
     )
 
 

@@ -51,6 +51,7 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         experiment_s=campaign.spent.experiment_s,
         again=campaign.spent.again,
         again_s=campaign.spent.again_s,
+        ahead=campaign.spent.ahead,
         hypotheses=campaign.hypotheses,
         testing=under_test(session, campaign_id),
         next=coming_next(session, campaign_id),

@@ -95,6 +95,8 @@ class CampaignFacts:
     again: int = 0
     """Experiments that ran a test or a recipe once more on request, as after its end."""
     again_s: float = 0.0
+    ahead: str | None = None
+    """What was built beside the baseline, which no experiment counts."""
     awaiting: int = 0
     """Hypotheses that wait for approval."""
     at_rest: tuple[AtRest, ...] = ()

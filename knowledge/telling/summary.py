@@ -316,6 +316,8 @@ def _spent(facts: CampaignFacts) -> PartView:
         experiments += (
             f", {format_duration(facts.again_s)} of that for {facts.again} run once more on request"
         )
+    if facts.ahead is not None:
+        experiments += f", and {facts.ahead}"
     if facts.spent_s is None:
         return PartView(title=title, sentence=f"{experiments}; the campaign has not started.")
     budget = f" of its budget of {format_duration(facts.budget_s)}" if facts.budget_s is not None else ""

@@ -149,13 +149,21 @@ def drive(
     campaign_id: int,
     announce: Callable[[], None] = lambda: None,
     endpoint: Endpoint | None = None,
+    *,
+    builds_ahead: bool = False,
 ) -> str:
     """Drive the campaign to its end with workers of its own; returns why it stopped."""
     workers = workers_of(database, folder, campaign_id)
     times = LoopTimes(lease_s=LEASE_S, busy_poll_s=0.5, idle_poll_s=0.02)  # the worker rings when a job ends
     try:
         return CampaignLoop(
-            database, campaign_id, workers=workers, times=times, announce=announce, endpoint=endpoint
+            database,
+            campaign_id,
+            workers=workers,
+            times=times,
+            announce=announce,
+            builds_ahead=builds_ahead,
+            endpoint=endpoint,
         ).run()
     finally:
         workers.stop()

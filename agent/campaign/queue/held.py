@@ -7,7 +7,7 @@ user wrote is kept with its change. A control cannot be changed once a hypothesi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -112,15 +112,18 @@ def draft_on(
     return replace(draft, refuted_if=refuted_if(metric, draft.min_effect), metric=metric)
 
 
+def held_ones(session: Session, campaign_id: int) -> Sequence[Hypothesis]:
+    """What the user asked for and is held, the first first."""
+    query = select(Hypothesis).where(
+        Hypothesis.campaign_id == campaign_id, Hypothesis.state == HypothesisState.PROPOSED
+    )
+    return [each for each in session.scalars(query.order_by(Hypothesis.id)) if HELD in each.change]
+
+
 def release_held(session: Session, desk: Desk) -> None:
     """Put what was held on the baseline and into the queue; what can't be tested there is withdrawn."""
-    query = select(Hypothesis).where(
-        Hypothesis.campaign_id == desk.facts.id, Hypothesis.state == HypothesisState.PROPOSED
-    )
-    for row in session.scalars(query.order_by(Hypothesis.id)).all():
-        told: Mapping[str, Any] | None = row.change.get(HELD)
-        if told is None:
-            continue
+    for row in held_ones(session, desk.facts.id):
+        told: Mapping[str, Any] = row.change[HELD]
         metric = Metric(row.metric)
 
         def predict(control: Configuration, candidate: Configuration, metric: Metric = metric) -> Prediction:

@@ -56,10 +56,7 @@ def pose_questions(session: Session, desk: Desk) -> None:
     another campaign."""
     for question in desk.facts.unasked:
         try:
-            control, candidate = (
-                _arm(knobs, desk.legal, desk.baseline_configuration)
-                for knobs in (question.control, question.candidate)
-            )
+            control, candidate = arms_of(question, desk.legal, desk.baseline_configuration)
             if control == candidate:
                 raise UsageError("Both arms are the same on this baseline.", "Name other knobs.")
             draft = _draft(question, control, candidate, desk.space, desk.beliefs.predict)
@@ -70,6 +67,12 @@ def pose_questions(session: Session, desk: Desk) -> None:
                 put_down(session, desk.facts.id, draft, question.metric, question=question.id, answered=there)
         except UsageError as error:
             _put_down_as_infeasible(session, desk, question, error.message)
+
+
+def arms_of(question: Question, legal: Legal, baseline: Configuration) -> tuple[Configuration, Configuration]:
+    """The control and the candidate of a question on a baseline; raises `UsageError` with the cause where one
+    can't be."""
+    return (_arm(question.control, legal, baseline), _arm(question.candidate, legal, baseline))
 
 
 def _put_down_as_infeasible(session: Session, desk: Desk, question: Question, cause: str) -> None:
