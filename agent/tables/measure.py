@@ -30,7 +30,7 @@ from agent.tables.journal import Journal
 from agent.tables.loading import Loading, Sources, needed_bytes
 from agent.tables.work import Work
 from experiments.engines.port import GenerationTrace, Infeasible, Launch
-from experiments.job.launching import prepare
+from experiments.job.open_launch import prepare
 from experiments.job.watched_block import WatchedBlocks, throttling_told
 from experiments.measurement.environment import moment
 from experiments.measurement.evidence import Json

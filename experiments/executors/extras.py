@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from experiments.job.launching import LAUNCH_LOGS
+from experiments.job.running_job import LAUNCH_LOGS
 from experiments.telemetry.reading import DeviceKind, Sample
 from experiments.telemetry.trace import document_of
 

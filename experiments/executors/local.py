@@ -37,8 +37,8 @@ from experiments.executors.loaded import LoadedProcess, Started
 from experiments.executors.port import Cost, LogChunk, Quote, RunState, Status
 from experiments.executors.process_group import ProcessGroup, end_group, leader_is_alive
 from experiments.job.journal import Journal
-from experiments.job.launching import LAUNCH_LOGS
 from experiments.job.place import PLACE_NAME, RECORDS_NAME, SPEC_NAME, Place
+from experiments.job.running_job import LAUNCH_LOGS
 from experiments.job.spec import AaJob, AnyJob, BaselineJob, BuildJob, TestJob, job_data
 from experiments.measurement.evidence import Stage
 

@@ -14,7 +14,9 @@ from configs.errors import AutoinferError
 from experiments.engines.port import Infeasible
 from experiments.job.aa_beside import Beside, series_mark
 from experiments.job.checkpoints import prepare_checkpoint
-from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close
+from experiments.job.launching import launches, open_launches
+from experiments.job.open_launch import ArmInfeasible, OpenLaunch, Wanted, close
+from experiments.job.running_job import RunningJob
 from experiments.job.schedule import abba, seats
 from experiments.job.spec import AaJob
 from experiments.job.staging import StageTold, stage
@@ -60,7 +62,7 @@ def _side_by_side(
     beside: Beside | None,
     told: StageTold,
 ) -> None:
-    with job.launches(Stage.NOISE, seated) as opened:
+    with launches(job, Stage.NOISE, seated) as opened:
         for launch in opened:
             launch.warm_up(spec.workload)
         _check(beside)
@@ -83,7 +85,7 @@ def _one_after_the_other(
     by_arm = {seat.arm: seat for seat in seated}
     position = 0
     for arm in dict.fromkeys(order):
-        opened, failed = job.open(Stage.NOISE, [by_arm[arm]])
+        opened, failed = open_launches(job, Stage.NOISE, [by_arm[arm]])
         try:
             if failed:
                 raise failed[0]

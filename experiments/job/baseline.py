@@ -18,8 +18,10 @@ from experiments.job.blame import BLAMES, put_down
 from experiments.job.checkpoints import prepare_checkpoint
 from experiments.job.evaluation import evaluate_reference, record_reference
 from experiments.job.kernel_timing import time_kernels
-from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close
+from experiments.job.launching import open_launches
+from experiments.job.open_launch import ArmInfeasible, OpenLaunch, Wanted, close
 from experiments.job.profiling import profile_baseline
+from experiments.job.running_job import RunningJob
 from experiments.job.schedule import round_robin
 from experiments.job.spec import BaselineJob
 from experiments.job.staging import StageTold, stage
@@ -117,7 +119,7 @@ def _sweep_group(
     dropped: list[tuple[Configuration, ArmInfeasible]],
 ) -> None:
     """Time launches that are up at once; what can't run is added to `dropped`."""
-    opened, failed = job.open(Stage.SWEEP, wanted)
+    opened, failed = open_launches(job, Stage.SWEEP, wanted)
     dropped += [(wanted[each.place].configuration, each) for each in failed]
     up = {launch.wanted.index: launch for launch in opened}
     died: list[ArmInfeasible] = []
@@ -166,7 +168,7 @@ def _measure_chosen(job: RunningJob, spec: BaselineJob, chosen: Configuration) -
         _measure_in_turn(job, spec, chosen, wanted)
         return
     with stage(job, Stage.NOISE, planned, "time fresh launches of the baseline against each other") as told:
-        opened, failed = job.open(Stage.NOISE, wanted)
+        opened, failed = open_launches(job, Stage.NOISE, wanted)
         try:
             if failed:
                 raise failed[0]
@@ -197,7 +199,7 @@ def _measure_in_turn(
             position = 0
             for each in wanted:
                 close(opened)
-                opened, failed = job.open(Stage.NOISE, [each])
+                opened, failed = open_launches(job, Stage.NOISE, [each])
                 if failed:
                     raise failed[0]
                 opened[0].warm_up(spec.workload)

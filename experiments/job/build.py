@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments.job.checkpoints import prepare_checkpoint
-from experiments.job.launching import RunningJob
+from experiments.job.running_job import RunningJob
 from experiments.job.spec import BuildJob
 from experiments.job.staging import stage
 from experiments.job.static_check import check_static

@@ -11,8 +11,8 @@ from typing import TypeAlias
 from experiments.artifacts.stored import StoredArtifact
 from experiments.engines.port import Infeasible
 from experiments.job.context import CheckpointStage
-from experiments.job.launching import RunningJob
 from experiments.job.result import ArtifactRecord
+from experiments.job.running_job import RunningJob
 from experiments.job.staging import stage
 from experiments.space.configuration import Configuration
 

@@ -19,8 +19,9 @@ from configs.errors import AutoinferError
 from experiments.engines.port import Infeasible
 from experiments.job.checkpoints import prepare_checkpoint
 from experiments.job.failed_arm import CONTROL_FAILED, blamed_on
-from experiments.job.launching import RunningJob, Wanted
 from experiments.job.limits import ENDS_MEASURING, time_is_up
+from experiments.job.open_launch import Wanted
+from experiments.job.running_job import RunningJob
 from experiments.job.scoring import Scoring
 from experiments.job.second_try import SecondTries
 from experiments.job.spec import TestJob

@@ -5,7 +5,7 @@
   `MEMORY_RETURN_LIMIT_S`. What is left then belongs to somebody else: `device_busy`, with names and figures.
 - Before and after a block, a process that computes there and is not the job's spoils the block, so that
   nothing is silently measured beside it. Its end is waited for as long, and the block measured again
-  (`launching.OpenLaunch.time_block`); who stays ends the job as above. One that is gone by the time it is
+  (`open_launch.OpenLaunch.time_block`); who stays ends the job as above. One that is gone by the time it is
   asked whose it was may have been a child of the job that ended: it counts where a second look finds
   somebody too.
 - Where a launch dies, or a stage that makes a checkpoint, and the driver says that the device is lost, or the

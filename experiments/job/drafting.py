@@ -15,7 +15,9 @@ from experiments.artifacts.key import ArtifactKey
 from experiments.engines.port import DraftingCheck, GenerationRequest
 from experiments.job.checkpoints import prepare_checkpoint, record_artifact
 from experiments.job.drafter_identity import drafter_identity
-from experiments.job.launching import OpenLaunch, RunningJob, Wanted
+from experiments.job.launching import launches
+from experiments.job.open_launch import OpenLaunch, Wanted
+from experiments.job.running_job import RunningJob
 from experiments.measurement.drafting_due import METHOD, check_is_due, is_drafting
 from experiments.measurement.evidence import Arm, Metric, Stage
 from experiments.measurement.plan import Workload
@@ -80,7 +82,7 @@ def check_control(job: RunningJob, wanted: Wanted, workload: Workload, up: OpenL
         if up is not None:
             _store_check(job, up, requests, folder)
             return
-        with job.launches(Stage.EVALUATE, [wanted]) as [launch]:
+        with launches(job, Stage.EVALUATE, [wanted]) as [launch]:
             _store_check(job, launch, requests, folder)
 
     artifact = job.context.artifacts.build(key, build)

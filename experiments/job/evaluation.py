@@ -16,7 +16,9 @@ from experiments.engines.port import DocumentScore, ScoringDocument, ScoringTask
 from experiments.job.checkpoints import prepare_checkpoint, record_artifact
 from experiments.job.drafter_identity import drafter_identity
 from experiments.job.drafting import check_drafting
-from experiments.job.launching import OpenLaunch, RunningJob, Wanted
+from experiments.job.launching import launches
+from experiments.job.open_launch import OpenLaunch, Wanted
+from experiments.job.running_job import RunningJob
 from experiments.job.spec import AnyJob, TestJob
 from experiments.job.task_answers import graded_answers, task_identity
 from experiments.measurement.drafting_due import METHOD, is_drafting
@@ -132,7 +134,7 @@ def evaluate_reference(
         if (launch := up()) is not None:
             return _reference_scores(job, launch, workload, part, write_reference)
         wanted = Wanted(Arm.CONTROL, part, configuration, checkpoint)
-        with job.launches(Stage.EVALUATE, [wanted]) as [launch]:
+        with launches(job, Stage.EVALUATE, [wanted]) as [launch]:
             return _reference_scores(job, launch, workload, part, write_reference)
 
     def build(folder: Path) -> None:
@@ -217,7 +219,7 @@ def evaluate_candidate(
     its drafting.
     """
     if up is None:
-        with job.launches(stage, [candidate]) as [launch]:
+        with launches(job, stage, [candidate]) as [launch]:
             _score_candidate(
                 job, launch, launch.number, workload, stage, part, distributions, drafting, refuted
             )
@@ -236,7 +238,7 @@ def evaluate_candidate(
 
 def weigh(job: RunningJob, stage: Stage, wanted: Wanted) -> None:
     """Start a launch to learn what weights a step of it reads, and record that; nothing is scored."""
-    with job.launches(stage, [wanted]) as [launch]:
+    with launches(job, stage, [wanted]) as [launch]:
         job.records.block(launch.number, 0, 0, _rows(weight_values(launch.resolved())), {}, {})
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from experiments.engines.port import DEVICE_FAULTS, Infeasible
-from experiments.job.launching import ArmInfeasible
+from experiments.job.open_launch import ArmInfeasible
 from experiments.measurement.evidence import Arm
 
 CONTROL_FAILED = "control"

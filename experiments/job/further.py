@@ -24,8 +24,9 @@ from functools import partial
 from typing import NoReturn, Protocol
 
 from experiments.engines.port import DEVICE_FAULTS, Infeasible
-from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, close
 from experiments.job.limits import LEFT_BEHIND
+from experiments.job.open_launch import ArmInfeasible, OpenLaunch, close
+from experiments.job.running_job import RunningJob
 from experiments.job.schedule import abba
 from experiments.job.second_try import PAIR_ANEW, SecondTries
 from experiments.job.spec import TestJob

@@ -23,7 +23,7 @@ from experiments.artifacts.key import ArtifactKey
 from experiments.engines.kernel_timings import KernelTimings, timed_by
 from experiments.engines.port import DEVICE_FAULTS, Infeasible
 from experiments.job.checkpoints import record_artifact
-from experiments.job.launching import LAUNCH_LOGS, RunningJob
+from experiments.job.running_job import LAUNCH_LOGS, RunningJob
 from experiments.job.spec import BaselineJob
 from experiments.job.staging import StageTold, stage
 from experiments.measurement.evidence import Json, Stage

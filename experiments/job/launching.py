@@ -1,476 +1,101 @@
-"""Launches of a job: loaded side by side, warmed up, timed one at a time, ended whatever happens."""
+"""Launches of a job: loaded side by side, all or those that come up, and ended whatever happens."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
 
 from configs.errors import AutoinferError
-from experiments.engines.port import (
-    DEVICE_BUSY,
-    DEVICE_FAULTS,
-    DocumentScore,
-    DraftingCheck,
-    Engine,
-    GenerationRequest,
-    GenerationTrace,
-    Infeasible,
-    Launch,
-    PartTime,
-    ScoringDocument,
-    ScoringTask,
-    TaskScore,
-)
-from experiments.job.block_samples import block_samples, gap_stride
-from experiments.job.context import JobContext
-from experiments.job.device_guard import DeviceGuard
-from experiments.job.limits import StageLimits
-from experiments.job.records import Records
-from experiments.job.spec import AnyJob, TestJob
-from experiments.job.watched_block import WatchedBlocks, may_repeat, throttling_told
-from experiments.kill_points import KillPoint, reached
-from experiments.measurement.evidence import Arm, Json, Stage
-from experiments.measurement.gpu_block import PUT_OFF_BESIDE, TIMED_AGAIN_BESIDE
-from experiments.measurement.plan import Workload
-from experiments.space.configuration import Configuration
-from experiments.space.workload_rules import MAX_SEQUENCES
-from experiments.telemetry.watching import GpuWatch
-
-UNRECORDED = -1
-"""The number of a launch that is not in the records."""
-
-LAUNCH_LOGS = "launches"
-"""Folder within the job's folder that holds one log a launch."""
-
-GUESTS_MAX = 2
-"""How often a block is measured again at most, where something else was on the device and went: what comes a
-third time will come again."""
-
-ROUNDS_A_PART = 8
-"""Answers of quality tasks that follow each other at every place before the stage's limit is looked at."""
+from experiments.engines.port import DEVICE_FAULTS, Infeasible, Launch
+from experiments.job.open_launch import ArmInfeasible, OpenLaunch, Wanted, close
+from experiments.job.running_job import RunningJob
+from experiments.measurement.evidence import Stage
 
 
-class ArmInfeasible(Exception):
-    """One launch could not run: `place` is its place in the order that was asked for, `arm` its side."""
+@contextmanager
+def launches(job: RunningJob, stage: Stage, wanted: Sequence[Wanted]) -> Iterator[list[OpenLaunch]]:
+    """Open launches in the order given, at most `cores` loading at once, and end all of them afterwards.
 
-    def __init__(self, arm: Arm, place: int, reason: Infeasible) -> None:
-        super().__init__(reason.cause)
-        self.arm = arm
-        self.place = place
-        self.reason = reason
-
-
-class LeftBehind(Exception):
-    """What is done with a launch was left behind, and nobody waits for it; it ends the thread that did it."""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A launch to open: its side, its index within the side, and the checkpoint that its stages prepared."""
-
-    arm: Arm
-    index: int
-    configuration: Configuration
-    checkpoint: Path
+    Raises `ArmInfeasible` for the first (in order) that does not come up; the others are ended.
+    """
+    opened, failed = open_launches(job, stage, wanted)
+    try:
+        if failed:
+            raise failed[0]
+        yield opened
+    finally:
+        close(opened)
 
 
-class OpenLaunch:
-    """A launch that is up, with its number in the records once it is recorded; counts its samples."""
+def open_launches(
+    job: RunningJob, stage: Stage, wanted: Sequence[Wanted], *, record: bool = True
+) -> tuple[list[OpenLaunch], list[ArmInfeasible]]:
+    """Open launches; returns those that came up and why the others did not, both in order. Close them.
 
-    def __init__(self, launch: Launch, wanted: Wanted, job: RunningJob) -> None:
-        self.launch = launch
-        self.wanted = wanted
-        self.number = UNRECORDED
-        self._job = job
-        self._seq = 0
-        self._closed = self._left = self._cleared = False
-        self._watch: GpuWatch | None = None
-        self._blocks = WatchedBlocks(wanted.configuration)
-        with job.counting:
-            job.guard.up += 1
+    Without `record` they are not in the records yet; see `OpenLaunch.record`. With it one that comes up
+    and does not tell what it runs is among the others, and ended.
 
-    def record(self, stage: Stage) -> None:
-        """Write it into the records as a launch of `stage`, before it is asked for anything of that stage;
-        what is measured from then on stands there."""
-        resolved = self.resolved()
-        self.number = self._job.records.launch(
-            self.wanted.arm,
-            self.wanted.index,
-            stage,
-            self.wanted.configuration.digest,
-            resolved,
-            self._job.context.material.machine(),
-            self.launch.load_s,
-        )
+    Where more than `spec.at_once` would be up, what is spare is ended before. Raises `Infeasible` where
+    the device is to blame (`device_guard`) and where the time is up, and what no configuration is to
+    blame for, such as `DiskFull`, from where on no further one is begun.
+    """
+    job.limits.check()
+    if job.spec.at_once is not None and job.guard.up + len(wanted) > job.spec.at_once:
+        close(job.spare)
+        job.spare.clear()
+    job.guard.before_launches()
+    futures: list[Future[Launch | None]] = []
+    broken = threading.Event()
 
-    def resolved(self) -> Mapping[str, Json]:
-        """What it actually runs, as `engines.port.Launch.resolved`."""
-        with self._asking():
-            return self.launch.resolved()
+    def load(each: Wanted) -> Launch | None:
+        """The launch; None after a fault that no configuration is to blame for, such as a full disk."""
+        if broken.is_set():
+            return None
+        try:
+            return _load(job, stage, each)
+        except Infeasible:
+            raise
+        except BaseException:
+            broken.set()
+            raise
 
-    def warm_up(self, workload: Workload) -> None:
-        """Send the warm-up requests and drop what they measured."""
-        requests = self._job.context.material.warmup(workload, self._job.spec.seed)
-        self._serve(requests, workload.concurrency)
-
-    def time_block(
-        self,
-        block: int,
-        position: int,
-        requests: Sequence[GenerationRequest],
-        *,
-        concurrency: int | None = None,
-        mark: str = "",
-    ) -> None:
-        """Send the requests, as many at once as the job's workload asks for if nothing else is given, and
-        record every raw sample; `mark` begins the name of its item.
-
-        Meanwhile nothing is written and nothing computed, but that a GPU is read; records go out after the
-        block. A block is put off where something else is on the device before it, and is not recorded but
-        measured again where something is there after it, each once that is gone. It raises where that stays,
-        or comes more than `GUESTS_MAX` times, and where prompts that were sent can't be sent again
-        (`watched_block.may_repeat`). One in which the GPU throttled is repeated as `watched_block` says.
-        """
-        with self._asking():
-            prepare(self.launch, requests)
-        at_once = concurrency or self._job.workload.concurrency
-        moment = self._job.context.material.moment
-        guests: dict[str, list[Json]] = {}
-        while True:
-            told, kept_in = "put off", PUT_OFF_BESIDE
-            try:
-                self._alone()
-                told, kept_in = "measured again", TIMED_AGAIN_BESIDE
-                before = moment()
-                traces, during = self._watched(requests, at_once)
-                after = moment()
-                self._alone()
-                break
-            except ArmInfeasible as disturbed:
-                if disturbed.reason.kind != DEVICE_BUSY or sum(map(len, guests.values())) == GUESTS_MAX:
-                    raise
-                if kept_in == TIMED_AGAIN_BESIDE and not may_repeat(self.wanted.configuration):
-                    raise
-                came = self._gone()
-                guests.setdefault(kept_in, []).append(came)
-                self._note(block, f"{told}, for something else was on the device: {came}")
-        during.update(guests)
-        samples = [
-            (f"{mark}{item}", seq, metric, value)
-            for item, seq, metric, value in block_samples(requests, traces, self._seq)
-        ]
-        self._stay()
-        self._seq += len(samples)
-        self._job.records.block(self.number, block, position, samples, before, after, during)
-        reached(KillPoint.AFTER_MEASURE)
-        throttled = throttling_told(during.get("gpu"))
-        if throttled is not None:
-            self._note(block, throttled)
-
-    def _alone(self) -> None:
-        """Raise where something else is on the device."""
-        with self._watching():
-            self._job.guard.alone()
-
-    def _gone(self) -> str:
-        """Wait for the end of what disturbed a block; says what it was. Raises where it stays, and as soon as
-        the stage's time is up."""
-
-        def check() -> None:
-            self._stay()
-            self._job.limits.check()
-
-        with self._watching():
-            came = self._job.guard.alone_again(check)
-        self._stay()
-        return came
-
-    def _note(self, block: int, told: str) -> None:
-        self._job.records.note(f"block {block} of {self.wanted.arm.value} {self.wanted.index}: {told}")
-
-    def _watched(
-        self, requests: Sequence[GenerationRequest], concurrency: int
-    ) -> tuple[list[GenerationTrace], dict[str, Json]]:
-        """Traces, and what is told of the block beside its samples: what a GPU did, and every which gap
-        between tokens is kept, where not all are."""
-        context, during = self._job.context, dict[str, Json]()
-        if context.gpu_watch is None:
-            traces = self._serve(requests, concurrency)
+    pool = ThreadPoolExecutor(max_workers=max(1, job.context.cores), thread_name_prefix="load")
+    try:
+        futures = [pool.submit(load, each) for each in wanted]
+        pool.shutdown(wait=True)
+    except BaseException:
+        pool.shutdown(wait=True, cancel_futures=True)
+        for future in futures:
+            came_up = future.done() and not future.cancelled() and future.exception() is None
+            if came_up and (launch := future.result()) is not None:
+                launch.close()
+        raise
+    opened: list[OpenLaunch] = []
+    failed: list[ArmInfeasible] = []
+    crashed: BaseException | None = None
+    for place, (each, future) in enumerate(zip(wanted, futures, strict=True)):
+        reason = future.exception()
+        if reason is None:
+            if (launch := future.result()) is not None:
+                opened.append(OpenLaunch(launch, each, job))
+        elif isinstance(reason, Infeasible):
+            reason = job.guard.explained(reason)
+            failed.append(ArmInfeasible(each.arm, place, reason))
+            if reason.kind in DEVICE_FAULTS:
+                crashed = reason
         else:
-            make = context.gpu_watch
-
-            def watch() -> GpuWatch:
-                self._watch = make()
-                return self._watch
-
-            traces, during["gpu"] = self._blocks.run(
-                lambda: self._serve(requests, concurrency), watch, context.wait
-            )
-        stride = gap_stride(traces)
-        return traces, during if stride == 1 else {**during, "gaps_every": stride}
-
-    def score(
-        self,
-        documents: Sequence[ScoringDocument],
-        tasks: Sequence[ScoringTask],
-        *,
-        reference: Path | None = None,
-        write_reference: Path | None = None,
-    ) -> tuple[list[DocumentScore], list[TaskScore]]:
-        """Score documents and tasks, as `engines.port.Launch.score`; time nothing else afterwards."""
-        with self._asking():
-            return self.launch.score(documents, tasks, reference=reference, write_reference=write_reference)
-
-    def answer(self, requests: Sequence[GenerationRequest]) -> list[GenerationTrace]:
-        """Answer questions, as many at once as the launch serves; time nothing else afterwards.
-
-        They are sent in parts, between which the stage's limit is looked at; never over HTTP, for nothing of
-        them is timed.
-        """
-        ask = getattr(self.launch, "answer", self.launch.serve)
-        at_once = self._most_at_once()
-        traces: list[GenerationTrace] = []
-        for first in range(0, len(requests), ROUNDS_A_PART * at_once):
-            with self._asking():
-                traces += ask(requests[first : first + ROUNDS_A_PART * at_once], at_once)
-        return traces
-
-    def check_drafting(self, requests: Sequence[GenerationRequest]) -> list[DraftingCheck]:
-        """Check drafting, as `engines.port.Launch.check_drafting`; time nothing else afterwards."""
-        with self._asking():
-            return self.launch.check_drafting(requests)
-
-    def profile(self, request: GenerationRequest, concurrency: int = 1) -> list[PartTime]:
-        """Time a decode step by part, as `engines.port.Launch.profile`; time nothing else afterwards."""
-        with self._asking():
-            return self.launch.profile(request, concurrency)
-
-    @property
-    def closed(self) -> bool:
-        """Whether it was ended."""
-        return self._closed
-
-    def close(self) -> None:
-        """End the launch's processes; idempotent. One that was left is left alone."""
-        if not self._closed:
-            self._job.guard.seen()  # a launch holds the most at its end
-        with self._job.counting:
-            self._count_down()
-            left = self._left
-        if not left:
-            self.launch.close()
-
-    def leave(self) -> bool:
-        """Count it as ended while another thread still waits in it, if only for its end: closing it could
-        wait for that. What that thread asks of it next raises `LeftBehind`, and the GPU is read no more
-        beside what it waits for.
-
-        False where that thread has cleared it away by now: it is closed as any other then.
-        """
-        with self._job.counting:
-            if self._cleared:
-                return False
-            self._left = True
-            self._count_down()
-        if (watch := self._watch) is not None:
-            watch.end()
-        return True
-
-    def clear_away(self) -> None:
-        """Close what was left, by the thread that waited in it and is done with it; nothing of a launch that
-        was not."""
-        with self._job.counting:
-            self._cleared, left = True, self._left
-        if left:
-            self.launch.close()
-
-    def _count_down(self) -> None:
-        """Count it as ended, once."""
-        if not self._closed:
-            self._closed = True
-            self._job.guard.up -= 1
-
-    def _stay(self) -> None:
-        """Raise `LeftBehind` where the launch was left."""
-        if self._left:
-            raise LeftBehind
-
-    def _serve(self, requests: Sequence[GenerationRequest], concurrency: int) -> list[GenerationTrace]:
-        with self._asking():
-            return self.launch.serve(requests, concurrency)
-
-    def _most_at_once(self) -> int:
-        """What engine and configuration serve at once; one that does not say, what it was timed with."""
-        told = self.wanted.configuration.get(MAX_SEQUENCES, self._job.workload.concurrency)
-        return max(1, min(self._job.engine.max_concurrency, int(told)))
-
-    @contextmanager
-    def _watching(self) -> Iterator[None]:
-        """What the guard finds of the device is told with the arm that it was looked at for."""
-        try:
-            yield
-        except Infeasible as reason:
-            raise ArmInfeasible(self.wanted.arm, self.wanted.index, reason) from reason
-
-    @contextmanager
-    def _asking(self) -> Iterator[None]:
-        """What the launch is asked for: whatever it raises is told as its arm's, or as the device's."""
-        self._stay()
-        self._job.limits.check()
-        try:
-            yield
-        except Infeasible as reason:
-            self._stay()
-            told = self._job.guard.explained(reason)
-            raise ArmInfeasible(self.wanted.arm, self.wanted.index, told) from reason
-        self._stay()
-
-
-@dataclass(frozen=True)
-class RunningJob:
-    """What every step of a job has at hand."""
-
-    spec: AnyJob
-    context: JobContext
-    engine: Engine
-    records: Records
-    limits: StageLimits
-    guard: DeviceGuard = field(default_factory=lambda: DeviceGuard("cpu"))
-    spare: list[OpenLaunch] = field(default_factory=list)
-    """Launches that are up and may still be of use; ended where one that is wanted needs their room."""
-    counting: threading.Lock = field(default_factory=threading.Lock)
-    """Held while launches are counted: a thread may end one that another leaves behind."""
-
-    @property
-    def workload(self) -> Workload:
-        """What the job asks of its launches."""
-        return self.spec.plan.workload if isinstance(self.spec, TestJob) else self.spec.workload
-
-    @contextmanager
-    def launches(self, stage: Stage, wanted: Sequence[Wanted]) -> Iterator[list[OpenLaunch]]:
-        """Open launches in the order given, at most `cores` loading at once, and end all of them afterwards.
-
-        Raises `ArmInfeasible` for the first (in order) that does not come up; the others are ended.
-        """
-        opened, failed = self.open(stage, wanted)
-        try:
-            if failed:
-                raise failed[0]
-            yield opened
-        finally:
-            close(opened)
-
-    def open(
-        self, stage: Stage, wanted: Sequence[Wanted], *, record: bool = True
-    ) -> tuple[list[OpenLaunch], list[ArmInfeasible]]:
-        """Open launches; returns those that came up and why the others did not, both in order. Close them.
-
-        Without `record` they are not in the records yet; see `OpenLaunch.record`. With it one that comes up
-        and does not tell what it runs is among the others, and ended.
-
-        Where more than `spec.at_once` would be up, what is spare is ended before. Raises `Infeasible` where
-        the device is to blame (`device_guard`) and where the time is up, and what no configuration is to
-        blame for, such as `DiskFull`, from where on no further one is begun.
-        """
-        self.limits.check()
-        if self.spec.at_once is not None and self.guard.up + len(wanted) > self.spec.at_once:
-            close(self.spare)
-            self.spare.clear()
-        self.guard.before_launches()
-        futures: list[Future[Launch | None]] = []
-        broken = threading.Event()
-
-        def load(each: Wanted) -> Launch | None:
-            """The launch; None after a fault that no configuration is to blame for, such as a full disk."""
-            if broken.is_set():
-                return None
-            try:
-                return self._load(stage, each)
-            except Infeasible:
-                raise
-            except BaseException:
-                broken.set()
-                raise
-
-        pool = ThreadPoolExecutor(max_workers=max(1, self.context.cores), thread_name_prefix="load")
-        try:
-            futures = [pool.submit(load, each) for each in wanted]
-            pool.shutdown(wait=True)
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            for future in futures:
-                came_up = future.done() and not future.cancelled() and future.exception() is None
-                if came_up and (launch := future.result()) is not None:
-                    launch.close()
-            raise
-        opened: list[OpenLaunch] = []
-        failed: list[ArmInfeasible] = []
-        crashed: BaseException | None = None
-        for place, (each, future) in enumerate(zip(wanted, futures, strict=True)):
-            reason = future.exception()
-            if reason is None:
-                if (launch := future.result()) is not None:
-                    opened.append(OpenLaunch(launch, each, self))
-            elif isinstance(reason, Infeasible):
-                reason = self.guard.explained(reason)
-                failed.append(ArmInfeasible(each.arm, place, reason))
-                if reason.kind in DEVICE_FAULTS:
-                    crashed = reason
-            else:
-                crashed = crashed or reason
-        if crashed is not None:
-            close(opened)
-            raise crashed
-        if not record:
-            return opened, failed
-        told, untold = recorded(stage, opened)
-        places = {(each.arm, each.index): place for place, each in enumerate(wanted)}
-        failed += [ArmInfeasible(each.arm, places[each.arm, each.place], each.reason) for each in untold]
-        return told, sorted(failed, key=lambda each: each.place)
-
-    def begin_ahead(self, launches: int) -> None:
-        """Let an engine that can do so begin the processes of the first launches, while nothing is timed."""
-        if (begin := getattr(self.engine, "begin_ahead", None)) is not None:
-            for _ in range(launches):
-                begin(self.spec.device, self._logs(), self.context.cache_dir)
-
-    def _logs(self) -> Path:
-        logs = self.context.folder / LAUNCH_LOGS
-        logs.mkdir(exist_ok=True)
-        return logs
-
-    def _load(self, stage: Stage, each: Wanted) -> Launch:
-        logs = self._logs()
-        log_path = logs / f"{stage.value}-{each.arm.value}-{each.index}.log"
-        launch = self.engine.launch(
-            each.configuration,
-            each.checkpoint,
-            self.spec.device,
-            log_path,
-            self.context.cache_dir,
-            self.context.load_limit_s,
-        )
-        try:
-            if not launch.resolved():
-                raise AutoinferError(
-                    f"The engine {self.engine.name} tells nothing of what it runs, so that nothing else that "
-                    "differs between two launches could be found.",
-                    "Let its launches tell it: see `resolved` in experiments/engines/port.py.",
-                )
-        except BaseException:
-            launch.close()
-            raise
-        return launch
-
-
-def prepare(launch: Launch, requests: Sequence[GenerationRequest]) -> None:
-    """Let an engine that has anything to do for these requests before they are timed do it."""
-    if (prepares := getattr(launch, "prepare", None)) is not None:
-        prepares(requests)
+            crashed = crashed or reason
+    if crashed is not None:
+        close(opened)
+        raise crashed
+    if not record:
+        return opened, failed
+    told, untold = recorded(stage, opened)
+    places = {(each.arm, each.index): place for place, each in enumerate(wanted)}
+    failed += [ArmInfeasible(each.arm, places[each.arm, each.place], each.reason) for each in untold]
+    return told, sorted(failed, key=lambda each: each.place)
 
 
 def recorded(stage: Stage, launches: Sequence[OpenLaunch]) -> tuple[list[OpenLaunch], list[ArmInfeasible]]:
@@ -497,13 +122,25 @@ def recorded(stage: Stage, launches: Sequence[OpenLaunch]) -> tuple[list[OpenLau
     return told, untold
 
 
-def close(launches: Sequence[OpenLaunch]) -> None:
-    """End the processes of all launches, whichever of them fails to end in good order."""
-    failures = []
-    for each in launches:
-        try:
-            each.close()
-        except Exception as failure:
-            failures.append(failure)
-    if failures:
-        raise failures[0]
+def _load(job: RunningJob, stage: Stage, each: Wanted) -> Launch:
+    logs = job.logs()
+    log_path = logs / f"{stage.value}-{each.arm.value}-{each.index}.log"
+    launch = job.engine.launch(
+        each.configuration,
+        each.checkpoint,
+        job.spec.device,
+        log_path,
+        job.context.cache_dir,
+        job.context.load_limit_s,
+    )
+    try:
+        if not launch.resolved():
+            raise AutoinferError(
+                f"The engine {job.engine.name} tells nothing of what it runs, so that nothing else that "
+                "differs between two launches could be found.",
+                "Let its launches tell it: see `resolved` in experiments/engines/port.py.",
+            )
+    except BaseException:
+        launch.close()
+        raise
+    return launch

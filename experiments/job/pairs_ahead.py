@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close, recorded
+from experiments.job.launching import open_launches, recorded
+from experiments.job.open_launch import ArmInfeasible, OpenLaunch, Wanted, close
+from experiments.job.running_job import RunningJob
 from experiments.job.schedule import seats
 from experiments.job.second_try import OUT_OF_MEMORY
 from experiments.job.staging import StageTold
@@ -34,7 +36,7 @@ class PairsAhead:
         self._ahead: dict[int, list[OpenLaunch]] = {}
 
     def open(self, told: StageTold, index: int) -> tuple[list[OpenLaunch], list[ArmInfeasible]]:
-        """The launches of a pair in the order of its seats, as `RunningJob.open`; they are recorded.
+        """The launches of a pair in the order of its seats, as `launching.open_launches`; they are recorded.
 
         Where not all that are loaded at once come up, the pairs that did are kept and the others are ended,
         which the stage's detail and the job's log tell, and no more are loaded at once. Where memory was
@@ -49,12 +51,12 @@ class PairsAhead:
         if index not in self._ahead:
             more = self._more(stage)
             if not more and not self._ahead:
-                return self._job.open(stage, self._of(range(index, index + 1)))
+                return open_launches(self._job, stage, self._of(range(index, index + 1)))
             self._load(told, self._of(range(index, index + 1 + more)))
         if index in self._ahead:
             return recorded(stage, self._ahead.pop(index))
         self.close()
-        return self._job.open(stage, self._of(range(index, index + 1)))
+        return open_launches(self._job, stage, self._of(range(index, index + 1)))
 
     def give_way(self) -> None:
         """End what waits, and load nothing at once any more."""
@@ -71,7 +73,7 @@ class PairsAhead:
 
     def _load(self, told: StageTold, wanted: Sequence[Wanted]) -> None:
         """Load pairs at the same time, the first of them asked for; see `open` for which are kept."""
-        opened, failed = self._job.open(told.stage, wanted, record=False)
+        opened, failed = open_launches(self._job, told.stage, wanted, record=False)
         for launch in opened:
             self._ahead.setdefault(launch.wanted.index, []).append(launch)
         if failed:

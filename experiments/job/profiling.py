@@ -16,7 +16,8 @@ from typing import Any
 from experiments.artifacts.key import ArtifactKey
 from experiments.engines.port import DEVICE_FAULTS, GenerationRequest, Infeasible, PartTime
 from experiments.job.checkpoints import prepare_checkpoint, record_artifact
-from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob
+from experiments.job.open_launch import ArmInfeasible, OpenLaunch
+from experiments.job.running_job import RunningJob
 from experiments.job.second_try import PROFILED_ANEW, SecondTries
 from experiments.job.staging import StageTold, stage
 from experiments.measurement.evidence import Arm, Json, Stage

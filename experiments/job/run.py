@@ -16,10 +16,11 @@ from experiments.job.build import run_build
 from experiments.job.comparison import run_test
 from experiments.job.context import JobContext, Material
 from experiments.job.device_guard import RETURN_LIMIT_S, DeviceGuard
-from experiments.job.launching import ArmInfeasible, RunningJob
 from experiments.job.limits import StageLimits
+from experiments.job.open_launch import ArmInfeasible
 from experiments.job.records import Records
 from experiments.job.result import JobResult
+from experiments.job.running_job import RunningJob
 from experiments.job.seal import broken_seal, other_judge, other_texts
 from experiments.job.spec import AaJob, AnyJob, BaselineJob, BuildJob, TestJob
 from experiments.measurement.judging import Judge

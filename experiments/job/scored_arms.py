@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments.job.launching import OpenLaunch, RunningJob, Wanted, close
+from experiments.job.launching import open_launches
+from experiments.job.open_launch import OpenLaunch, Wanted, close
+from experiments.job.running_job import RunningJob
 from experiments.job.staging import StageTold
 from experiments.measurement.drafting_due import METHOD, is_drafting
 from experiments.measurement.evidence import Arm
@@ -21,12 +23,12 @@ def load_together(told: StageTold, loaded: dict[Arm, OpenLaunch], both: Sequence
     """Load `both` arms to score, and put into `loaded` what is up then: both, the control alone, or neither,
     where each is to be loaded by itself. Whoever asks ends them, and whoever scores one records it.
 
-    Raises `Infeasible` as `RunningJob.open`.
+    Raises `Infeasible` as `launching.open_launches`.
     """
     job = told.job
     if not _have_room(job) or any(is_drafting(each.configuration.get(METHOD)) for each in both):
         return
-    opened, failed = job.open(told.stage, both, record=False)
+    opened, failed = open_launches(job, told.stage, both, record=False)
     loaded.update((launch.wanted.arm, launch) for launch in opened)
     if failed:
         job.limits.check()  # what was ended as the time was up is not loaded again

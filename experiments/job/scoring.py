@@ -18,7 +18,8 @@ from experiments.job.evaluation import (
     weigh,
 )
 from experiments.job.failed_arm import blamed_on
-from experiments.job.launching import OpenLaunch, RunningJob, Wanted, close
+from experiments.job.open_launch import OpenLaunch, Wanted, close
+from experiments.job.running_job import RunningJob
 from experiments.job.scored_arms import load_together
 from experiments.job.second_try import SCORED_ANEW, Given, SecondTries
 from experiments.job.spec import TestJob

@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
-from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob
+from experiments.job.open_launch import ArmInfeasible, OpenLaunch
+from experiments.job.running_job import RunningJob
 from experiments.job.staging import StageTold
 
 OUT_OF_MEMORY = "out_of_memory"

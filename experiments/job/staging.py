@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from experiments.engines.port import Infeasible
-from experiments.job.launching import LAUNCH_LOGS, ArmInfeasible, RunningJob
 from experiments.job.limits import TIME_IS_UP
+from experiments.job.open_launch import ArmInfeasible
 from experiments.job.result import StageRecord
+from experiments.job.running_job import LAUNCH_LOGS, RunningJob
 from experiments.measurement.evidence import NOT_UP, Arm, Json, Stage
 
 

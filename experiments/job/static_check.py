@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.job.launching import RunningJob
+from experiments.job.running_job import RunningJob
 from experiments.job.staging import StageTold
 from experiments.job.task_answers import tasks_of_job
 from experiments.measurement.evidence import UNCHECKED

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from experiments.engines.port import Infeasible, TaskScore
-from experiments.job.launching import OpenLaunch, RunningJob
+from experiments.job.open_launch import OpenLaunch
+from experiments.job.running_job import RunningJob
 from experiments.measurement.evidence import Json
 from experiments.measurement.plan import Workload
 from experiments.quality_tasks.source import QualityTasks

@@ -20,9 +20,11 @@ from functools import partial
 from experiments.engines.port import GenerationRequest
 from experiments.job.failed_arm import blamed, blamed_by_arm, blamed_on
 from experiments.job.further import FurtherWorkloads, Judged
-from experiments.job.launching import OpenLaunch, RunningJob, Wanted, close
+from experiments.job.launching import open_launches
+from experiments.job.open_launch import OpenLaunch, Wanted, close
 from experiments.job.pairs_ahead import PairsAhead
 from experiments.job.profiling import profile_candidate, profiles_candidates
+from experiments.job.running_job import RunningJob
 from experiments.job.schedule import abba, seats
 from experiments.job.second_try import PAIR_ANEW, SecondTries
 from experiments.job.spec import TestJob
@@ -123,7 +125,7 @@ class TimedPairs:
             for place, arm in launches:
                 told.on(arm)
                 self.retire()
-                opened, failed = self._job.open(name, [self._wanted(arm, index)])
+                opened, failed = open_launches(self._job, name, [self._wanted(arm, index)])
                 if failed:
                     raise blamed(failed[0])
                 self._up = {arm: opened[0]}
@@ -201,7 +203,9 @@ class TimedPairs:
     def _reopen(self, told: StageTold, launches: list[OpenLaunch]) -> None:
         """Put fresh launches into the places of these, which were ended, and warm them up as any that is
         timed. Raises `ArmInfeasible`."""
-        opened, failed = self._job.open(told.stage, [each.wanted for each in launches], record=False)
+        opened, failed = open_launches(
+            self._job, told.stage, [each.wanted for each in launches], record=False
+        )
         self._up = {launch.wanted.arm: launch for launch in opened}
         if failed:
             self._job.limits.check()  # what was ended as the time was up did not fail to come up

@@ -9,10 +9,10 @@ import pytest
 
 from experiments.artifacts.store import ArtifactStore
 from experiments.job.context import JobContext
-from experiments.job.launching import LAUNCH_LOGS
 from experiments.job.records import Records
 from experiments.job.result import JobResult
 from experiments.job.run import run_job
+from experiments.job.running_job import LAUNCH_LOGS
 from experiments.job.spec import TestJob
 from experiments.measurement.evidence import Arm, Metric
 from experiments.measurement.judging import Evaluate

@@ -18,8 +18,8 @@ import pytest
 from experiments.artifacts.store import ArtifactStore
 from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST, Infeasible
 from experiments.job.device_guard import MEMORY_RETURN_LIMIT_S, DeviceGuard
-from experiments.job.launching import GUESTS_MAX
 from experiments.job.limits import StageLimits
+from experiments.job.open_launch import GUESTS_MAX
 from experiments.job.records import Records
 from experiments.job.result import HeldMemory
 from experiments.job.run import run_job

@@ -12,9 +12,9 @@ from experiments.artifacts.key import ArtifactKey
 from experiments.artifacts.store import ArtifactStore
 from experiments.job.checkpoints import prepare_checkpoint
 from experiments.job.context import JobContext
-from experiments.job.launching import RunningJob
 from experiments.job.limits import StageLimits
 from experiments.job.records import Records
+from experiments.job.running_job import RunningJob
 from experiments.measurement.evidence import Json, Stage
 from experiments.space.configuration import Configuration
 from experiments.stages.pruning.stage import DepthPruning

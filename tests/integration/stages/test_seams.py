@@ -24,9 +24,9 @@ from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.packed_layout import packed_modules
 from experiments.job.checkpoints import prepare_checkpoint
 from experiments.job.context import JobContext
-from experiments.job.launching import RunningJob
 from experiments.job.limits import StageLimits
 from experiments.job.records import Records
+from experiments.job.running_job import RunningJob
 from experiments.measurement.evidence import Stage
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.stages.pruning.layer_removal import KEPT_LAYERS

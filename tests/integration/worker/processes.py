@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from db.models import Event, Experiment, Job, Launch, Measurement, NoiseLaunch
 from db.session import Database
 from db.states import ExperimentState, JobState
-from experiments.job.launching import LAUNCH_LOGS
+from experiments.job.running_job import LAUNCH_LOGS
 from tests.outliving import not_outliving
 from tests.simulated.queueing import database_url
 
