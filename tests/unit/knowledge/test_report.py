@@ -1,12 +1,8 @@
 """A report of a campaign: whole and sensible whatever became of it, and the same each time."""
 
-import json
 import re
-from datetime import UTC, datetime, timedelta
-from html.parser import HTMLParser
 from pathlib import Path
 
-import jsonschema
 import pytest
 from sqlalchemy import update
 
@@ -14,75 +10,27 @@ from agent.campaign.beginning.create import create_campaign
 from configs.campaign import load_campaign
 from configs.errors import UsageError
 from configs.quantities import format_duration
-from dashboard.charts.search import MOST_MARKS, SearchPoint, search_plot
 from dashboard.rendering.figures import NARROW
 from dashboard.report.document import Figure
-from dashboard.report.html import as_html, inline, policy, style
-from dashboard.report.markdown import _text, as_markdown
+from dashboard.report.html import as_html
+from dashboard.report.markdown import as_markdown
 from dashboard.report.results import best_speedup, waterfall
 from dashboard.report.whole import document
 from db import campaign_lease, events
 from db.event_kinds import EventKind
-from db.models import Campaign, Experiment, Finding, Hypothesis, Move, Verdict
+from db.models import Campaign, Experiment, Finding
 from db.noise import SERIES_NAME
 from db.states import CampaignState, FindingStatus, VerdictOutcome
 from knowledge.queries.claims.model_answers import AskedView
 from knowledge.queries.found.verification import Standing
-from knowledge.queries.pareto_ratios import Ratio, chained, each_over_baseline
 from knowledge.queries.present.now_best import BestView, StepView
 from knowledge.queries.present.now_floor import FloorView
 from knowledge.queries.view import EffectView
 from knowledge.report.gathering import report
-from knowledge.report.view import ReportView
 from tests.history.asking_history import AskingHistory
 from tests.history.campaign_history import History, the_ground
 from tests.recorded.levers_on_four import levers_on_four
-
-MADE = datetime(2026, 11, 23, 12, tzinfo=UTC)
-SECTIONS = 15
-
-
-def read(history: History, made_at: datetime = MADE, campaign_id: int = 1) -> ReportView:
-    with history.database.read() as session:
-        return report(session, campaign_id, made_at)
-
-
-class Page(HTMLParser):
-    """What a file names that a browser would ask for, its ids and the targets of its own links."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.asked: list[str] = []
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.tags: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        for name, value in attrs:
-            if name == "id" and value:
-                self.ids.append(value)
-            if name in ("src", "srcset", "data", "poster", "action") or (tag == "link" and name == "href"):
-                self.asked.append(value or "")
-            if name == "style" or name.startswith("on"):
-                self.asked.append(f"{name}={value}")
-            if name == "href" and tag != "link":
-                (self.links if (value or "").startswith("#") else self.asked).append(value or "")
-
-
-def test_a_file_asks_for_nothing_and_every_link_in_it_leads_somewhere(full_history: History) -> None:
-    text = as_html(read(full_history))
-    page = Page(text)
-    assert page.asked == []
-    assert not re.search(r"url\(|@import|https?://", text)
-    assert "script" not in page.tags
-    assert {link[1:] for link in page.links} <= set(page.ids)
-    assert len(page.ids) == len(set(page.ids))
-    assert f"<style>{style()}</style>" in text, "its policy allows this style alone, by its digest"
-    assert "default-src &#39;none&#39;" in text
-    assert policy().startswith("default-src 'none'")
-    assert len(text.encode()) < 1_000_000
+from tests.unit.knowledge.reports import MADE, SECTIONS, Page, read
 
 
 def test_the_best_of_a_chain_has_the_interval_of_its_tests_together(full_history: History) -> None:
@@ -184,69 +132,6 @@ def test_the_specification_has_the_time_that_was_added_since(full_history: Histo
         campaign = session.get_one(Campaign, 1)
         campaign.budget = {**campaign.budget, "wall_s": 1266.0}
     assert read(full_history).spec["budget"] == {"wall_s": 1266.0}
-
-
-def test_sections_tables_and_figures_are_numbered_in_their_order(full_history: History) -> None:
-    found = document(read(full_history))
-    assert [each.number for each in found.sections] == list(range(1, SECTIONS + 1))
-    text = as_markdown(read(full_history))
-    for what in ("Table", "Figure"):
-        numbers = [int(each) for each in re.findall(rf"^\*\*{what} (\d+)\.\*\*", text, re.MULTILINE)]
-        assert numbers == list(range(1, len(numbers) + 1))
-        assert numbers
-
-
-def test_every_row_of_a_markdown_table_has_as_many_cells_as_its_head(full_history: History) -> None:
-    with full_history.database.write() as session:
-        session.execute(update(Hypothesis).values(claim="a | b\n<script>alert(1)</script> **bold**"))
-    text = as_markdown(read(full_history))
-    blocks = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
-    assert len(blocks) > 5
-    for block in blocks:
-        counts = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
-        assert len(counts) == 1, block
-
-
-def test_the_same_database_gives_the_same_bytes_but_the_date(full_history: History) -> None:
-    first, second = read(full_history), read(full_history, MADE + timedelta(days=1))
-    assert as_html(first) == as_html(read(full_history))
-    assert as_markdown(first) == as_markdown(read(full_history))
-    assert first.model_copy(update={"made_at": second.made_at}) == second
-    differing = [
-        (one, other)
-        for one, other in zip(as_html(first).splitlines(), as_html(second).splitlines(), strict=True)
-        if one != other
-    ]
-    assert len(differing) == 1
-    assert "2026-11-24" in differing[0][1]
-
-
-def test_the_json_form_is_of_its_schema_and_reads_back(full_history: History) -> None:
-    found = read(full_history)
-    text = found.model_dump_json()
-    jsonschema.validate(json.loads(text), ReportView.model_json_schema(mode="serialization"))
-    assert ReportView.model_validate_json(text) == found
-
-
-def test_no_figure_is_taken_from_a_sentence(full_history: History) -> None:
-    """Every stored sentence is emptied, and no estimate, interval, count or digest changes."""
-    before = read(full_history)
-    with full_history.database.write() as session:
-        session.execute(update(Verdict).values(reason=""))
-        session.execute(update(Move).values(reason=""))
-        session.execute(update(Finding).values(claim="", status_reason=None))
-        session.execute(
-            update(Hypothesis).values(claim="", rationale="", state_reason=None, rank_reason=None)
-        )
-        session.execute(update(Experiment).values(failure=""))
-    after = read(full_history)
-    for each in ("pareto", "costs", "calibration", "samples", "machines", "artifacts", "baseline", "seals"):
-        assert getattr(before, each) == getattr(after, each), each
-    figures = {"claim", "reason", "why_then"}
-    assert [each.model_dump(exclude=figures) for each in before.trials] == [
-        each.model_dump(exclude=figures) for each in after.trials
-    ]
-    assert [each.effect for each in before.findings] == [each.effect for each in after.findings]
 
 
 def test_tests_stand_in_their_order_with_what_became_of_each(full_history: History) -> None:
@@ -475,35 +360,6 @@ def test_an_a_a_series_has_no_report(history: History) -> None:
         read(history, campaign_id=other)
 
 
-def test_what_a_user_wrote_is_text_in_a_report() -> None:
-    assert inline("<b> & `a<b` **x<y**") == "&lt;b&gt; &amp; <code>a&lt;b</code> <strong>x&lt;y</strong>"
-    assert inline("see E-0001 and E-0002", {"E-0002"}) == (
-        'see <span class="nb">E-0001</span> and <a href="#E-0002">E-0002</a>'
-    )
-
-
-@pytest.mark.parametrize(
-    "wrote", ["**<script>x</script>**", "``<script>x</script>`", "`a` ` <script>x</script> `` b"]
-)
-def test_what_a_user_wrote_is_text_in_markdown_too(wrote: str) -> None:
-    text = _text(wrote)
-    code = re.sub(r"(?<![`\\])`[^`]*[^`\\]`", "", text)
-    assert "script" in code
-    assert re.search(r"(?<!\\)<", code) is None
-    assert _text("**so `a|b`**: 1 | 2") == "**so `a\\|b`**: 1 \\| 2"
-
-
-def test_the_path_of_a_long_search_is_drawn_as_dots() -> None:
-    one = SearchPoint("E-0001", "refuted", 1.1, 1.0, 1.2, 0.9)
-    short, long = search_plot([one] * MOST_MARKS), search_plot([one] * (MOST_MARKS + 1))
-    assert short is not None
-    assert long is not None
-    assert (len(short.marks), short.dots) == (MOST_MARKS, ())
-    assert long.marks == ()
-    assert long.dots[0][1].count("M") == MOST_MARKS + 1
-    assert search_plot([]) is None
-
-
 def test_the_report_says_how_many_pairs_the_budget_paid_for_and_what_ran_once_more(
     full_history: History,
 ) -> None:
@@ -518,39 +374,3 @@ def test_the_report_says_how_many_pairs_the_budget_paid_for_and_what_ran_once_mo
     assert "to validate; the budget paid for 4 to 16 of the 16 in a test" in text
     assert f", {format_duration(42.0)} of it for 1 run once more on request." in text
     assert "A verdict counts fewer: the samples of its own metric" in text
-
-
-def test_what_was_not_timed_stands_on_the_edge_and_the_best_steps_down() -> None:
-    found = search_plot(
-        [
-            SearchPoint("E-0001", "infeasible", None, None, None, 1.0),
-            SearchPoint("E-0002", "supported", 0.5, 0.4, 0.6, 0.5),
-            SearchPoint("E-0003", "refuted", 9.0, 8.0, 10.0, 0.5),
-        ]
-    )
-    assert found is not None
-    assert [each.beyond for each in found.marks] == [True, False, True]
-    assert found.marks[1].y > found.one, "faster lies lower"
-    heights = [float(each.split()[1]) for each in re.findall(r"[ML]([\d.]+ [\d.]+)", found.path)]
-    assert heights == sorted(heights)
-
-
-def test_each_experiment_has_its_own_ratio_and_the_chain_is_as_it_was_then() -> None:
-    def ratio(number: int, control: int, candidate: int, log_ratio: float, launches: int) -> Ratio:
-        ends = (log_ratio - 0.1, log_ratio + 0.1)
-        return Ratio(number, control, candidate, log_ratio, *ends, launches, None, None, None)
-
-    ratios = [
-        ratio(1, 0, 1, -0.5, 4),
-        ratio(2, 1, 2, -0.2, 4),
-        ratio(3, 0, 1, -0.4, 2),
-        ratio(4, 9, 3, -1, 4),
-    ]
-    own = each_over_baseline(ratios, 0)
-    assert {number: round(each.log_ratio, 6) for number, each in own.items()} == {1: -0.5, 2: -0.7, 3: -0.4}
-    assert chained(ratios, 0)[1].experiments == 2
-    assert chained(ratios, 0)[1].log_ratio == -0.5
-
-
-def test_a_folder_of_the_module_is_packaged_with_its_style() -> None:
-    assert (Path(__file__).parents[3] / "dashboard/static/css/report.css").is_file()
