@@ -84,8 +84,9 @@ def devices_told(target: Target) -> tuple[str, ...]:
         if own is None
         else f"each with {len(own)} of this machine's processors to itself"
     )
+    others = "" if own is None else ", while the others build what is known to be loaded first"
     return (
-        f"The baseline is measured on {target.device}; then {together} have one test each at a time, "
+        f"The baseline is measured on {target.device}{others}; then {together} have one test each at a time, "
         f"{cores}.",
     )
 

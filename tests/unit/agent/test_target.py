@@ -17,6 +17,7 @@ from agent.campaign.known.reading_facts import read_facts
 from agent.campaign.resources.waiting import come_first, nobody_takes
 from agent.ground.sweep import swept
 from agent.ground.target import Target, check_serves, find_target
+from agent.plan import begin
 from agent.plan.begin import devices_told, known_times
 from agent.plan.duration import Stored
 from cli.running.asked import campaign_asked
@@ -269,6 +270,17 @@ def test_a_plan_says_which_devices_take_part() -> None:
     (told,) = devices_told(several)
     assert told.startswith("The baseline is measured on cuda:0; then cuda:0 and cuda:1 have one test each")
     assert devices_told(Target("cuda:0", probe_cpu(), INVENTED)) == ()
+
+
+def test_a_plan_says_what_the_others_do_while_the_baseline_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(begin, "shares_here", lambda devices: dict.fromkeys(devices, frozenset(range(4))))
+    (told,) = devices_told(Target("cuda:0", probe_cpu(), INVENTED, ("cuda:1",)))
+    assert told == (
+        "The baseline is measured on cuda:0, while the others build what is known to be loaded first; then "
+        "cuda:0 and cuda:1 have one test each at a time, each with 4 of this machine's processors to itself."
+    )
 
 
 def test_a_rented_target_is_of_the_kind_that_it_has_and_no_device_of_this_machine() -> None:

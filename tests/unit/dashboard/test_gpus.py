@@ -80,6 +80,23 @@ def test_a_gpu_at_work_shows_every_reading_with_its_unit_and_its_limit() -> None
     assert text.count("not reported") == 0
 
 
+def test_a_gpu_that_builds_for_a_test_to_come_says_so() -> None:
+    devices = devices_with(gpu())
+    device = f"{devices.host}/cuda:0"
+    build = OnDevice(
+        device=device,
+        kind="build",
+        experiment=None,
+        hypothesis=None,
+        claim=None,
+        stage=None,
+        started_at=BEGUN,
+    )
+    text = html_of(view_of(devices, running={device: build}))
+    assert "Builds a checkpoint for a test to come" in text
+    assert "A job: build" not in text
+
+
 def test_what_is_missing_is_not_reported_and_breaks_nothing() -> None:
     view = view_of(devices_with(DeviceReading("cuda:0", DeviceKind.GPU, "GPU that does not answer"), cpu()))
     assert view.lead == "One GPU, idle."
