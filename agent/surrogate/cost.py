@@ -242,6 +242,12 @@ def build_keys(
     return keys
 
 
+def checkpoint_keys(view: LeverView, configurations: Sequence[Configuration]) -> frozenset[str]:
+    """The keys of what is built for the checkpoints of these configurations; without what is made later, such
+    as a drafter."""
+    return frozenset(key for each in configurations for key in build_keys(view, each) if not _is_late(key))
+
+
 def _stages(configuration: Configuration) -> tuple[str, str]:
     reverse = configuration.get(ORDER) == "after_quantization"
     return ("quantization", "pruning") if reverse else ("pruning", "quantization")

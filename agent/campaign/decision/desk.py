@@ -142,6 +142,7 @@ class Desk:
             judges_quality=not self.facts.spec.latency_only,
             carried=self.facts.carried,
             swept=(*self.facts.failed_in_sweep, *(Tried(each, ran=True) for each in lasted)),
+            built_ahead=self.facts.built_ahead,
         )
 
     @property

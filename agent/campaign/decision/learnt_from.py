@@ -10,11 +10,14 @@ from threading import Lock
 from agent.proposers.port import Trial
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.carried import Carried
+from agent.surrogate.cost import checkpoint_keys
 from agent.surrogate.cost_priors import CostPriors
 from agent.surrogate.feasibility import Tried
+from agent.surrogate.levers import LeverView
 from agent.surrogate.physics import Physics
 from configs.garbage import uncollected
 from experiments.measurement.plan import Margins
+from experiments.space.configuration import Configuration
 from experiments.space.space import Space
 
 MOST_KEPT = 4
@@ -34,6 +37,8 @@ class LearntFrom:
     judges_quality: bool
     carried: Sequence[Carried]
     swept: Sequence[Tried]
+    built_ahead: Sequence[Configuration] = ()
+    """Whose checkpoints are there before any test built them."""
 
     def beliefs(self) -> Beliefs:
         """The beliefs: as they were learnt before, where that was from the very same. Most of what happens in
@@ -54,6 +59,7 @@ class LearntFrom:
             self.physics,
             self.trials,
             self.margins,
+            checkpoint_keys(LeverView.of(self.space, self.physics.baseline), self.built_ahead),
             priors=self.priors,
             judges_quality=self.judges_quality,
             carried=self.carried,

@@ -1,4 +1,4 @@
-"""How long stages took here that built checkpoints of a model; reads only."""
+"""How long stages took here that built checkpoints of a model, and what was built ahead; reads only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.surrogate.cost_priors import GREEDY
-from db.models import Artifact
+from db.models import Artifact, Job
+from db.states import JobState
+from experiments.job.spec import BUILD
+from experiments.space.configuration import Configuration
 
 CHECKPOINT_KIND = "checkpoint"
 """Kind of the artifacts that pruning and quantization build."""
@@ -30,6 +33,13 @@ def measured_builds(session: Session, model_fingerprint: str) -> dict[str, float
         if method is not None:
             found.setdefault(method, []).append(build_s / times)
     return {method: median(each) for method, each in found.items()}
+
+
+def read_built_ahead(session: Session, campaign_id: int) -> tuple[Configuration, ...]:
+    """The configurations whose checkpoints jobs of the campaign's own built, the first first."""
+    done = (Job.campaign_id == campaign_id, Job.kind == BUILD, Job.state == JobState.DONE)
+    specs = session.scalars(select(Job.spec).where(*done).order_by(Job.id))
+    return tuple(Configuration.of(each["configuration"]) for each in specs)
 
 
 def _method(inputs: Mapping[str, Any]) -> tuple[str | None, int]:

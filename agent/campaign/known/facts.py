@@ -97,6 +97,8 @@ class Facts:
     """The most launches that may be up at once; 1: in turn; None: as many as a step asks for."""
     built_s: Mapping[str, float] = field(default_factory=dict)
     """Seconds that builds of the model took here, by method (`builds.measured_builds`)."""
+    built_ahead: tuple[Configuration, ...] = ()
+    """Whose checkpoints were built while its baseline was measured."""
     usd_per_s: float | None = None
     """What a second of a rented target costs, once something ran there."""
     flying: tuple[tuple[Configuration, Configuration], ...] = ()

@@ -13,7 +13,7 @@ from sqlalchemy import Text, cast, select
 from sqlalchemy.orm import Session
 
 from agent.campaign.known import store
-from agent.campaign.known.builds import measured_builds
+from agent.campaign.known.builds import measured_builds, read_built_ahead
 from agent.campaign.known.carried import carried_trials
 from agent.campaign.known.carried_best import read_carried_bests
 from agent.campaign.known.facts import Facts, Queued
@@ -262,6 +262,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         compute_capability=ground.compute_capability,
         at_once=found.get(AT_ONCE),
         built_s=measured_builds(session, campaign.model_fingerprint),
+        built_ahead=read_built_ahead(session, campaign.id) if len(spec.devices) > 1 else (),
         usd_per_s=usd_per_s(session, campaign.id, spec.target) if is_rented(spec.target) else None,
         disputes_tested=sum(
             h.proposer == DISPUTE and (h.id in tested or h.state == HypothesisState.TESTING)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from agent.asking.preview import read_ground
 from agent.campaign.known.reading_facts import read_facts
 from agent.campaign.known.within_memory import legal_of
 from agent.campaign.queue.held import hold
@@ -24,6 +25,7 @@ from db.states import CampaignState, ExperimentKind, ExperimentState, Hypothesis
 from experiments.job.result import Failure, JobProgress, JobResult, StageRecord
 from experiments.job.spec import BuildJob, parse_job
 from experiments.measurement.evidence import Arm, Metric, Stage
+from experiments.space.configuration import Configuration
 from experiments.worker.claiming import Taken
 from experiments.worker.reporting import Reporter
 from experiments.worker.settings import WorkerTimes
@@ -288,3 +290,28 @@ def test_a_build_that_fails_concludes_nothing_and_its_device_gets_no_other(bench
 def test_a_pause_ends_what_is_built(bench: ThreeBench) -> None:
     bench.drive(bench.nothing, bench.pause, bench.expect())
     assert "J-2 is cancelled: The campaign was stopped or paused" in bench.told(EventKind.JOB_CANCELLED)[0]
+
+
+def test_what_was_built_ahead_costs_its_test_nothing(bench: ThreeBench) -> None:
+    """Of the questions with a checkpoint one is expected to build none, the other one of its two."""
+    expected: list[float] = []
+
+    def expect() -> None:
+        with bench.database.read() as session:
+            ground = read_ground(session, bench.campaign_id)
+            assert ground.desk is not None
+            arms = [Configuration.of({**ground.control, **groups(size)}) for size in (128, 32)]
+            missing = ground.desk.beliefs.cost.builds_s(arms, [1.0, 1.0])
+            expected.extend(sum(each.values()) for each in missing)
+
+    bench.drive(
+        bench.nothing,
+        bench.build("cuda:1"),
+        bench.end_baseline(),
+        *[bench.nothing] * 2,
+        expect,
+        bench.nothing,
+    )
+    there, not_there = expected
+    assert there == 0
+    assert not_there > 0
