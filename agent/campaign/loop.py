@@ -60,7 +60,7 @@ from configs.quantities import format_duration
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Experiment, Hypothesis
+from db.models import Campaign, Experiment, Hypothesis
 from db.session import Database
 from db.states import CampaignState, ExperimentKind, HypothesisState
 from experiments.kill_points import KillPoint, reached
@@ -210,6 +210,8 @@ class CampaignLoop:
         self._hold.keep(self._beside_the_lease)
         with self._database.read() as session:
             seen = look(session, self._campaign_id)
+            if seen.state is CampaignState.STOPPED:  # as one that nobody drives, while the lease had run out
+                return session.get_one(Campaign, self._campaign_id).stopped_because or STOPPED_BY_USER
         self._out.keep_workers(seen)
         if seen.unlearnt:
             return self._learn(seen.unlearnt[0], seen.devices)

@@ -25,7 +25,7 @@ from configs.errors import UsageError
 from db import events, queue, workers
 from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Hypothesis, Job, Verdict
-from db.states import ExperimentKind, ExperimentState, HypothesisState, VerdictOutcome
+from db.states import CampaignState, ExperimentKind, ExperimentState, HypothesisState, VerdictOutcome
 from experiments.engines.port import DEVICE_LOST
 from experiments.job.result import Failure, JobResult
 from experiments.job.spec import TestJob, parse_job
@@ -34,6 +34,7 @@ from experiments.worker.claiming import Taken
 from experiments.worker.reporting import Reporter
 from experiments.worker.settings import WorkerTimes
 from knowledge.acts import approving, steering
+from knowledge.going_on import USER_STOPPED_IT
 from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.devices import on_devices
 from knowledge.queries.facts import under_test
@@ -139,6 +140,18 @@ def test_the_baseline_is_measured_on_one_device_while_the_others_wait(tmp_path: 
     bench.drive(*[bench.only("cuda:0")] * 4)
     assert bench.waited[:4] == [TIMES.busy_poll_s] * 4
     database.close()
+
+
+def test_a_campaign_that_was_stopped_while_its_loop_was_held_up_ends_its_loop(bench: TwoBench) -> None:
+    def is_held_up() -> None:
+        with bench.database.write() as session:
+            campaign = session.get_one(Campaign, bench.campaign_id)
+            campaign.owner_lease_expires_at = campaign.created_at
+        with bench.database.write() as session:
+            assert steering.stop_campaign(session, bench.campaign_id).state is CampaignState.STOPPED
+
+    assert bench.drive(bench.nothing, bench.both_fly, is_held_up) == USER_STOPPED_IT
+    assert len(bench.waited) == 3
 
 
 def test_the_queue_is_ranked_with_new_proposals_while_another_test_flies(
