@@ -33,6 +33,10 @@ PACKAGES = (
 COPIED_HEADS = ("Fp8PtpcOnlineLinearMethod", "_LMHeadNvfp4Method")
 """The methods of vLLM 0.33 for copies of an output head (`quantization/online/lm_head.py`)."""
 
+FUSED_GDN_DECODE = ("enable_fused_gdn_spec_decode", "enable_fused_gdn_decode")
+"""What a GatedDeltaNet layer calls that it may verify drafts by its CUDA kernel: from vLLM 0.32 on, and in
+0.28 to 0.31."""
+
 NO_LINEAR_METHODS = ("Embedding", "KVCache")
 """Words in the names of methods that a layer may hold and that multiply no weights."""
 
@@ -105,10 +109,12 @@ def _backend(layer: Any) -> str:
 
 def _gdn_prefill(layer: Any) -> str:
     """The kernels of a prefill; vLLM names those of a GPU on a CPU too, where its own method runs."""
-    method = getattr(getattr(layer, "_forward_method", None), "__name__", "")
-    if "cpu" in method:
-        return "cpu"
-    return str(getattr(layer, "gdn_prefill_backend", UNKNOWN))
+    return "cpu" if _on_a_cpu(layer) else str(getattr(layer, "gdn_prefill_backend", UNKNOWN))
+
+
+def _on_a_cpu(layer: Any) -> bool:
+    """Whether a GatedDeltaNet layer runs vLLM's own method for processors, for prompts and decode steps."""
+    return "cpu" in getattr(getattr(layer, "_forward_method", None), "__name__", "")
 
 
 def _gdn_decode(config: Any, layers: Iterable[Any]) -> dict[str, Json]:
@@ -126,10 +132,14 @@ def _has_decode_choice(layer: Any) -> bool:
 
 def _decodes_by(layer: Any, tokens: int) -> str:
     """What the layer verifies so many tokens of each sequence with; whether its CUDA kernel takes them it is
-    asked itself, as it asks itself at each step, for elsewhere it runs Triton's."""
-    kernel = str(layer.gdn_decode_kernel).lower()
+    asked itself, as it asks itself at each step, for elsewhere it runs Triton's. On a CPU 0.28 names Triton's
+    too, where its own method runs."""
+    kernel = "cpu" if _on_a_cpu(layer) else str(layer.gdn_decode_kernel).lower()
     if kernel != "cuda":
         return kernel
+    fused = [bool(getattr(layer, name)) for name in FUSED_GDN_DECODE if hasattr(layer, name)]
+    if not fused:
+        return UNKNOWN
     step = SimpleNamespace(
         spec_sequence_masks=torch.ones(1, dtype=torch.bool),
         spec_state_indices_tensor=torch.zeros(1, tokens, dtype=torch.int32),
@@ -137,7 +147,7 @@ def _decodes_by(layer: Any, tokens: int) -> str:
         num_prefills=0,
         num_spec_decodes=1,
     )
-    takes = layer.enable_fused_gdn_spec_decode and layer._can_use_fused_gdn_mtp_decode(step)
+    takes = any(fused) and layer._can_use_fused_gdn_mtp_decode(step)
     return kernel if takes else "triton"
 
 

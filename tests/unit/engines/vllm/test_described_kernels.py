@@ -65,11 +65,12 @@ def test_a_quantized_copy_of_the_output_head_is_told_of_what_drafts_and_the_mode
 
 
 class GatedDeltaNet:
-    """As vLLM's layer is once it is built: it takes seven drafts and an even share of heads at most."""
+    """As vLLM's layer is once it is built: it takes seven drafts and an even share of heads at most.
+    `named` is what it calls that it may run its fused kernel."""
 
-    def __init__(self, kernel: str, *, heads: int = 2) -> None:
+    def __init__(self, kernel: str, *, heads: int = 2, named: str = "enable_fused_gdn_spec_decode") -> None:
         self.gdn_decode_kernel, self.heads = kernel, heads
-        self.enable_fused_gdn_spec_decode = kernel == "cuda"
+        vars(self)[named] = kernel == "cuda"
 
     def _can_use_fused_gdn_mtp_decode(self, step: SimpleNamespace) -> bool:
         indices: torch.Tensor = step.spec_state_indices_tensor
@@ -90,6 +91,20 @@ def test_the_kernel_that_verifies_drafts_is_the_one_that_the_layer_runs_and_not_
     assert _gdn_decode(drafting(1), [fused, triton]) == {"decode": "cuda, triton"}
     assert _gdn_decode(drafting(1), [GatedDeltaNet("CPU")]) == {"decode": "cpu"}
     assert _gdn_decode(drafting(1), [SimpleNamespace(gdn_decode_kernel="cuda")]) == {"decode": "unknown"}
+
+
+def test_the_layer_of_0_28_to_0_31_names_it_otherwise_and_0_28_says_triton_of_a_cpu() -> None:
+    fused = GatedDeltaNet("cuda", named="enable_fused_gdn_decode")
+    assert _gdn_decode(drafting(7), [fused]) == {"decode": "cuda"}
+    assert _gdn_decode(drafting(8), [fused]) == {"decode": "triton"}
+    unnamed = GatedDeltaNet("cuda", named="no_name_that_was_read")
+    assert _gdn_decode(drafting(1), [unnamed]) == {"decode": "unknown"}
+
+    def forward_cpu() -> None: ...
+
+    on_a_cpu = GatedDeltaNet("triton", named="enable_fused_gdn_decode")
+    vars(on_a_cpu)["_forward_method"] = forward_cpu
+    assert _gdn_decode(drafting(1), [on_a_cpu]) == {"decode": "cpu"}
 
 
 def test_what_verifies_drafts_is_not_told_without_drafts_nor_by_a_version_without_the_choice() -> None:
