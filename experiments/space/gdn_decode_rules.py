@@ -1,8 +1,9 @@
 """Which kernels vLLM verifies drafts with in GatedDeltaNet layers: what it takes of each. Pure.
 
-Read in `_fused_gdn_decode_unsupported_reason` and `_can_use_fused_gdn_mtp_decode` of vLLM 0.32 and 0.33: of
+Read in `_fused_gdn_decode_unsupported_reason` and `_can_use_fused_gdn_mtp_decode` of vLLM 0.28 to 0.33: of
 itself it takes one fused CUDA kernel where that serves, and Triton's elsewhere; asked for the first where it
-does not serve the model, it refuses to load, and where a step has too many tokens, it runs Triton's.
+does not serve the model, it refuses to load, and where a step has too many tokens, or heads share otherwise,
+it runs Triton's.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from experiments.space.number_formats import DTYPE
 
 GDN_DECODE, CUDA, TRITON = "serving.gdn_decode_kernel", "cuda", "triton"
 
-READ = ((0, 32), (0, 33))
-"""The versions of vLLM of which it is known what they choose by themselves."""
+READ = tuple((0, minor) for minor in range(29, 34))
+"""The versions of vLLM of which it is known what they choose by themselves. Not 0.28: where its CUDA kernel
+does not serve, what it runs around Triton's is not what it runs when it is asked for them."""
 
 FROM = (8, 0)
 """The first compute capability that the CUDA kernel serves on."""
@@ -27,6 +29,9 @@ HEAD = 128
 
 SHARED_BY = (1, 2, 3, 4, 8)
 """Heads of values that may share one of keys."""
+
+SHARED_BY_IN: Mapping[tuple[int, int], tuple[int, ...]] = {(0, 28): (8,)}
+"""The same of versions that differ."""
 
 MOST_TOKENS = 8
 """Tokens of a sequence that it verifies at once at most (`MAX_FUSED_GDN_MTP_TOKENS`): the drafts and one."""
@@ -84,6 +89,12 @@ def _triton_alone(profile: ModelProfile, gpu: Gpu) -> str | None:
         if width != HEAD:
             return f"{serves} heads of {HEAD} alone, and those of {of} have {width}."
     shared_by = profile.gdn_v_heads // profile.gdn_k_heads
+    if gpu.version in SHARED_BY_IN and shared_by not in SHARED_BY_IN[gpu.version]:
+        told = " or ".join(map(str, SHARED_BY_IN[gpu.version]))
+        ours = ".".join(map(str, gpu.version))
+        return (
+            f"In {ours} {serves} {told} heads of values to one of keys alone, and here {shared_by} share one."
+        )
     if shared_by not in SHARED_BY:
         return f"{serves} 1 to 4 or 8 heads of values to one of keys, and here {shared_by} share one."
     return None

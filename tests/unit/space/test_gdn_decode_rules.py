@@ -31,6 +31,13 @@ def refused(model: ModelProfile, gpu: Gpu) -> str | None:
         ({"gdn_k_head_dim": 64}, Gpu("9.0"), "heads of 128 alone, and those of keys have 64."),
         ({"gdn_v_head_dim": 64}, Gpu("9.0"), "heads of 128 alone, and those of values have 64."),
         ({"gdn_k_heads": 2, "gdn_v_heads": 12}, Gpu("9.0"), "and here 6 share one."),
+        (
+            {},
+            Gpu("9.0", version=(0, 28)),
+            "In 0.28 vLLM's CUDA kernel for GatedDeltaNet layers serves 8 heads",
+        ),
+        ({"gdn_k_heads": 2, "gdn_v_heads": 16}, Gpu("9.0", version=(0, 28)), None),
+        ({}, Gpu("9.0", version=(0, 29)), None),
     ],
 )
 def test_the_cuda_kernel_is_refused_where_vllm_would_not_run_it(
@@ -62,10 +69,19 @@ def test_a_step_that_the_cuda_kernel_does_not_take_is_refused_beside_it_alone(
 
 
 def test_what_vllm_chooses_by_itself_is_the_same_as_auto_in_the_versions_that_were_read() -> None:
-    for gpu, same in ((Gpu("9.0", version=(0, 33)), "cuda"), (Gpu("7.5", version=(0, 32)), "triton")):
+    for gpu, same in (
+        (Gpu("9.0", version=(0, 33)), "cuda"),
+        (Gpu("9.0", version=(0, 29)), "cuda"),
+        (Gpu("7.5", version=(0, 32)), "triton"),
+    ):
         found = same_on(SPACE, MODEL, gpu)
         assert [value for knob, value in found if knob == GDN_DECODE] == [same]
-    for gpu in (Gpu("9.0"), Gpu(None, version=(0, 33)), Gpu("9.0", version=(0, 34))):
+    for gpu in (
+        Gpu("9.0"),
+        Gpu(None, version=(0, 33)),
+        Gpu("9.0", version=(0, 34)),
+        Gpu("9.0", version=(0, 28)),
+    ):
         assert {decode_same(value, MODEL, gpu) for value in ("cuda", "triton", "auto")} == {None}
 
 
