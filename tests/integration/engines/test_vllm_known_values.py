@@ -29,6 +29,12 @@ HERE = _here()
 
 pytestmark = pytest.mark.skipif(HERE is None, reason="AUTOINFER_VLLM_PYTHON names no Python with vLLM")
 
+LATER_SETTINGS = {
+    "serving.gdn_decode_kernel": ((0, 28), ("cuda", "triton")),
+    "drafting.lm_head": ((0, 33), ("fp8", "nvfp4")),
+}
+"""Knobs whose setting not every version that is served with has: the first that does, and its values."""
+
 SAID = """
 import json, typing
 import vllm.envs
@@ -57,12 +63,17 @@ print("said:" + json.dumps({
 """
 
 
-def test_a_version_knows_every_value_of_the_space_but_the_heads_that_draft_from_0_33_on() -> None:
+def test_a_version_knows_every_value_of_the_space_but_those_of_later_settings() -> None:
     assert HERE is not None
     known = known_values(HERE)
     assert known.unread is None
-    heads = {("drafting.lm_head", value) for value in ("fp8", "nvfp4")}
-    assert set(known.unknown(load_space("vllm"))) == (heads if HERE.number < (0, 33) else set())
+    later = {
+        (knob, value)
+        for knob, (first, values) in LATER_SETTINGS.items()
+        for value in values
+        if HERE.number < first
+    }
+    assert set(known.unknown(load_space("vllm"))) == later
 
 
 @pytest.mark.slow
