@@ -32,6 +32,11 @@ lengths: [{prompt_tokens: 32, new_tokens: 5, requests: {1: 2, 4: 4}}]
 loads: [{set: {drafting.method: dflash}}]
 """
 
+VLLM_SAYS = (
+    "Synthetic acceptance not supported with CPU sampling",  # 0.32
+    "size mismatch, got input (32), mat (32x128), vec (0)",  # 0.29: a drafter's weights that were packed away
+)
+
 
 def test_a_shape_is_served_and_marked_and_has_no_quality(tmp_path: Path) -> None:
     knobs = {"quantization.method": "rtn", "quantization.group_size": 32}
@@ -68,4 +73,4 @@ def test_drafting_that_a_cpu_does_not_serve_for_a_shape_is_a_line_of_the_table_w
     assert not any(line["kind"] == "cell" for line in lines)
     causes = [line["failure"]["cause"] for line in lines if line["kind"] == "failure"]
     assert causes
-    assert all("Synthetic acceptance not supported with CPU sampling" in cause for cause in causes)
+    assert all(any(of_vllm in cause for of_vllm in VLLM_SAYS) for cause in causes), causes
