@@ -89,12 +89,10 @@ def _triton_alone(profile: ModelProfile, gpu: Gpu) -> str | None:
         if width != HEAD:
             return f"{serves} heads of {HEAD} alone, and those of {of} have {width}."
     shared_by = profile.gdn_v_heads // profile.gdn_k_heads
-    if gpu.version in SHARED_BY_IN and shared_by not in SHARED_BY_IN[gpu.version]:
+    if gpu.version is not None and shared_by not in SHARED_BY_IN.get(gpu.version, (shared_by,)):
         told = " or ".join(map(str, SHARED_BY_IN[gpu.version]))
         ours = ".".join(map(str, gpu.version))
-        return (
-            f"In {ours} {serves} {told} heads of values to one of keys alone, and here {shared_by} share one."
-        )
+        return f"In {ours} {serves} {told} heads of values to one of keys alone: here {shared_by} share one."
     if shared_by not in SHARED_BY:
         return f"{serves} 1 to 4 or 8 heads of values to one of keys, and here {shared_by} share one."
     return None
