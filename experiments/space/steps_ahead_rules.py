@@ -1,6 +1,6 @@
 """When vLLM can schedule the next step while one still runs, by what drafts and by its version. Pure.
 
-Read in `VllmConfig.__post_init__` of 0.26, 0.32 and 0.33: to 0.32 drafts by n-grams forbid it; asked for it
+Read in `VllmConfig.__post_init__` of 0.26 to 0.33: to 0.32 drafts by n-grams forbid it; asked for it
 all the same vLLM refuses to start, left to choose it schedules none ahead. From 0.33 on that binds its first
 runner alone, and a GPU's is the second (docs/vllm.md, "Two runners").
 """

@@ -40,7 +40,7 @@ from experiments.engines.vllm.environment import PACKAGES, needed_environment, u
 from experiments.engines.vllm.kernel_timer import KernelTimer, Order
 from experiments.engines.vllm.known_values import known_values
 from experiments.engines.vllm.launch import VllmLaunch
-from experiments.engines.vllm.on_device import not_taken, unsure
+from experiments.engines.vllm.on_device import asked_on, not_taken, unsure
 from experiments.engines.vllm.order import (
     EAGER,
     VllmOrder,
@@ -263,6 +263,8 @@ class VllmEngine:
         order, files = self._order(configuration, checkpoint, device, str(cache_dir / WRAPPED))
         order = replace(order, arguments=order.arguments | self._over_http(checkpoint))
         found = needed_environment(device)
+        beside = asked_on(device, found.number, order.arguments)
+        order = replace(order, arguments=order.arguments | beside)
         one, reserved = one_sequence(configuration, checkpoint), order.arguments["kv_cache_memory_bytes"]
         gpu = gpu_of(device)
         try:

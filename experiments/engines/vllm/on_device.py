@@ -8,9 +8,10 @@ be what was asked for. Nothing here says which of the values that are taken is t
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from configs.targets import kind_of
-from experiments.engines.vllm.environment import version_number
+from experiments.engines.vllm.environment import version_number, written
 from experiments.space.configuration import KnobValue
 from experiments.space.space import Space
 
@@ -21,6 +22,9 @@ LINEAR_BACKEND = "serving.linear_backend"
 
 GDN = "linear_attention"
 """What a GatedDeltaNet layer is called among the kinds of a model's layers; a model with one is a hybrid."""
+
+STATE_ARGUMENT = "mamba_ssm_cache_dtype"
+"""vLLM's argument for the type of a GatedDeltaNet layer's state."""
 
 _READ = "read in vLLM 0.26"
 """The version in whose sources the following was read; later ones were looked at in part and say the same."""
@@ -60,14 +64,28 @@ ON_PROCESSORS: Mapping[str, tuple[tuple[str, ...], str]] = {
 }
 """What vLLM takes of a knob on a processor, and why nothing else."""
 
+STATES_IN_FLOAT32 = ((0, 27), (0, 28))
+"""Versions whose GatedDeltaNet layers for processors take states in float32 alone. Without AMX they are given
+the type of activations, where checkpoint and order name none, and die at the first request."""
+
 FAILS_FOR_HYBRIDS: Mapping[tuple[str, KnobValue], Mapping[tuple[int, int], str]] = {
     ("drafting.method", "mtp"): {
-        (0, 32): "vLLM 0.32 for processors aborts in native code when it drafts by MTP for a hybrid model.",
+        (
+            0,
+            minor,
+        ): f"vLLM 0.{minor} for processors aborts in native code when it drafts by MTP for a hybrid model."
+        for minor in (29, 32)
+    },
+    # loads, and at its first request: RuntimeError: chunk_gated_delta_rule_cpu: initial_state dtype mismatch;
+    # on a processor with AMX they are in float32 whatever is asked for (read in platforms/cpu.py)
+    ("serving.gdn_state_dtype", "bfloat16"): {
+        number: f"vLLM {written(number)} for processors keeps GatedDeltaNet states in float32 alone."
+        for number in STATES_IN_FLOAT32
     },
     # loads, and at its first request: AssertionError: CPU GDN attention requires BF16
     ("serving.dtype", "float16"): {
         (0, minor): f"vLLM 0.{minor} for processors reads GatedDeltaNet layers in bfloat16 alone."
-        for minor in (26, 32)
+        for minor in (26, 29, 32)
     },
 }
 """What a version of vLLM was seen to fail at on a processor for a model with GatedDeltaNet layers, and how,
@@ -88,8 +106,8 @@ UNSURE_ON_PROCESSORS: Mapping[tuple[str, KnobValue], str] = {
         f"vLLM's attention for processors names it ({_READ}), and it was not tried; its load tells."
     ),
     ("serving.gdn_state_dtype", "bfloat16"): (
-        f"On a processor with AMX vLLM keeps states in float32 whatever is asked for ({_READ}); without it "
-        "that was not tried."
+        "vLLM for processors keeps states in float32 alone to 0.28, and in bfloat16 from 0.29 on, which was "
+        "tried on a processor without AMX alone."
     ),
     ("drafting.method", "mtp"): (
         "vLLM 0.32 for processors aborted where it drafted by MTP for a hybrid model; other versions and "
@@ -133,6 +151,14 @@ def why_not_taken(
     if number is None or GDN not in layer_types:
         return None
     return FAILS_FOR_HYBRIDS.get((knob, value), {}).get(number)
+
+
+def asked_on(device: str, number: tuple[int, int], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What a version of vLLM has to be asked for on a device beside an order's arguments, so that it serves
+    where its own choice would not."""
+    if kind_of(device) != CPU or number not in STATES_IN_FLOAT32 or STATE_ARGUMENT in arguments:
+        return {}
+    return {STATE_ARGUMENT: "float32"}
 
 
 def not_taken(

@@ -17,6 +17,7 @@ from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.stored_parameters import stored_parameters
 from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.environment import needed_environment
+from experiments.engines.vllm.known_values import known_values
 from experiments.engines.vllm.launch import VllmLaunch
 from experiments.measurement.prompts import load_tokenizer
 from experiments.own_processes import children
@@ -109,9 +110,13 @@ class TestVllmEngine(EngineConformance):
         )
         try:
             trace = launch.generate(setting.request(new_tokens=32))
-            told = launch.resolved()["drafting"]
+            resolved = launch.resolved()
+            told = resolved["drafting"]
         finally:
             launch.close()
+        has_choice = known_values(needed_environment("cpu")).values["serving.gdn_decode_kernel"]
+        decode = {"decode": "cpu"} if has_choice else {}
+        assert resolved["gdn"] == {"backend": "GDN_ATTN", "prefill": "cpu", **decode}
         assert len(trace.token_ids) == 32
         assert max(trace.step_tokens) > 1, "no draft stood"
         assert isinstance(told, dict)

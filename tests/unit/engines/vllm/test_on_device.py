@@ -14,7 +14,13 @@ from experiments.engines.vllm import engine as engine_module
 from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.known_values import KnownValues
-from experiments.engines.vllm.on_device import ON_PROCESSORS, UNSURE_ON_PROCESSORS, not_taken, unsure
+from experiments.engines.vllm.on_device import (
+    ON_PROCESSORS,
+    UNSURE_ON_PROCESSORS,
+    asked_on,
+    not_taken,
+    unsure,
+)
 from experiments.job.named import unknown_values, unsure_values
 from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import Configuration
@@ -121,6 +127,22 @@ def test_a_hybrid_is_not_served_in_float16_on_a_processor_by_a_version_that_read
     assert half not in not_taken(SPACE, "cpu", f"0.{minor}.0", {}, ("full_attention",))
     assert half not in not_taken(SPACE, "cpu", "0.33.0", {}, KINDS)
     assert half not in not_taken(SPACE, "cuda:0", f"0.{minor}.0", {}, KINDS)
+
+
+@pytest.mark.parametrize(("number", "told"), [((0, 27), "0.27"), ((0, 28), "0.28"), ((0, 29), None)])
+def test_states_are_asked_for_in_float32_of_a_version_that_takes_no_other_on_a_processor(
+    number: tuple[int, int], told: str | None
+) -> None:
+    beside = {"mamba_ssm_cache_dtype": "float32"} if told else {}
+    assert asked_on("cpu", number, {"dtype": "bfloat16"}) == beside
+    assert asked_on("cpu", number, {"mamba_ssm_cache_dtype": "bfloat16"}) == {}, "what was asked for stays"
+    assert asked_on("cuda:0", number, {}) == {}
+    found = not_taken(SPACE, "cpu", f"0.{number[1]}.1", {}, KINDS).get(
+        ("serving.gdn_state_dtype", "bfloat16")
+    )
+    assert found == (
+        f"vLLM {told} for processors keeps GatedDeltaNet states in float32 alone." if told else None
+    )
 
 
 def test_what_is_not_known_of_a_processor_is_told_apart_from_what_it_takes_and_does_not() -> None:
