@@ -64,18 +64,15 @@ ON_PROCESSORS: Mapping[str, tuple[tuple[str, ...], str]] = {
 }
 """What vLLM takes of a knob on a processor, and why nothing else."""
 
-STATES_IN_FLOAT32 = ((0, 27), (0, 28))
+STATES_IN_FLOAT32 = ((0, 26), (0, 27), (0, 28))
 """Versions whose GatedDeltaNet layers for processors take states in float32 alone. Without AMX they are given
-the type of activations, where checkpoint and order name none, and die at the first request."""
+the type of activations, where checkpoint and order name none, and die at the first request (seen of 0.27; the
+others call the same kernel)."""
+
+_ABORTS = "vLLM 0.{} for processors aborts in native code when it drafts by MTP for a hybrid model."
 
 FAILS_FOR_HYBRIDS: Mapping[tuple[str, KnobValue], Mapping[tuple[int, int], str]] = {
-    ("drafting.method", "mtp"): {
-        (
-            0,
-            minor,
-        ): f"vLLM 0.{minor} for processors aborts in native code when it drafts by MTP for a hybrid model."
-        for minor in (29, 32)
-    },
+    ("drafting.method", "mtp"): {(0, minor): _ABORTS.format(minor) for minor in (29, 32)},
     # loads, and at its first request: RuntimeError: chunk_gated_delta_rule_cpu: initial_state dtype mismatch;
     # on a processor with AMX they are in float32 whatever is asked for (read in platforms/cpu.py)
     ("serving.gdn_state_dtype", "bfloat16"): {
