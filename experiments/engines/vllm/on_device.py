@@ -90,7 +90,7 @@ by knob and value, then by version; of versions that are not here nothing is kno
 
 UNSURE_ON_PROCESSORS: Mapping[tuple[str, KnobValue], str] = {
     ("serving.dtype", "float16"): (
-        "vLLM 0.26 and 0.32 for processors read GatedDeltaNet layers in bfloat16 alone; other versions, and "
+        "vLLM 0.26, 0.29 and 0.32 for processors read GatedDeltaNet layers in bfloat16 alone; others, and "
         "models without such layers, were not tried."
     ),
     ("serving.weight_dtype", "fp8"): (
@@ -107,7 +107,7 @@ UNSURE_ON_PROCESSORS: Mapping[tuple[str, KnobValue], str] = {
         "tried on a processor without AMX alone."
     ),
     ("drafting.method", "mtp"): (
-        "vLLM 0.32 for processors aborted where it drafted by MTP for a hybrid model; other versions and "
+        "vLLM 0.29 and 0.32 for processors aborted where they drafted by MTP for a hybrid; others and other "
         "models were not tried."
     ),
 }

@@ -94,7 +94,8 @@ def test_a_version_that_aborts_when_it_drafts_by_mtp_for_a_hybrid_is_not_asked_t
     for version, kinds, device, refused in (
         ("0.32.0", KINDS, "cpu", {MTP: said}),
         ("0.32.1.post2", KINDS, "cpu", {MTP: said}),
-        ("0.31.2", KINDS, "cpu", {}),
+        ("0.29.0", KINDS, "cpu", {MTP: said.replace("0.32", "0.29")}),
+        ("0.25.2", KINDS, "cpu", {}),
         ("0.33.0", KINDS, "cpu", {}),
         (None, KINDS, "cpu", {}),
         ("0.32.0", ("full_attention",), "cpu", {}),
@@ -117,7 +118,7 @@ def test_a_version_that_aborts_when_it_drafts_by_mtp_for_a_hybrid_is_not_asked_t
     assert "ngram" in legal.space.knob("drafting.method").values
 
 
-@pytest.mark.parametrize("minor", [26, 32])
+@pytest.mark.parametrize("minor", [26, 29, 32])
 def test_a_hybrid_is_not_served_in_float16_on_a_processor_by_a_version_that_reads_it_in_bfloat16_alone(
     minor: int,
 ) -> None:
