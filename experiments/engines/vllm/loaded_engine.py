@@ -18,9 +18,10 @@ from typing import Any
 from experiments.engines.port import GenerationRequest, GenerationTrace, Infeasible
 from experiments.engines.vllm.arrivals import OURS, StepsOverHttp, arrived_s, keep_arrivals
 from experiments.engines.vllm.engine_process import EngineProcesses
+from experiments.engines.vllm.environment import version_number
 from experiments.engines.vllm.fitted_drafter import fitted_drafter
 from experiments.engines.vllm.order import VllmOrder, text_only
-from experiments.engines.vllm.wrapped_checkpoint import served_folder
+from experiments.engines.vllm.wrapped_checkpoint import served_architectures, served_folder
 from experiments.measurement.evidence import Json
 
 WORKER_EXTENSION = "experiments.engines.vllm.worker.EngineProbe"
@@ -82,11 +83,15 @@ class LoadedEngine:
         and whatever vLLM raises."""
         start_s = time.perf_counter()
         set_variables(order.variables)
+        import vllm
         from vllm import ModelRegistry
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
 
-        folder = served_folder(Path(order.checkpoint), ModelRegistry.get_supported_archs(), Path(order.kept))
+        known_models = served_architectures(
+            ModelRegistry.get_supported_archs(), version_number(vllm.__version__)
+        )
+        folder = served_folder(Path(order.checkpoint), known_models, Path(order.kept))
         arguments = order.arguments | {
             "model": str(folder),
             "worker_extension_cls": WORKER_EXTENSION,
@@ -98,8 +103,6 @@ class LoadedEngine:
             arguments["speculative_config"] = told | {"model": str(fitted)}
         known = {field.name for field in fields(AsyncEngineArgs)}
         for name in arguments.keys() - known:
-            import vllm
-
             raise Infeasible("unsupported", f"vLLM {vllm.__version__} has no setting {name}.")
         steps = StepsOverHttp()
         keep_arrivals(steps if order.draft_tokens else None)

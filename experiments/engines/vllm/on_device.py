@@ -72,7 +72,7 @@ others call the same kernel)."""
 _ABORTS = "vLLM 0.{} for processors aborts in native code when it drafts by MTP for a hybrid model."
 
 FAILS_FOR_HYBRIDS: Mapping[tuple[str, KnobValue], Mapping[tuple[int, int], str]] = {
-    ("drafting.method", "mtp"): {(0, minor): _ABORTS.format(minor) for minor in (29, 32)},
+    ("drafting.method", "mtp"): {(0, minor): _ABORTS.format(minor) for minor in (29, 31, 32)},
     # loads, and at its first request: RuntimeError: chunk_gated_delta_rule_cpu: initial_state dtype mismatch;
     # on a processor with AMX they are in float32 whatever is asked for (read in platforms/cpu.py)
     ("serving.gdn_state_dtype", "bfloat16"): {
@@ -82,7 +82,7 @@ FAILS_FOR_HYBRIDS: Mapping[tuple[str, KnobValue], Mapping[tuple[int, int], str]]
     # loads, and at its first request: AssertionError: CPU GDN attention requires BF16
     ("serving.dtype", "float16"): {
         (0, minor): f"vLLM 0.{minor} for processors reads GatedDeltaNet layers in bfloat16 alone."
-        for minor in (26, 29, 32)
+        for minor in (26, 27, 29, 31, 32)
     },
 }
 """What a version of vLLM was seen to fail at on a processor for a model with GatedDeltaNet layers, and how,
@@ -90,7 +90,7 @@ by knob and value, then by version; of versions that are not here nothing is kno
 
 UNSURE_ON_PROCESSORS: Mapping[tuple[str, KnobValue], str] = {
     ("serving.dtype", "float16"): (
-        "vLLM 0.26, 0.29 and 0.32 for processors read GatedDeltaNet layers in bfloat16 alone; others, and "
+        "Every vLLM for processors that was tried reads GatedDeltaNet layers in bfloat16 alone; others, and "
         "models without such layers, were not tried."
     ),
     ("serving.weight_dtype", "fp8"): (
@@ -107,8 +107,8 @@ UNSURE_ON_PROCESSORS: Mapping[tuple[str, KnobValue], str] = {
         "tried on a processor without AMX alone."
     ),
     ("drafting.method", "mtp"): (
-        "vLLM 0.29 and 0.32 for processors aborted where they drafted by MTP for a hybrid; others and other "
-        "models were not tried."
+        "vLLM 0.29, 0.31 and 0.32 for processors aborted where they drafted by MTP for a hybrid; others and "
+        "other models were not tried."
     ),
 }
 """Values of which it is not known whether vLLM takes them on a processor, and why; of a version and model

@@ -19,6 +19,10 @@ from experiments.scratch import ScratchFolder
 WRAPPER_ARCHITECTURE = "Qwen3_5ForConditionalGeneration"
 WRAPPER_MODEL_TYPE = "qwen3_5"
 TEXT_MODEL_TYPE = "qwen3_5_text"
+TEXT_ARCHITECTURE = "Qwen3_5ForCausalLM"
+
+TEXTS_WITHOUT_MTP = (0, 27)
+"""The version whose `SpeculativeConfig` knows the MTP head of the wrapper's model type alone."""
 
 TEXT_PREFIX = "model."
 WRAPPED_PREFIX = "model.language_model."
@@ -29,6 +33,13 @@ STAYS_OUTSIDE = ("architectures", "model_type", "quantization_config", "transfor
 
 VISION_SIZE = 64
 """Width of the vision tower in the configuration, which `language_model_only` never builds."""
+
+
+def served_architectures(architectures: Collection[str], number: tuple[int, int] | None) -> frozenset[str]:
+    """Those of a vLLM's `architectures` that it serves with all that a checkpoint has, by its version's
+    number: 0.27 loads a text checkpoint, and drafts by the MTP head of a wrapped one alone."""
+    without = {TEXT_ARCHITECTURE} if number == TEXTS_WITHOUT_MTP else set()
+    return frozenset(architectures) - without
 
 
 def served_folder(checkpoint: Path, architectures: Collection[str], kept: Path) -> Path:

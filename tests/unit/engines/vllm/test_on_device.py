@@ -118,7 +118,7 @@ def test_a_version_that_aborts_when_it_drafts_by_mtp_for_a_hybrid_is_not_asked_t
     assert "ngram" in legal.space.knob("drafting.method").values
 
 
-@pytest.mark.parametrize("minor", [26, 29, 32])
+@pytest.mark.parametrize("minor", [26, 27, 29, 31, 32])
 def test_a_hybrid_is_not_served_in_float16_on_a_processor_by_a_version_that_reads_it_in_bfloat16_alone(
     minor: int,
 ) -> None:

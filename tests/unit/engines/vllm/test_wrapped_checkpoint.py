@@ -9,6 +9,7 @@ import torch
 from experiments.engines.reference.checkpoint import load_model
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.vllm.wrapped_checkpoint import (
+    served_architectures,
     served_folder,
     wrap_checkpoint,
     wrapped_config,
@@ -47,6 +48,12 @@ def test_another_kind_of_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
     with pytest.raises(ValueError, match="model type llama"):
         wrap_checkpoint(tmp_path, tmp_path / "out")
+
+
+def test_a_text_is_wrapped_for_the_version_that_loads_it_and_not_its_mtp_head() -> None:
+    both = {"Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM"}
+    assert served_architectures(both, (0, 27)) == {"Qwen3_5ForConditionalGeneration"}
+    assert served_architectures(both, (0, 28)) == served_architectures(both, None) == both
 
 
 def test_a_checkpoint_is_wrapped_where_vllm_knows_the_wrapper_alone_and_once(tmp_path: Path) -> None:
