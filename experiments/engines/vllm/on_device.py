@@ -72,7 +72,7 @@ others call the same kernel)."""
 _ABORTS = "vLLM 0.{} for processors aborts in native code when it drafts by MTP for a hybrid model."
 
 FAILS_FOR_HYBRIDS: Mapping[tuple[str, KnobValue], Mapping[tuple[int, int], str]] = {
-    ("drafting.method", "mtp"): {(0, minor): _ABORTS.format(minor) for minor in (29, 31, 32)},
+    ("drafting.method", "mtp"): {(0, minor): _ABORTS.format(minor) for minor in (29, 30, 31, 32)},
     # loads, and at its first request: RuntimeError: chunk_gated_delta_rule_cpu: initial_state dtype mismatch;
     # on a processor with AMX they are in float32 whatever is asked for (read in platforms/cpu.py)
     ("serving.gdn_state_dtype", "bfloat16"): {
@@ -82,7 +82,7 @@ FAILS_FOR_HYBRIDS: Mapping[tuple[str, KnobValue], Mapping[tuple[int, int], str]]
     # loads, and at its first request: AssertionError: CPU GDN attention requires BF16
     ("serving.dtype", "float16"): {
         (0, minor): f"vLLM 0.{minor} for processors reads GatedDeltaNet layers in bfloat16 alone."
-        for minor in (26, 27, 29, 31, 32)
+        for minor in (26, 27, 29, 30, 31, 32)
     },
 }
 """What a version of vLLM was seen to fail at on a processor for a model with GatedDeltaNet layers, and how,
@@ -107,7 +107,7 @@ UNSURE_ON_PROCESSORS: Mapping[tuple[str, KnobValue], str] = {
         "tried on a processor without AMX alone."
     ),
     ("drafting.method", "mtp"): (
-        "vLLM 0.29, 0.31 and 0.32 for processors aborted where they drafted by MTP for a hybrid; others and "
+        "vLLM 0.29 to 0.32 for processors aborted where they drafted by MTP for a hybrid; others and "
         "other models were not tried."
     ),
 }
