@@ -48,6 +48,10 @@ FEWEST_DRAFTING_PROMPTS = 4
 so that no test of drafting could be supported. The judge's number, which this room may not import; a test
 compares them."""
 
+FEWEST_DOCUMENTS = 8
+"""Held-out documents below which quality is never shown to hold, so that no test could be supported. The
+judge's number too."""
+
 
 USD_PER_HOUR = 4.0
 """What an hour is worth to the user where they do not say: about what a rented H100 costs for one (the
@@ -367,15 +371,22 @@ def load_campaign(name_or_path: str | Path, overrides: Mapping[str, object] | No
 
 def _refused_now(spec: CampaignSpec) -> Fault | None:
     """What keeps a campaign from being begun now; one that is stored may have been begun by other rules."""
-    prompts = spec.plan.workload.drafting_prompts
-    if prompts >= FEWEST_DRAFTING_PROMPTS:
-        return None
-    return Fault(
-        "plan.workload.drafting_prompts",
-        prompts,
-        f"drafting is checked on at least {FEWEST_DRAFTING_PROMPTS} prompts of each class of content, for "
-        "with fewer it could never be supported",
-    )
+    workload = spec.plan.workload
+    if workload.drafting_prompts < FEWEST_DRAFTING_PROMPTS:
+        return Fault(
+            "plan.workload.drafting_prompts",
+            workload.drafting_prompts,
+            f"drafting is checked on at least {FEWEST_DRAFTING_PROMPTS} prompts of each class of content, "
+            "for with fewer it could never be supported",
+        )
+    if workload.evaluation_documents < FEWEST_DOCUMENTS and not spec.latency_only:
+        return Fault(
+            "plan.workload.evaluation_documents",
+            workload.evaluation_documents,
+            f"quality is compared on at least {FEWEST_DOCUMENTS} held-out documents, for with fewer nothing "
+            "could ever be supported",
+        )
+    return None
 
 
 def _with_given(data: dict[str, object], name: str) -> CampaignSpec:

@@ -45,7 +45,7 @@ TARGET_SHARE = 0.02
 
 SMALL = {
     "model": "reference",
-    "plan.workload.evaluation_documents": 2,
+    "plan.workload.evaluation_documents": 8,
     "plan.workload.evaluation_tokens_per_document": 64,
     "plan.workload.evaluation_items": 100,
 }

@@ -36,7 +36,7 @@ FEWER = {
     "plan.workload.prompt_tokens": 64,
     "plan.workload.new_tokens": 12,
     "plan.workload.prompts_per_block": 1,
-    "plan.workload.evaluation_documents": 4,
+    "plan.workload.evaluation_documents": 8,
     "plan.workload.evaluation_tokens_per_document": 128,
     "plan.workload.evaluation_items": 10,
     "plan.workload.drafting_new_tokens": 16,

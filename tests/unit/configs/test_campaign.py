@@ -8,7 +8,9 @@ import pytest
 from pydantic import BaseModel
 
 from agent.judge.drafting import FEWEST_PROMPTS
+from agent.judge.noninferiority import MIN_DOCUMENTS
 from configs.campaign import (
+    FEWEST_DOCUMENTS,
     FEWEST_DRAFTING_PROMPTS,
     BaselineSpec,
     CampaignSpec,
@@ -82,6 +84,18 @@ def test_fewer_prompts_than_a_check_of_drafting_needs_are_refused_at_load(tmp_pa
     (tmp_path / "mine.yaml").write_text(json.dumps(document))
     with pytest.raises(UsageError, match=said):
         load_campaign(tmp_path / "mine.yaml")
+
+
+def test_fewer_documents_than_quality_is_judged_by_are_refused_at_load() -> None:
+    """A campaign of seven minutes with four of them could support nothing, and said so of each test alone."""
+    assert FEWEST_DOCUMENTS == MIN_DOCUMENTS
+    name = "plan.workload.evaluation_documents"
+    with pytest.raises(UsageError, match="at least 8 held-out documents") as given:
+        load_campaign("default", {name: 7})
+    assert given.value.message.startswith(f"{name} 7: ")
+    assert load_campaign("default", {name: 8}).plan.workload.evaluation_documents == 8
+    made_up = load_campaign("shape", {name: 7})
+    assert made_up.latency_only, "what is never asked of made-up weights may be left as few"
 
 
 def test_the_baselines_length_is_that_of_the_baseline_job() -> None:
