@@ -311,7 +311,7 @@ def test_the_log_tells_the_first_moves_of_an_order_below_it(with_history: Autoin
             data=data,
         )
     database.close()
-    order, *below = with_history("log --limit 1").out.splitlines()
+    _day, order, *below = with_history("log --limit 1").out.splitlines()
     assert order.endswith("Ranked 4 hypotheses; 1 entered and 4 moved")
     assert [each.strip() for each in below] == moves[:3]
 
