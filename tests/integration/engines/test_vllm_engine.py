@@ -165,6 +165,7 @@ class TestVllmEngine(EngineConformance):
         launch = setting.launch(**{"serving.max_sequences": 2})
         assert isinstance(launch, VllmLaunch)
         try:
+            state_bytes = 4 if states_are_float32_here() else 2
             for concurrency in (1, 2):
                 parts = {part.part: part for part in launch.profile(setting.request(), concurrency)}
                 record = launch.profile_record
@@ -175,7 +176,7 @@ class TestVllmEngine(EngineConformance):
                 assert {"in_proj_ba", "lm_head", "gdn_state", "conv1d", "attention", "small"} < parts.keys()
                 assert parts["lm_head"].weight_bytes == 2 * VOCABULARY * 128
                 assert [round(parts[part].launches) for part in ("gate_up_proj", "qkv_proj")] == [12, 3]
-                assert parts["gdn_state"].cache_bytes == concurrency * 2 * 9 * 4 * 64 * 64 * 4
+                assert parts["gdn_state"].cache_bytes == concurrency * 2 * 9 * 4 * 64 * 64 * state_bytes
                 assert "other" not in parts, record["kernels"]
         finally:
             launch.close()
