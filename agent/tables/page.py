@@ -65,6 +65,8 @@ def page(lines: Sequence[Line], table: Exported, title: str, commands: Sequence[
         _about(lines, loads, commands),
         "## Times",
         _times(table, words),
+        "## Times to the first token",
+        _first_tokens(table, words),
         "## Where a step's time goes",
         _parts(lines, words),
         "## What failed",
@@ -130,38 +132,71 @@ def _each(identities: Iterable[Mapping[str, Any]], name: str) -> str:
     return ", ".join(sorted({str(each[name]) for each in identities if each.get(name)})) or MISSING
 
 
-def _times(table: Exported, words: Mapping[str, str]) -> str:
-    """A row for each load, the fastest step first; a column for each workload."""
+def _by_workload(table: Exported) -> dict[str, dict[tuple[int, int], Mapping[str, object]]]:
+    """The rows of each load that ran, by prompt tokens and requests at once; the fastest step first."""
     rows: dict[str, dict[tuple[int, int], Mapping[str, object]]] = {}
     for row in table.rows:
         if row["feasible"] == "yes":
             place = (int(str(row["prompt_tokens"])), int(str(row["concurrency"])))
             rows.setdefault(str(row["load"]), {})[place] = row
+    first = min(place for cells in rows.values() for place in cells)
+    order = sorted(rows, key=lambda load: _number(rows[load].get(first, {}).get("step_ms_median")))
+    return {load: rows[load] for load in order}
+
+
+def _columns(rows: Mapping[str, Mapping[tuple[int, int], object]]) -> dict[tuple[int, int], str]:
+    """The workloads of any load, by their place, as the heads of columns."""
     places = sorted({place for cells in rows.values() for place in cells})
-    order = sorted(rows, key=lambda load: _number(rows[load].get(places[0], {}).get("step_ms_median")))
-    head = ["load", "kernel", *(f"{tokens} in, {at_once} at once" for tokens, at_once in places), "floor"]
+    return {(tokens, at_once): f"{tokens} in, {at_once} at once" for tokens, at_once in places}
+
+
+def _times(table: Exported, words: Mapping[str, str]) -> str:
+    """A row for each load, the fastest step first; a column for each workload."""
+    rows = _by_workload(table)
+    columns = _columns(rows)
+    first = min(columns)
     body = [
         [
             words[load],
-            str(next(iter(rows[load].values()))["resolved.linear_kernel"]),
-            *(_step(rows[load].get(place)) for place in places),
-            _two(rows[load].get(places[0], {}).get("floor_ms")),
+            str(next(iter(cells.values()))["resolved.linear_kernel"]),
+            *(_spread(cells.get(place), "step_ms") for place in columns),
+            _two(cells.get(first, {}).get("floor_ms")),
         ]
-        for load in order
+        for load, cells in rows.items()
     ]
     told = (
         "Milliseconds of a step, median and standard deviation of requests, those of several launches taken "
         "together; without drafting that is TPOT. The floor is of the first column: the bytes that a step "
         "must move over the listed bandwidth of the memory."
     )
-    return f"{told}\n\n{_table(head, body)}"
+    return f"{told}\n\n{_table(['load', 'kernel', *columns.values(), 'floor'], body)}"
 
 
-def _step(row: Mapping[str, object] | None) -> str:
-    if row is None or not isinstance(row.get("step_ms_median"), float):
+def _first_tokens(table: Exported, words: Mapping[str, str]) -> str:
+    """The rows and workloads of the times above."""
+    rows = _by_workload(table)
+    columns = _columns(rows)
+    body = [
+        [
+            words[load],
+            str(next(iter(cells.values())).get("resolved.gdn_prefill") or MISSING),
+            *(_spread(cells.get(place), "ttft_ms") for place in columns),
+        ]
+        for load, cells in rows.items()
+    ]
+    told = (
+        "Milliseconds from a request to its first token (TTFT), median and standard deviation of requests: "
+        "with several at once a prompt waits for those before it."
+    )
+    return f"{told}\n\n{_table(['load', 'GDN prefill', *columns.values()], body)}"
+
+
+def _spread(row: Mapping[str, object] | None, metric: str) -> str:
+    """The median of a metric and the standard deviation beside it."""
+    if row is None or not isinstance(row.get(f"{metric}_median"), float):
         return MISSING
-    spread = row.get("step_ms_sd")
-    return _two(row["step_ms_median"]) + (f" ± {spread:.2f}" if isinstance(spread, float) else "")
+    sd = row.get(f"{metric}_sd")
+    return _two(row[f"{metric}_median"]) + (f" ± {sd:.2f}" if isinstance(sd, float) else "")
 
 
 def _parts(lines: Sequence[Line], words: Mapping[str, str]) -> str:
