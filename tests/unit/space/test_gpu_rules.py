@@ -132,7 +132,6 @@ ALL_VERSIONS = (None, (0, 26), (0, 29), (0, 30), (0, 33))
     [
         ("8.6", 128, ALL_VERSIONS, "and this GPU has 8.6: vLLM would run", None, "triton"),
         ("8.9", 128, ALL_VERSIONS, "and this GPU has 8.9: vLLM would run", None, "triton"),
-        ("9.0", 64, ALL_VERSIONS, None, None, "flashinfer"),
         ("10.0", 128, ALL_VERSIONS, None, "CUDA 13", None),
         ("10.3", 64, ALL_VERSIONS, "heads of 128 alone", None, "triton"),
         ("11.0", 128, ALL_VERSIONS, "9.0, 10.x and 12.x", None, "triton"),
