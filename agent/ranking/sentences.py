@@ -66,9 +66,7 @@ def place_reason(
     start = "paused" if ban is not None else ordinal(place)
     asked = "asked by the campaign; " if candidate.asked else ""
     if candidate.separates is not None:
-        stands = candidate.stands_for
-        instead = "" if stands is None else f", in the place of {format_label(Noun.HYPOTHESIS, stands)}"
-        asked = f"separates the causes of {candidate.separates}{instead}; "
+        asked = f"{_stands(candidate)}; "
     if candidate.takes_apart:
         findings = " and ".join(candidate.takes_apart)
         asked = f"takes the dispute of {findings} apart, one test in {DISPUTE_EVERY}; "
@@ -177,6 +175,15 @@ def saved_hundredths(mean: Array, sd: Array, is_share: Flags) -> list[tuple[int,
         for belief in (mean + side * sd for side in (0, Z_80, -Z_80))
     ]
     return list(zip(*found, strict=True))
+
+
+def _stands(candidate: Candidate) -> str:
+    """What a follow-up of a confounded test is there for, or what stands in for one that would be."""
+    stands = None if candidate.stands_for is None else format_label(Noun.HYPOTHESIS, candidate.stands_for)
+    if candidate.untested is not None:
+        return f"makes the claim of {stands} anew, by what {candidate.separates} told"
+    instead = "" if stands is None else f", in the place of {stands}"
+    return f"separates the causes of {candidate.separates}{instead}"
 
 
 def _belief(candidate: Candidate, saved: tuple[int, int, int]) -> str:

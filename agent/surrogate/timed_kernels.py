@@ -98,10 +98,9 @@ class TimedKernels:
         for part in parts:
             if part == HEAD and not head_quantized(configuration):
                 continue
-            bits = configuration.get(OUT_PROJ_BITS) if part == OUT_PROJ else None
             near = [
                 (_distance(configuration, each.knobs), timed.first_call_s)
-                for each in self._of_kernel(configuration, bits or configuration.get(BITS))
+                for each in self._of_kernel(configuration, self._bits(configuration, part))
                 for timed in each.parts
                 if timed.part == part and timed.us is not None
             ]
@@ -124,6 +123,21 @@ class TimedKernels:
         ]
         return min(near, key=lambda each: each[0])[1] if near else None
 
+    def classes(self, configuration: Knobs) -> Mapping[str, str]:
+        """The class of the kernel that multiplied each part that the configuration packs, by the part's name:
+        those alone that ran in just this format, with this value of the kernel's knob."""
+        if quantized_bits(configuration) is None:
+            return {}
+        found = {}
+        for part in (each.part for each in self.timings.plain.parts):
+            if not self._packs(configuration, part):
+                continue
+            timing = self._exact(configuration, self._bits(configuration, part))
+            ran = None if timing is None else timing.part_kernel(part)
+            if ran is not None:
+                found[part] = ran
+        return found
+
     def refusal(self, configuration: Knobs) -> str | None:
         """Why the engine can't multiply the weights of a configuration, in a sentence; None where nothing is
         known against it."""
@@ -144,19 +158,27 @@ class TimedKernels:
         plain = self.timings.plain.part_us(part)
         if plain is None:
             return None
-        packed = quantized_bits(configuration) is not None
-        if part == HEAD:
-            packed = packed and head_quantized(configuration)
-        kept = configuration.get(KEEP)
-        if not packed or (kept == "attention" and part in OF_ATTENTION):
+        if quantized_bits(configuration) is None or not self._packs(configuration, part):
             return Timed(plain)
-        bits = configuration.get(OUT_PROJ_BITS) if part == OUT_PROJ else None
-        found = self._nearest(configuration, bits or configuration.get(BITS), part)
-        if found is None or kept != "edges" or part == HEAD:
+        found = self._nearest(configuration, self._bits(configuration, part), part)
+        if found is None or configuration.get(KEEP) != "edges" or part == HEAD:
             return found
         layers = sum(each.count for each in self.timings.plain.parts if each.part == EVERY_LAYER)
         spared = EDGES / layers if layers else 0.0
         return Timed(found.us + spared * (plain - found.us), found.sd_log)
+
+    @staticmethod
+    def _packs(configuration: Knobs, part: str) -> bool:
+        """Whether a quantized configuration packs the weights of this part."""
+        if part == HEAD:
+            return head_quantized(configuration)
+        return configuration.get(KEEP) != "attention" or part not in OF_ATTENTION
+
+    @staticmethod
+    def _bits(configuration: Knobs, part: str) -> KnobValue | None:
+        """The bits in which it packs the part."""
+        own = configuration.get(OUT_PROJ_BITS) if part == OUT_PROJ else None
+        return own or configuration.get(BITS)
 
     def _nearest(self, configuration: Knobs, bits: KnobValue | None, part: str) -> Timed | None:
         """The part by the configuration's kernel in the nearest format that was timed."""

@@ -139,6 +139,10 @@ class KernelTiming:
         found = next((each for each in self.parts if each.part == part), None)
         return None if found is None or found.us is None else found.count * found.us
 
+    def part_kernel(self, part: str) -> str | None:
+        """The class that ran for one part; None where none did."""
+        return next((each.kernel for each in self.parts if each.part == part), None)
+
     def _sum(self, kind: str) -> float | None:
         of_kind = [each for each in self.parts if each.kind == kind]
         if not of_kind or any(each.us is None for each in of_kind):

@@ -74,22 +74,20 @@ def confounded(found: Sequence[JudgedFact], most: int, made_anew: Sequence[str] 
     """Return the tests that say nothing about their claim, and what separates the causes; `made_anew` are the
     hypotheses that make the claims of those anew that would have been confounded too."""
     title = "Confounded"
-    if not found:
-        return PartView(title=title, sentence="No test was confounded.")
     lines = [
         f"{fact.id}  {clause(fact.claim)}: {clause(fact.reason)}"
         + (f"; {listed(list(fact.follow_ups))} {_separate(fact)} the causes" if fact.follow_ups else "")
         for fact in found
     ]
-    sentence = (
-        f"{counted(len(found), 'test is', 'tests are')} confounded, which says nothing about the claim."
-    )
+    sentence = "No test was confounded."
+    if found:
+        tests = counted(len(found), "test is", "tests are")
+        sentence = f"{tests} confounded, which says nothing about the claim."
     if made_anew:
-        more = counted(len(made_anew), "more was", "more were")
-        ask = "asks it" if len(made_anew) == 1 else "ask it"
+        was, asks = ("was", "asks") if len(made_anew) == 1 else ("were", "ask")
         sentence += (
-            f" {more} not tested as asked, for the same causes: {listed(list(made_anew))} {ask} with these "
-            "alike in both arms."
+            f" {len(made_anew)} {'more ' if found else ''}would have been and {was} not tested as asked: "
+            f"{listed(list(made_anew))} {asks} it with what differed alike in both arms."
         )
     return PartView(title=title, sentence=sentence, lines=named(lines, most))
 

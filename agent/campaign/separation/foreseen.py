@@ -4,13 +4,15 @@ A test is foreseen to be confounded where a confounded one, of this campaign or 
 engine, target and versions, compared arms that run the same: the same configurations, or such as differ in
 the calibration text alone, which gives the weights other values and changes nothing that runs. What that test
 told of its arms holds of these, and what the claimed change does not explain of it would be found again.
-Where a knob fixes it, the claim is made anew with that knob alike in both arms, as after a confounded test
-(`agent.campaign.separation.separating`), a test earlier. Where none does, it is tested as it was asked.
+So is it where the engine's kernels were timed alone with the baseline, and other classes multiplied weights
+as one arm packs them than as the other does. Where a knob fixes it, the claim is made anew with that knob
+alike in both arms, as after a confounded test (`agent.campaign.separation.separating`), a test earlier.
+Where none does, it is tested as it was asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from sqlalchemy import select
@@ -25,6 +27,7 @@ from agent.judge.confounding import PACE_WORDS, Difference
 from agent.judge.consequences import TEXT_KNOBS, explained, words
 from agent.proposers.claims import refuted_if
 from agent.proposers.separation import PROPOSER, Confounded, Corner, Separation, separate
+from agent.surrogate.timed_kernels import TimedKernels
 from configs.errors import UsageError
 from db import events
 from db.clock import now
@@ -32,9 +35,11 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, Verdict
 from db.states import ExperimentKind, HypothesisState, VerdictOutcome
+from experiments.engines.kernel_timings import KERNEL
 from experiments.measurement.evidence import SCORED_METRICS, Metric
 from experiments.space.configuration import Configuration
 from experiments.space.knob import listed
+from experiments.space.space import Space
 from knowledge.findings.facts import versions_of_experiments
 from knowledge.findings.staleness import of_other_versions
 from knowledge.stored import CORNER, FORESEEN, HELD, SEPARATES, STANDS_FOR, stands_for_of, was_foreseen
@@ -45,13 +50,15 @@ MOST_SEEN = 200
 
 @dataclass(frozen=True)
 class Confounder:
-    """What differed between the arms of a confounded test beyond its claim."""
+    """What differed between the arms of a confounded test beyond its claim; of a baseline (`timed`), what
+    differed between these arms' kernels when they were timed alone."""
 
     experiment_id: int
     campaign_id: int
     control: Configuration
     candidate: Configuration
     differences: tuple[Difference, ...]
+    timed: bool = False
 
 
 def foresee(
@@ -73,6 +80,19 @@ def foresee(
     return None
 
 
+def by_kernels(space: Space, timed: TimedKernels, queued: Queued) -> tuple[Difference, ...]:
+    """What would differ between a hypothesis's arms by the kernels that multiply their packed weights, as
+    these were timed alone: by the keys that the kernel's knob pins. Empty where nothing would, where a format
+    was not timed, and where the space has no such knob. Pure."""
+    knob = next((each for each in space.knobs if each.name == KERNEL), None)
+    control, candidate = timed.classes(queued.control), timed.classes(queued.candidate)
+    both = control.keys() & candidate.keys()
+    before, after = (", ".join(sorted({each[part] for part in both})) for each in (control, candidate))
+    if knob is None or before == after:
+        return ()
+    return tuple(Difference(pin.key, before, after) for pin in knob.pins)
+
+
 def _as_here(queued: Queued, seen: Confounder) -> tuple[Difference, ...]:
     """What differed between a test's arms, as the hypothesis has them; empty where it compares others."""
     if _runs_alike(queued.control, seen.control) and _runs_alike(queued.candidate, seen.candidate):
@@ -92,9 +112,8 @@ def set_aside(session: Session, desk: Desk, queued: Queued) -> int | None:
     takes the causes apart, or what would does not run here or was put down before."""
     if queued.proposer == PROPOSER or queued.target:
         return None
-    foreseen = foresee(
-        queued, _confounded(session, desk.facts), desk.space.pinned_keys(queued.control, queued.candidate)
-    )
+    seen = [*_confounded(session, desk.facts), *_timed(desk, queued)]
+    foreseen = foresee(queued, seen, desk.space.pinned_keys(queued.control, queued.candidate))
     if foreseen is None:
         return None
     found = separate(
@@ -172,6 +191,15 @@ def _confounded(session: Session, facts: Facts) -> list[Confounder]:
     ]
 
 
+def _timed(desk: Desk, queued: Queued) -> Iterator[Confounder]:
+    """What the kernels that were timed with the baseline tell of a hypothesis's arms, where these differ."""
+    if desk.timed is None or (differences := by_kernels(desk.space, desk.timed, queued)) == ():
+        return
+    baseline = desk.facts.baseline_experiment_id
+    assert baseline is not None  # they were timed with it
+    yield Confounder(baseline, desk.facts.id, queued.control, queued.candidate, differences, timed=True)
+
+
 def _tried(session: Session, desk: Desk, queued: Queued) -> tuple[Corner, ...]:
     """The corners over which its claim was made anew before."""
     query = select(Hypothesis.change).where(
@@ -196,11 +224,15 @@ def _made_anew(
     if foreseen.campaign_id != desk.facts.id:
         seen_in += f" of {format_label(Noun.CAMPAIGN, foreseen.campaign_id)}"
     would = "; ".join(each.sentence() for each in foreseen.differences)
+    told_by = f"as {seen_in} was"
+    why = f"for what confounded {seen_in} would confound it too"
+    if foreseen.timed:
+        told_by = f"by the kernels that were timed with {seen_in}"
+        why = f"for it would be confounded {told_by}"
     draft = replace(
         found.drafts[0],
         refuted_if=refuted_if(Metric(queued.metric), queued.min_effect),
-        rationale=f"{label} would be confounded as {seen_in} was: {would}. So it is asked with {held} in "
-        "both arms.",
+        rationale=f"{label} would be confounded {told_by}: {would}. So it is asked with {held} in both arms.",
     )
     try:
         accepted = accept(
@@ -221,8 +253,7 @@ def _made_anew(
         return None
     anew = format_label(Noun.HYPOTHESIS, accepted.hypothesis_id)
     reason = (
-        f"Not tested as it was asked, for what confounded {seen_in} would confound it too: {would}. "
-        f"{anew} makes the claim anew, with {held} in both arms."
+        f"Not tested as it was asked, {why}: {would}. {anew} makes the claim anew, with {held} in both arms."
     )
     row = session.get_one(Hypothesis, queued.id)
     row.state, row.state_reason, row.state_changed_at = HypothesisState.CONFOUNDED, reason, now()

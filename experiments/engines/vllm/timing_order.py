@@ -1,11 +1,12 @@
 """Which product of which kernel is timed next, by what came of those before. Pure; nothing goes by a name.
 
 Weights of 16 bits come first. Of each kernel's first format the first product comes before all others, so
-that what is compiled for long begins at once; then the other products, and then further formats: those
-kernels alone that took at most `FAR_BEHIND` times as long with the first as the fastest, those that refused
-the first, which may take another, and the engine's own choice; the soonest done first. A kernel that failed
-with the first is not tried again. After a product of the layers that was refused or failed the others of that
-kernel are not tried: without it nothing is served.
+that what is compiled for long begins at once, and then that of each other format by the engine's own choice:
+which kernel it takes for a format tells which tests would be confounded. Then the other products, and then
+further formats: those kernels alone that took at most `FAR_BEHIND` times as long with the first as the
+fastest, those that refused the first, which may take another, and the engine's own choice; the soonest done
+first. A kernel that failed with the first is not tried again. After a product of the layers that was refused
+or failed the others of that kernel are not tried: without it nothing is served.
 
 What an earlier timing settled is taken from there, and only the rest is handed out.
 """
@@ -32,6 +33,7 @@ FAR_BEHIND = 2.0
 """How many times the fastest's a kernel's products may take with the first format to be timed with others."""
 
 AUTO = "auto"
+"""The backend that leaves the choice to the engine."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,8 @@ class TimingOrder:
     def _candidates(self) -> Iterator[tuple[int, Product]]:
         yield from ((-1, product) for product in self._products)
         yield from ((number, self._products[0]) for number in self._first)
+        chosen = (number for number in self._others if self._cases[number].backend == AUTO)
+        yield from ((number, self._products[0]) for number in chosen)
         yield from ((number, product) for number in self._first for product in self._products[1:])
         known = {self._cases[number].backend: number for number in self._first if self._whole(number)}
         ready = [number for number in self._others if self._cases[number].backend in known]

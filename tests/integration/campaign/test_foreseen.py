@@ -105,11 +105,11 @@ def test_the_same_arms_are_not_run_as_they_are_once_more_but_with_one_kernel_in_
         confounded = summarize(campaign_facts(session, campaign_id)).confounded
         assert confounded.lines[0].endswith("H-002 and H-003 separate the causes")
         assert confounded.sentence == (
-            "1 test is confounded, which says nothing about the claim. 1 more was not tested as asked, for "
-            "the same causes: H-005 asks it with these alike in both arms."
+            "1 test is confounded, which says nothing about the claim. 1 more would have been and was not "
+            "tested as asked: H-005 asks it with what differed alike in both arms."
         )
     reasons = {each.id: str(each.reason) for each in ranked(database, campaign_id)}
-    assert "separates the causes of E-0002, in the place of H-004" in reasons["H-005"]
+    assert "makes the claim of H-004 anew, by what E-0002 told" in reasons["H-005"]
 
 
 def test_another_calibration_text_runs_the_same(campaign: tuple[Database, int]) -> None:

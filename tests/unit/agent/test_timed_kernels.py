@@ -267,3 +267,15 @@ def test_what_first_calls_took_is_summed_over_the_products_that_are_packed() -> 
     assert timed.compiles_s(packed(kernel, lm_head="high")) == 60.0
     assert timed.compiles_s(packed(kernel, lm_head="quantized")) == 70.0
     assert timed.compiles_s(BASELINE) == 0.0
+
+
+def test_which_class_ran_is_told_of_the_parts_that_a_configuration_packs_and_of_timed_formats_alone() -> None:
+    told = TimedKernels(recorded())
+    every = {each.part for each in recorded().plain.parts}
+    attention, head = {"qkv_proj", "o_proj"}, {"lm_head"}
+    assert told.classes(packed("marlin")) == dict.fromkeys(every - head, "MarlinLinearKernel")
+    assert told.classes(packed(lm_head="quantized")) == dict.fromkeys(every, "MacheteLinearKernel")
+    assert told.classes(packed(keep="attention")).keys() == every - head - attention
+    assert told.classes(packed(out_proj_bits=8)).keys() == every - head - {"out_proj"}, "not timed in 8 bits"
+    assert told.classes(packed(group_size=32)) == {}
+    assert told.classes(BASELINE) == {}, "nothing is packed"

@@ -300,9 +300,23 @@ class Costly:
 def test_with_further_formats_what_was_soon_done_comes_first(timing: Timing) -> None:
     costly = Costly("compiled")
     timing({"auto": 5.0, "compiled": 5.0, "ready": 5.0}, (FIRST, SECOND), tell=costly.tell, clock=costly)
-    first_products, others = costly.asked[1:4], costly.asked[4:7]
-    assert first_products == others == ["auto", "compiled", "ready"]
+    assert costly.asked[1:4] == ["auto", "compiled", "ready"], "first products"
+    assert costly.asked[4:5] == ["auto"], "what it chooses with the further format, then its other products"
+    assert costly.asked[5:7] == ["compiled", "ready"]
     assert costly.asked[7:] == ["auto", "ready", "compiled"]
+
+
+def test_what_the_engine_chooses_for_each_format_is_known_before_any_kernel_is_timed_whole() -> None:
+    formats = ({"quantization.bits": bits} for bits in (4, 4, 8, 8))
+    backends = ("auto", "one", "auto", "one")
+    cases = [Case({**each, KERNEL: name}, name, {}) for each, name in zip(formats, backends, strict=True)]
+    order, asked = TimingOrder(cases, PRODUCTS), []
+    while (task := order.next()) is not None:
+        asked.append((task.case.backend, task.case.knobs.get("quantization.bits"), task.product.part))
+        order.done(task, PartTiming(task.product.part, 1, us=1.0), 1.0)
+    first = PRODUCTS[0].part
+    assert asked[len(PRODUCTS) :][:3] == [("auto", 4, first), ("one", 4, first), ("auto", 8, first)]
+    assert order.left == 0
 
 
 def test_lanes_compile_side_by_side(timing: Timing) -> None:
