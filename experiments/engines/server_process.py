@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import queue
+import select
 import signal
 import subprocess
 import tempfile
@@ -83,6 +84,10 @@ LOG_TAIL_BYTES = 4096
 LOOK_S = 0.5
 """How often it is looked whether the process is still there while it is waited for, seconds."""
 
+READER_TIMEOUT_S = 1.0
+"""How long `close` waits for what reads replies, seconds: it ends with the pipe, at once but where something
+that the process left behind has that too."""
+
 FAILURE_LOG_BYTES = 256 * 1024
 """How much of it is searched for words that come long before the end: vLLM prints a traceback for each of its
 processes."""
@@ -125,7 +130,10 @@ class ServerProcess:
             self._temporary.close()
             raise
         self._started: list[psutil.Process] | None = None
-        threading.Thread(target=self._read, daemon=True).start()
+        assert self._process.stdin is not None
+        os.set_blocking(self._process.stdin.fileno(), False)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     @property
     def pid(self) -> int:
@@ -139,11 +147,9 @@ class ServerProcess:
         `limit_s` seconds, `out_of_memory` or `crashed` when the process dies; it is ended then. Raises
         `DiskFull` in place of one of `NEED_DISK` where that was for want of disk space.
         """
-        assert self._process.stdin is not None
+        until_s = time.monotonic() + limit_s
         try:
-            self._process.stdin.write(line(request))
-            self._process.stdin.flush()
-            reply = self._reply(limit_s)
+            reply = self._reply(until_s) if self._send(line(request), until_s) else b""
         except queue.Empty:
             self.close()
             raise Infeasible(
@@ -164,10 +170,27 @@ class ServerProcess:
             self._started = _descendants(self._process.pid)
         return answer["ok"]
 
-    def _reply(self, limit_s: float) -> bytes:
+    def _send(self, request: bytes, until_s: float) -> bool:
+        """Write a request, whole; False where the process has ended instead of reading it. Raises
+        `queue.Empty` at `until_s`: one that hangs may read no more, and the pipe holds a part alone."""
+        assert self._process.stdin is not None
+        pipe, left = self._process.stdin.fileno(), memoryview(request)
+        room = select.poll()
+        room.register(pipe, select.POLLOUT)
+        while left:
+            running = self.is_running()
+            left_s = until_s - time.monotonic()
+            if room.poll(1e3 * max(0.0, min(left_s, LOOK_S))):
+                left = left[os.write(pipe, left) :]
+            elif not running:
+                return False
+            elif left_s <= LOOK_S:
+                raise queue.Empty
+        return True
+
+    def _reply(self, until_s: float) -> bytes:
         """The next reply, empty where the process has ended without one: what it started may hold its output
-        open, which then tells nothing of its end. Raises `queue.Empty` after `limit_s` seconds."""
-        until_s = time.monotonic() + limit_s
+        open, which then tells nothing of its end. Raises `queue.Empty` at `until_s`."""
         while True:
             running = self.is_running()  # asked first: what it said before it ended is read by then, or soon
             left_s = until_s - time.monotonic()
@@ -203,10 +226,10 @@ class ServerProcess:
         """End the process and all it started; idempotent."""
         end_process_tree(self._process)
         _kill(self._started or [])
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
+        if self._process.stdin is not None:
+            with suppress(OSError):
+                self._process.stdin.close()
+        self._reader.join(READER_TIMEOUT_S)
         self._temporary.close()
 
     def log_since_start(self, most_bytes: int) -> str:
@@ -231,10 +254,11 @@ class ServerProcess:
         check_disk_held(self.engine, said, self._log_path.parent, self.temporary)
 
     def _read(self) -> None:
-        """Queue replies; an empty one says that there will be no more."""
+        """Queue replies; an empty one says that there will be no more. The pipe is closed here, for to close
+        it from elsewhere would wait for whoever reads it."""
         assert self._process.stdout is not None
-        with suppress(OSError, ValueError):
-            for reply in self._process.stdout:
+        with suppress(OSError), self._process.stdout as replies:
+            for reply in replies:
                 self._replies.put(reply)
         self._replies.put(b"")
 

@@ -1,0 +1,76 @@
+"""A process that hangs costs its own limit of time alone: neither asking it nor ending it waits longer."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from experiments.engines.port import Infeasible
+from experiments.engines.server_process import ServerProcess
+from tests.waiting import PATIENCE_S
+
+LARGE = {"prompts": "7" * (1 << 20)}
+"""A request that no pipe holds whole."""
+
+LIMIT_S = 1.0
+
+Started = Callable[[str], ServerProcess]
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Started]:
+    """Starts a Python that runs a text; all are ended."""
+    processes: list[ServerProcess] = []
+
+    def start(text: str) -> ServerProcess:
+        command = [sys.executable, "-I", "-S", "-c", text]
+        process = ServerProcess("The engine", command, lambda _: {}, tmp_path / "log", tmp_path)
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.close()
+
+
+@pytest.mark.timeout(60)
+def test_a_request_that_is_never_read_is_given_up_at_its_limit(started: Started) -> None:
+    """As by one that hangs in native code and holds Python's lock: no thread of it reads any more."""
+    process = started("import time; time.sleep(600)")
+    began_s = time.monotonic()
+    with pytest.raises(Infeasible, match=r"did not serve them within 1 s; it was ended") as told:
+        process.ask(LARGE, LIMIT_S, "serve them")
+    assert told.value.kind == "timed_out"
+    assert time.monotonic() - began_s < LIMIT_S + PATIENCE_S
+    assert not process.is_running()
+
+
+@pytest.mark.timeout(60)
+def test_a_request_that_is_read_late_is_answered(started: Started) -> None:
+    process = started(
+        "import sys, time; time.sleep(0.2)\n"
+        "print('{\"ok\": %d}' % len(sys.stdin.readline()), flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    assert process.ask(LARGE, PATIENCE_S, "serve them") > 1 << 20
+
+
+@pytest.mark.timeout(60)
+def test_what_a_dead_process_has_started_does_not_hold_up_its_end(started: Started) -> None:
+    """One that it left behind still has its output, where replies are read from in a thread."""
+    process = started(
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "print(child.pid, file=sys.stderr, flush=True)\n"
+        "sys.stdin.readline()\n"
+    )
+    try:
+        with pytest.raises(Infeasible, match="instead of going on to load"):
+            process.ask({}, PATIENCE_S, "load")
+    finally:
+        orphan = psutil.Process(int(process.last_log_line()))
+        orphan.kill()
+        orphan.wait()
