@@ -126,7 +126,7 @@ def _sweep_group(
     try:
         told.begin_timing()
         for index in list(up):
-            _or_drop(up, index, died, lambda launch: launch.warm_up(spec.workload))
+            _or_drop(job, up, index, died, lambda launch: launch.warm_up(spec.workload))
         if up:
             _round_robin(job, spec, up, spec.sweep_blocks, told, died)
     finally:
@@ -246,12 +246,13 @@ def _round_robin(
                 def time_block(launch: OpenLaunch) -> None:
                     launch.time_block(block, here, requests)  # noqa: B023 - called before the loop goes on
 
-                _or_drop(up, index, dropped, time_block)
+                _or_drop(job, up, index, dropped, time_block)
             position += 1
             told.advance()
 
 
 def _or_drop(
+    job: RunningJob,
     up: dict[int, OpenLaunch],
     index: int,
     dropped: list[ArmInfeasible] | None,
@@ -260,7 +261,8 @@ def _or_drop(
     try:
         act(up[index])
     except ArmInfeasible as reason:
-        if dropped is None or reason.reason.kind in ("timed_out", *DEVICE_FAULTS):
+        if dropped is None or reason.reason.kind in DEVICE_FAULTS:
             raise
+        job.limits.check()  # a stage whose time is up has ended every process
         dropped.append(reason)
         del up[index]

@@ -4,15 +4,17 @@ import json
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from agent.judge.launch_interval import LaunchIntervalJudge
 from configs.errors import AutoinferError, DiskFull
-from experiments.engines.port import Infeasible
+from experiments.engines.port import GenerationTrace, Infeasible
 from experiments.engines.server_process import end_process_tree
 from experiments.job.journal import read_records
 from experiments.job.limits import StageLimits
@@ -221,6 +223,60 @@ def test_what_the_sweep_drops_is_kept_with_its_configuration_and_its_cause(run: 
     }
     assert found == {"generate": {"simulated.fails": None}, "load": {}}
     assert len(told) == 2
+
+
+class GivesUp(SimulatedEngine):
+    """Ends a launch that gives no answer in a while, and tells that as its own limit of a request."""
+
+    def launch(self, configuration: Configuration, *args: Any, **more: Any) -> SimulatedLaunch:
+        launch = super().launch(configuration, *args, **more)
+        if configuration.get("simulated.hangs"):
+            launch.serve = partial(gives_up, launch, launch.serve)  # type: ignore[method-assign]
+        return launch
+
+
+def gives_up(
+    launch: SimulatedLaunch, serve: Callable[..., list[GenerationTrace]], *args: Any
+) -> list[GenerationTrace]:
+    late = threading.Timer(0.2, launch.process.kill)
+    late.start()
+    try:
+        return serve(*args)
+    except Infeasible:
+        raise Infeasible("timed_out", "The engine did not serve them within 0.2 s; it was ended.") from None
+    finally:
+        late.cancel()
+
+
+@pytest.mark.parametrize("after", [0, 4])
+@pytest.mark.parametrize("at_once", [None, 1])
+def test_a_launch_of_the_sweep_that_hangs_is_told_and_the_others_are_timed(
+    run: Run, after: int, at_once: int | None
+):
+    """While it warms up or later, with the others up beside it or one launch up at a time."""
+    hangs = {**CONTROL, "simulated.hangs": "generate", "simulated.hangs_after": after}
+    other = CONTROL | {"simulated.tpot_ms": 30.0}
+    result = run(a_baseline_job((hangs, CONTROL, other), at_once=at_once), engine=GivesUp())
+    assert result.failure is None
+    assert result.chosen == CONTROL
+    (sweep,) = (each for each in result.stages if each.stage is Stage.SWEEP)
+    assert sweep.outcome == "done"
+    assert sweep.detail["failed"] == [
+        {
+            "configuration": hangs,
+            "kind": "timed_out",
+            "cause": "The engine did not serve them within 0.2 s; it was ended.",
+            "blames": {},
+        }
+    ]
+    timed = {each.index for each in result.launches if each.stage is Stage.SWEEP and each.samples}
+    assert timed >= {1, 2}
+
+
+def test_a_sweep_in_which_nothing_answers_ends_at_its_limit(run: Run):
+    hangs = {**CONTROL, "simulated.hangs": "generate"}
+    result = run(a_baseline_job((CONTROL, hangs)), limits_s={Stage.SWEEP: 1.0})
+    assert result.failure == Failure("timed_out", "The stage sweep took longer than its limit of 1 s.")
 
 
 @pytest.mark.parametrize("hangs", ["generate", "score"])
