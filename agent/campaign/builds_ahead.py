@@ -237,6 +237,7 @@ def _dispatch(session: Session, facts: Facts, each: Wanted, device: str) -> None
         device=device_there(device),
         seed=facts.spec.seed,
         configuration=dict(each.configuration),
+        purpose=each.purpose,
         workload=Workload.model_validate(facts.spec.plan.workload.model_dump()),
     )
     number = queue.enqueue(

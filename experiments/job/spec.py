@@ -162,6 +162,8 @@ class BuildJob(_JobSpec):
 
     kind: Literal["build"] = BUILD
     configuration: Knobs
+    purpose: str | None = None
+    """What needs it first, such as `H-003` or `the question g32_bits`; the checkpoint is the same for all."""
     workload: Workload = Workload()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import Session
 
 from configs.targets import CPU
@@ -17,12 +17,15 @@ from db.events import of_kinds
 from db.labels import Noun, format_label
 from db.models import Campaign, Event, Experiment, Hypothesis, Job, JobQuote
 from db.states import CampaignState, ExperimentKind, JobState
+from experiments.job.spec import BUILD
 from knowledge.queries.at_work import at_work
+from knowledge.queries.building import BuildingView, building_of
 from knowledge.queries.view import View
 
 
 class OnDevice(View):
-    """A job that runs on a device, such as `desk/cuda:0`; with its experiment, if it is for one."""
+    """A job that runs on a device, such as `desk/cuda:0`; with its experiment, if it is for one, or what it
+    builds, if it measures nothing."""
 
     device: str
     kind: str
@@ -31,6 +34,7 @@ class OnDevice(View):
     claim: str | None
     stage: str | None
     started_at: datetime | None
+    building: BuildingView | None = None
 
 
 class AtRest(View):
@@ -65,15 +69,25 @@ _AWAY_KINDS = (
 
 def on_devices(session: Session) -> dict[str, OnDevice]:
     """The job at work on each device that has one, by device; one statement."""
+    return {each.device: each for each in _jobs_on_devices(session, at_work())}
+
+
+def builds_of(session: Session, campaign_id: int) -> tuple[OnDevice, ...]:
+    """What devices build for a campaign now, by the name of the device; one statement."""
+    mine = (at_work(), Job.campaign_id == campaign_id, Job.kind == BUILD)
+    return tuple(_jobs_on_devices(session, *mine))
+
+
+def _jobs_on_devices(session: Session, *which: ColumnElement[bool]) -> list[OnDevice]:
     query = (
         select(Job, Experiment.stage, Hypothesis.id, Hypothesis.claim)
         .outerjoin(Experiment, Experiment.id == Job.experiment_id)
         .outerjoin(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
-        .where(at_work(), Job.device.is_not(None))
+        .where(*which, Job.device.is_not(None))
         .order_by(Job.device)
     )
-    return {
-        job.device: OnDevice(
+    return [
+        OnDevice(
             device=job.device,
             kind=job.kind,
             experiment=None
@@ -83,10 +97,11 @@ def on_devices(session: Session) -> dict[str, OnDevice]:
             claim=claim,
             stage=stage,
             started_at=job.started_at,
+            building=building_of(job.spec) if job.kind == BUILD else None,
         )
         for job, stage, hypothesis, claim in session.execute(query)
         if job.device is not None
-    }
+    ]
 
 
 def devices_of_experiments(session: Session, experiment_ids: Collection[int]) -> dict[int, str]:

@@ -22,7 +22,14 @@ from knowledge.acts.approvals import approve_above_s
 from knowledge.latency_only import latency_only
 from knowledge.queries.at_work import interrupted_campaigns
 from knowledge.queries.claims.hypotheses import HypothesisRow, list_hypotheses
-from knowledge.queries.devices import AtRest, DevicesAway, devices_of_campaign, shown_away
+from knowledge.queries.devices import (
+    AtRest,
+    DevicesAway,
+    OnDevice,
+    builds_of,
+    devices_of_campaign,
+    shown_away,
+)
 from knowledge.queries.found.in_doubt import in_doubt
 from knowledge.queries.found.verification import FreshView, differing
 from knowledge.queries.log import EventView, event_view
@@ -147,7 +154,8 @@ class NowView(View):
     """One campaign at this moment; everything but the last id is empty where there is no campaign.
 
     `today` is when the reader's day began, `validated` and `settled` are the newest that were decided,
-    `awaiting` the first of those that wait for approval, `paid` the jobs that wait or run on rented machines;
+    `awaiting` the first of those that wait for approval, `paid` the jobs that wait or run on rented machines,
+    `builds` what other devices build while the baseline is measured;
     `lost_device` tells of a GPU that was lost since the
     campaign was started or went on last, `at_rest` of those that others use, or did when it was interrupted,
     `throttling` of one that was held down while tests were timed; `against_best` is what the newest fresh run
@@ -167,6 +175,7 @@ class NowView(View):
     settled: tuple[HypothesisRow, ...] = ()
     events: tuple[EventView, ...] = ()
     digest: DigestView | None = None
+    builds: tuple[OnDevice, ...] = ()
     lost_device: EventView | None = None
     at_rest: tuple[AtRest, ...] = ()
     throttling: GpuThrottlingView | None = None
@@ -221,6 +230,7 @@ def now_view(session: Session, label: str | None, since: int | None, today: date
         budget=_budget(session, campaign, runs),
         best=best,
         runs=runs,
+        builds=builds_of(session, campaign.id) if best is None else (),
         question=question_now(session, campaign.id),
         paid=paid_now(session, campaign),
         awaiting=() if awaiting is None else awaiting.items,

@@ -20,10 +20,10 @@ from agent.proposers.user import Enqueued
 from configs.errors import AutoinferError
 from db import queue
 from db.event_kinds import EventKind
-from db.models import Campaign, Experiment, Hypothesis
+from db.models import Campaign, Experiment, Hypothesis, Job
 from db.states import CampaignState, ExperimentKind, ExperimentState, HypothesisState
 from experiments.job.result import Failure, JobProgress, JobResult, StageRecord
-from experiments.job.spec import BuildJob, parse_job
+from experiments.job.spec import BUILD, BuildJob, parse_job
 from experiments.measurement.evidence import Arm, Metric, Stage
 from experiments.space.configuration import Configuration
 from experiments.worker.claiming import Taken
@@ -94,6 +94,13 @@ class ThreeBench(Bench):
             for device, spec in specs.items()
             if isinstance(spec, BuildJob)
         }
+
+    @property
+    def purposes(self) -> list[str]:
+        """What every checkpoint was built for, in the order in which they were begun."""
+        with self.database.read() as session:
+            specs = session.scalars(select(Job.spec).where(Job.kind == BUILD).order_by(Job.id)).all()
+        return [str(each.get("purpose")) for each in specs]
 
     def expect(self, **builds: int) -> Callable[[], None]:
         def look() -> None:
@@ -199,6 +206,7 @@ def test_what_the_user_asked_for_before_the_baseline_is_built_first(bench: Three
         hold(session, facts, asked, Metric.TPOT_MS, legal_of(facts))
     bench.drive(bench.nothing, bench.expect(cuda_1=64, cuda_2=128))
     assert "for H-001 on cuda:1" in bench.told(EventKind.ARTIFACT_AHEAD)[0]
+    assert bench.purposes == ["H-001", "the question finer"]
 
 
 def test_builds_end_when_the_baseline_is_timed_and_none_begins_any_more(bench: ThreeBench) -> None:

@@ -12,6 +12,7 @@ from dashboard.page import Request
 from dashboard.pages.gpus import PAGE, GpusFilters, GpusView, gpus_view
 from dashboard.rendering.environment import render
 from experiments.telemetry.reading import DeviceKind, DeviceReading
+from knowledge.queries.building import BuildingView
 from knowledge.queries.devices import OnDevice
 from tests.unit.telemetry.synthetic import BEGUN, cpu, gpu, sample, trace
 
@@ -91,6 +92,7 @@ def test_a_gpu_that_builds_for_a_test_to_come_says_so() -> None:
         claim=None,
         stage=None,
         started_at=BEGUN,
+        building=BuildingView(purpose=None, made_by=()),
     )
     text = html_of(view_of(devices, running={device: build}))
     assert "Builds a checkpoint for a test to come" in text
