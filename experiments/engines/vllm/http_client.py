@@ -8,8 +8,9 @@ comes a whole step later. A prompt that no text is read as goes out as token ids
 
 What is sent for the prompts of a block is asked for before the block, and not within its time.
 
-A server that hangs gives no token of any request: once it has given its first one, a block is given up after
-`SILENT_LIMIT_S` of that, long before the time is over that all of its requests may take.
+A server that hangs gives no token of any request: a block is given up after `FIRST_LIMIT_S` of that, and
+after `SILENT_LIMIT_S` once it has given its first one, long before the time is over that all of its requests
+may take.
 
 It reads blocks from stdin and answers on stdout (`messages`), one after the other; started by
 `http_client_process.py`, it stays for the whole launch and ends with the process that started it.
@@ -31,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.engines.messages import data_of, infeasible_data, messages_of, send
 from experiments.engines.parent import requests_from
 from experiments.engines.port import GenerationRequest, GenerationTrace, Infeasible
-from experiments.engines.vllm.silence import SILENT, SILENT_LIMIT_S
+from experiments.engines.vllm.silence import FIRST_LIMIT_S, SILENT, SILENT_LIMIT_S
 from experiments.measurement.evidence import Json
 
 if TYPE_CHECKING:
@@ -111,12 +112,11 @@ async def ask_all(
 
 
 class Heard:
-    """When a server's last token came, of whichever request. Until its first one it may compile, for as long
-    as its requests may take."""
+    """When a server's last token came, of whichever request. Until its first one it may compile."""
 
-    def __init__(self, limit_s: float = SILENT_LIMIT_S) -> None:
-        """`limit_s` is how long none may come."""
-        self._limit_s = limit_s
+    def __init__(self, limit_s: float = SILENT_LIMIT_S, first_limit_s: float = FIRST_LIMIT_S) -> None:
+        """`limit_s` is how long none may come, and `first_limit_s` until the first."""
+        self._limit_s, self._first_limit_s = limit_s, first_limit_s
         self._begun = asyncio.Event()
         self._at_s = 0.0
 
@@ -129,7 +129,11 @@ class Heard:
         """Go on until cancelled; raises `Infeasible` of kind `timed_out` once none came for too long, counted
         from now at the earliest."""
         waits_since_s = time.perf_counter()
-        await self._begun.wait()
+        try:
+            async with asyncio.timeout(self._first_limit_s):  # `wait_for` of 3.11 may swallow the cancelling
+                await self._begun.wait()
+        except TimeoutError:
+            raise Infeasible("timed_out", f"{SILENT} for {self._first_limit_s:g} s") from None
         while (left_s := max(self._at_s, waits_since_s) + self._limit_s - time.perf_counter()) > 0:
             await asyncio.sleep(left_s)
         raise Infeasible("timed_out", f"{SILENT} for {self._limit_s:g} s")

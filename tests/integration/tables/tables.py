@@ -15,7 +15,7 @@ SPACE = """
 name: simulated
 knobs:
   - {name: simulated.tpot_ms, lever: a, values: [1.0, 2.0, 3.0], default: 1.0, help: Time of a token.}
-  - {name: simulated.load_s, lever: a, values: [0.0, 0.3], default: 0.0, help: Time of a load.}
+  - {name: simulated.load_s, lever: a, values: [0.0, 0.3, 600.0], default: 0.0, help: Time of a load.}
   - {name: simulated.request_s, lever: a, values: [0.0, 0.05], default: 0.0, help: Time of a request.}
   - {name: simulated.fails, lever: a, values: [nothing, load, generate], default: nothing, help: What fails.}
   - {name: serving.max_sequences, lever: a, values: [4], default: 4, help: Requests at once.}

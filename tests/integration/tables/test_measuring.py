@@ -212,6 +212,28 @@ def test_a_profile_of_each_load_is_kept_when_it_is_asked_for(tmp_path: Path) -> 
     assert all(part["time_ms"] > 0 for line in profiles for part in line["parts"])
 
 
+@pytest.mark.parametrize("together", [1, 3])
+def test_a_load_that_never_comes_up_is_a_failure_and_the_others_are_measured(
+    tmp_path: Path, together: int
+) -> None:
+    grid = replace(grid_in(tmp_path), same=None)
+    hung = replace(
+        grid.loads[1],
+        configuration=Configuration.of({**grid.loads[1].configuration, "simulated.load_s": 600.0}),
+    )
+    grid = replace(grid, loads=(hung, grid.loads[0], grid.loads[3]))
+    run = run_in(tmp_path, grid, loads_ahead=0, loads_together=together)
+    ended = measure(replace(run, sources=replace(run.sources, load_limit_s=2.0)), lambda text: None)
+    assert (ended.loads_left, ended.reason) == (0, "everything is measured")
+    failed = [line for line in lines_of(tmp_path) if line["kind"] == "failure"]
+    assert {(line["load"], line["failure"]["kind"]) for line in failed} == {(grid.digest(hung), "timed_out")}
+    assert {line["failure"]["cause"] for line in failed} == {
+        "The simulated process was not ready within 2 s."
+    }
+    assert len(failed) == 2  # tried once more
+    assert {load for load, _ in cells(tmp_path)} == {grid.digest(each) for each in grid.loads[1:]}
+
+
 def test_an_engine_that_dies_while_it_serves_is_a_failure_with_its_cause(tmp_path: Path) -> None:
     measure(run_in(tmp_path, grid_in(tmp_path, "simulated.fails: generate")), lambda text: None)
     failures = [line for line in lines_of(tmp_path) if line["kind"] == "failure"]
