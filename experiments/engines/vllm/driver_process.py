@@ -39,7 +39,9 @@ class BegunDriver:
             self.process = ServerProcess(
                 "vLLM",
                 python_command(found.python, DRIVER_MODULE),
-                lambda temporary: driver_environment(device, cache_dir, temporary, str(self._sockets.path)),
+                lambda temporary: driver_environment(
+                    found.python, device, cache_dir, temporary, str(self._sockets.path)
+                ),
                 log_path,
                 cache_dir,
             )
@@ -151,13 +153,18 @@ class DriverProcess:
         return told
 
 
-def driver_environment(device: str, cache_dir: Path, temporary: str, sockets: str) -> dict[str, str]:
+def driver_environment(
+    python: Path, device: str, cache_dir: Path, temporary: str, sockets: str
+) -> dict[str, str]:
     """The variables of a driver: its device, caches below `cache_dir` that outlive it, nothing fetched.
 
-    `sockets` is the folder of `SOCKETS`.
+    What it calls is looked for beside its `python` first: pip puts `ninja` there, which PyTorch and
+    FlashInfer compile with, and an environment that nobody activated is on no path. `sockets` is the folder
+    of `SOCKETS`.
     """
     kept = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON}
     told = kept | {
+        "PATH": search_path(python),
         "PYTHONUNBUFFERED": "1",
         "TMPDIR": temporary,
         "VLLM_RPC_BASE_PATH": sockets,
@@ -177,3 +184,8 @@ def driver_environment(device: str, cache_dir: Path, temporary: str, sockets: st
         told["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # or vLLM starts a process more for the worker
         return told
     return told | one_device(device)
+
+
+def search_path(python: Path, environment: Mapping[str, str] = os.environ) -> str:
+    """`PATH` of a process of vLLM's Python: the folder that this is in, and what `environment` has."""
+    return os.pathsep.join([str(python.absolute().parent), environment.get("PATH", os.defpath)])

@@ -119,7 +119,9 @@ class Lane:
             self._process = ServerProcess(
                 "vLLM's kernel timing",
                 python_command(self._found.python, PROCESS_MODULE),
-                lambda temporary: driver_environment(self._order.device, self._cache_dir, temporary, sockets),
+                lambda temporary: driver_environment(
+                    self._found.python, self._order.device, self._cache_dir, temporary, sockets
+                ),
                 self._log_path,
                 self._cache_dir,
             )

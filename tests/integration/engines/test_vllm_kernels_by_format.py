@@ -48,7 +48,7 @@ def test_a_kernel_is_named_for_packed_weights_and_a_copied_head_has_vllm_s_choic
         capture_output=True,
         text=True,
         check=False,
-        env=driver_environment("cpu", tmp_path / "cache", str(tmp_path), str(tmp_path)),
+        env=driver_environment(HERE.python, "cpu", tmp_path / "cache", str(tmp_path), str(tmp_path)),
     )
     assert done.returncode == 0, done.stderr[-2000:]
     said = [line.removeprefix("said: ") for line in done.stdout.splitlines() if line.startswith("said:")]

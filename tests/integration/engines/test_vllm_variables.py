@@ -49,7 +49,7 @@ def test_the_engine_s_process_that_imported_before_reads_what_the_order_says(tmp
         pytest.skip("this vLLM has no such variable")
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")
-    variables = driver_environment("cpu", tmp_path / "cache", str(tmp_path), str(tmp_path))
+    variables = driver_environment(HERE.python, "cpu", tmp_path / "cache", str(tmp_path), str(tmp_path))
     done = subprocess.run(
         [HERE.python, script],
         capture_output=True,

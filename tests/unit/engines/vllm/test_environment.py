@@ -1,7 +1,9 @@
 """Where vLLM is looked for, and which one may serve."""
 
+import os
 import sys
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -82,5 +84,27 @@ def test_a_variable_of_the_users_own_is_not_what_decides_a_knob(
 ) -> None:
     for name in VARIABLES.values():
         monkeypatch.setenv(name, "triton")
-    told = driver_environment("cuda:0", tmp_path, str(tmp_path), str(tmp_path))
+    told = driver_environment(tmp_path / "python", "cuda:0", tmp_path, str(tmp_path), str(tmp_path))
     assert not set(VARIABLES.values()) & set(told)
+
+
+def test_what_vllm_calls_is_looked_for_beside_its_own_python_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FlashInfer and PyTorch call `ninja` by name, which pip puts there; an environment that nobody
+    activated is on nobody's path."""
+    beside, elsewhere, base = (tmp_path / each for each in ("engine/bin", "elsewhere", "base"))
+    for folder in (beside, elsewhere, base):
+        folder.mkdir(parents=True)
+    for folder in (beside, elsewhere):
+        (folder / "ninja").write_text("#!/bin/sh\n")
+        (folder / "ninja").chmod(0o755)
+    (base / "python").touch()
+    (beside / "python").symlink_to(base / "python")  # as of a virtual environment
+    monkeypatch.setenv("PATH", str(elsewhere))
+    told = driver_environment(beside / "python", "cuda:0", tmp_path, str(tmp_path), str(tmp_path))
+    assert which("ninja", path=told["PATH"]) == str(beside / "ninja")
+    assert told["PATH"].endswith(str(elsewhere))
+    monkeypatch.delenv("PATH")
+    told = driver_environment(beside / "python", "cuda:0", tmp_path, str(tmp_path), str(tmp_path))
+    assert told["PATH"] == os.pathsep.join([str(beside), os.defpath])
