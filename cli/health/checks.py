@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.health.check_result import Check, Verdict
+from cli.health.compiler_checks import check_vllm_compilers
 from cli.health.database_checks import check_database
 from cli.health.gpu_checks import check_gpus, check_vllm
 from cli.health.model_check import check_language_model
@@ -56,6 +57,7 @@ def run_checks(settings: Settings) -> list[Check]:
         *check_database(settings.database_url),
         check_gpus(),
         check_vllm(settings),
+        *check_vllm_compilers(settings),
         check_torch(),
         check_transformers(),
         check_compiler(settings.cache_dir),

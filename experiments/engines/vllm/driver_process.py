@@ -13,6 +13,7 @@ from experiments.engines.one_device import CPU, one_device
 from experiments.engines.port import Infeasible
 from experiments.engines.server_process import FAILURE_LOG_BYTES, SOCKETS, ServerProcess, sockets_parent
 from experiments.engines.vllm.blame import of_configuration
+from experiments.engines.vllm.compilers import search_path
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.failures import ENGINE_DIED, death_of, failure_of
 from experiments.engines.vllm.order import IMPORTED, VARIABLES, VllmOrder, order_data
@@ -184,8 +185,3 @@ def driver_environment(
         told["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # or vLLM starts a process more for the worker
         return told
     return told | one_device(device)
-
-
-def search_path(python: Path, environment: Mapping[str, str] = os.environ) -> str:
-    """`PATH` of a process of vLLM's Python: the folder that this is in, and what `environment` has."""
-    return os.pathsep.join([str(python.absolute().parent), environment.get("PATH", os.defpath)])
