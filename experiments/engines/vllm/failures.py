@@ -14,6 +14,7 @@ from experiments.engines import torch_memory
 from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST, Infeasible
 from experiments.engines.server_process import KILLED
 from experiments.engines.vllm.blame import blamed_by
+from experiments.engines.vllm.lacking import lacked
 
 LEANER = (
     "take fewer serving.max_sequences, a smaller serving.max_model_len or quantized weights, or free the GPU "
@@ -114,6 +115,8 @@ def failure_of(log: str, told: str) -> Infeasible:
             "checkpoint", f"The weights are not those of the checkpoint's config.json: {told_of}"
         )
     named = _telling(text)
+    if (lacks := lacked(named, text)) is not None:
+        return Infeasible("unsupported", lacks, blames=blamed_by(lacks, log))
     unsupported = next((each for each in named if _NO_KERNEL.search(each)), None)
     if unsupported is not None:
         return _no_kernel(unsupported, text)
@@ -146,6 +149,8 @@ def death_of(log: str, told: str) -> Infeasible:
     code = int(by_log[1]) if by_log else int(by_driver) if by_driver else None
     how = "" if code is None else f" ({_exit(code)})"
     named = _telling(log)
+    if (lacks := lacked(named, log)) is not None:  # some kernels are only compiled when they are to run
+        return Infeasible("unsupported", lacks, blames=blamed_by(lacks, log))
     unsupported = next((each for each in named if _NO_KERNEL.search(each)), None)
     if unsupported is not None:  # some kernels are only looked for when they are to run
         return _no_kernel(unsupported, log)
