@@ -233,9 +233,10 @@ def _run(
 
 
 def _header(run: TableRun) -> list[str]:
-    from agent.tables.grid import DUMMY
+    from agent.tables.grid import DUMMY, VLLM
     from agent.tables.run import work_of
     from configs.asked_over import asked_over_words
+    from experiments.job.named import newer_told
     from experiments.shapes.folder import LATENCY_ONLY
     from knowledge.figures import counted
 
@@ -243,11 +244,13 @@ def _header(run: TableRun) -> list[str]:
     loads, left = len(run.grid.loads), len(work_of(run))
     times = "" if run.launches == 1 else f", {run.launches} launches of each"
     asked = asked_over_words(run.devices[0].asked_over)
+    newer = newer_told(VLLM, run.devices[0].device)
     lines = [
         f"{run.grid.name}: to be measured on {where}, {left} of {counted(loads, 'load')} of "
         f"{run.grid.model}{times}.",
         f"Requests are asked {asked}.",
         f"Measurements go to {run.journal_path}.",
+        *(() if newer is None else (newer,)),
     ]
     return [*lines, f"This is {LATENCY_ONLY}."] if run.grid.weights == DUMMY else lines
 

@@ -29,7 +29,7 @@ from db.models import Campaign
 from experiments.engines.port import Engine, Infeasible
 from experiments.engines.reference.expected_tensors import check_served_tensors
 from experiments.engines.reference.inspection import inspect_checkpoint
-from experiments.job.named import engine_for
+from experiments.job.named import engine_for, newer_told
 from experiments.measurement.plan import Workload
 from experiments.measurement.prompts import load_tokenizer
 from experiments.space.configuration import Configuration
@@ -94,8 +94,8 @@ def devices_told(target: Target) -> tuple[str, ...]:
 def engine_check(
     spec: CampaignSpec, folder: Path | None, device: str, at_once: int | None = None
 ) -> tuple[Check | None, str | None]:
-    """The engine's static check of a configuration of the checkpoint in `folder` on `device`; None, and why,
-    where it can't be asked."""
+    """The engine's static check of a configuration of the checkpoint in `folder` on `device`, and what it
+    means that it is newer than what was run; None, and why, where it can't be asked."""
     if folder is None:
         return None, "The engine itself was not asked: it looks at weights, and they are not here."
     workload = Workload.model_validate(spec.plan.workload.model_dump())
@@ -107,7 +107,7 @@ def engine_check(
     def check(configuration: Configuration) -> None:
         engine.check(configuration, folder, device, workload.context_tokens)
 
-    return check, None
+    return check, newer_told(spec.engine, device)
 
 
 def unfit_checkpoint(folder: Path | None) -> str | None:

@@ -297,6 +297,8 @@ class Engine(Protocol):
     none, says `runs_drafters_itself = True`.
     One whose values depend on its version may have `version_on(device)`: the version that would serve there,
     None where there is none, and `why_no_version_on(device)`: then why, and what to do, in a sentence.
+    It may have `newer_on(device)` too: what it means that this version is newer than what the engine was run
+    with, in a sentence that plans and campaigns tell once; None where it is not.
     One whose profile takes seconds where a load takes minutes may say `profiles_candidates = True`: then
     every candidate is profiled and not the baseline alone.
     One whose `check` looks whether the launches of a test fit side by side may have `up_at_once(launches)`:

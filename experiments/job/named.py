@@ -85,6 +85,13 @@ def version_told(name: str, device: str) -> str:
     return f"{name} ({why.rstrip('.')}; nothing is held against what its version lacks)"
 
 
+def newer_told(name: str, device: str) -> str | None:
+    """What it means that the version of an engine that would serve on the device is newer than what it was
+    run with; None where it is not, and for one that does not say or is not registered here."""
+    asked = getattr(load_engine(name), "newer_on", None) if name in names(Port.ENGINE) else None
+    return None if asked is None else cast("str | None", asked(device))
+
+
 def version_number_on(name: str, device: str) -> tuple[int, int] | None:
     """Major and minor version of an engine that would serve on the device; None for one that does not say, or
     is not there."""

