@@ -20,6 +20,8 @@ from db.event_kinds import EventKind
 from db.states import VerdictOutcome
 from experiments.space.configuration import Change
 from knowledge.change_words import change_in_short
+from knowledge.doubts import doubt_words
+from knowledge.figures import listed
 from knowledge.queries.claims.hypotheses import HypothesisRow
 from knowledge.queries.log import EventView
 from knowledge.queries.present.now import NowView, now_view
@@ -119,6 +121,13 @@ class NowShown(NowView):
     def too_high(self) -> str:
         """What is to be made of a best that lies below its floor."""
         return TOO_HIGH
+
+    @property
+    def best_doubt(self) -> str | None:
+        """What speaks by now against the test that made the best; of both the fresh run is told."""
+        if self.against_best is not None:
+            return doubt_words((), (self.against_best.experiment,))
+        return listed(list(self.best_in_doubt)) if self.best_in_doubt else None
 
     @property
     def marks(self) -> Scale:

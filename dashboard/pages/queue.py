@@ -21,7 +21,7 @@ from knowledge.queries.claims.calibration import CalibrationView, calibration
 from knowledge.queries.lookup import campaign_of
 from knowledge.queries.order.carried import CarriedView, carried_view
 from knowledge.queries.order.queue import QueueRow
-from knowledge.queries.order.queue_board import MoveView, QueueBoard, queue_board
+from knowledge.queries.order.queue_board import EXPERIMENTS, MoveView, QueueBoard, queue_board
 from knowledge.queries.view import EffectView, View
 
 MOST_ROWS = 200
@@ -117,6 +117,12 @@ class QueueShown(View):
     def change(self, move: MoveView) -> str:
         """A move in figures."""
         return place_change(move.from_rank, move.to_rank)
+
+    def doubts(self, reason: str) -> tuple[tuple[str, str], ...]:
+        """The experiments that a reason names and that are in doubt, with what speaks against each."""
+        assert self.board is not None
+        named = dict.fromkeys(EXPERIMENTS.findall(reason))
+        return tuple((each, self.board.doubts[each]) for each in named if each in self.board.doubts)
 
     def reason(self, move: MoveView) -> str:
         """Why it moved, with its causes as links."""

@@ -16,6 +16,7 @@ from knowledge.figures import counted, listed
 from knowledge.latency_only import latency_only
 from knowledge.queries.claims.hypotheses import FIRST_VERDICT, hypothesis_label
 from knowledge.queries.facts import coming_next, under_test
+from knowledge.queries.found.shaken import shaken
 from knowledge.queries.view import EffectView, View, effect_view
 from knowledge.telling.summary import validating
 from knowledge.telling.summary_part import PartView
@@ -44,13 +45,14 @@ GROUPS: Mapping[Group, tuple[HypothesisState, ...]] = {
 
 
 class SettledRow(View):
-    """A hypothesis that was tested, in short."""
+    """A hypothesis that was tested, in short; `doubt` is what speaks by now against a supported one."""
 
     id: str
     claim: str
     state: HypothesisState
     effect: EffectView | None
     experiment: str | None
+    doubt: str | None = None
 
 
 class StandingView(View):
@@ -111,7 +113,9 @@ _TESTED = (Group.SUPPORTED, Group.RULED_OUT, Group.OPEN)
 
 
 def _latest(session: Session, campaign_id: int, states: Sequence[HypothesisState]) -> tuple[SettledRow, ...]:
-    found = session.execute(_latest_of(tuple(states)), {"campaign_id": campaign_id})
+    found = session.execute(_latest_of(tuple(states)), {"campaign_id": campaign_id}).all()
+    supported = [test for _, _, state, _, test, *_ in found if state is HypothesisState.SUPPORTED]
+    doubts = shaken(session, [each for each in supported if each is not None])
     return tuple(
         SettledRow(
             id=hypothesis_label(number),
@@ -119,6 +123,7 @@ def _latest(session: Session, campaign_id: int, states: Sequence[HypothesisState
             state=state,
             effect=effect_view(effect, low, high, metric),
             experiment=None if experiment is None else format_label(Noun.EXPERIMENT, experiment),
+            doubt=doubts.get(experiment),
         )
         for number, claim, state, metric, experiment, effect, low, high in found
     )

@@ -19,6 +19,7 @@ from db.states import HypothesisState
 from knowledge.latency_only import latency_only
 from knowledge.queries.at_work import Interrupted, in_a_word
 from knowledge.queries.ended_tests import EndedTest
+from knowledge.queries.found.shaken import shaken
 from knowledge.queries.left_alone import left_alone
 from knowledge.queries.view import (
     ChangeView,
@@ -50,7 +51,8 @@ class HypothesisSort(StrEnum):
 class HypothesisRow(View):
     """A hypothesis as one line; `measured` is the effect of its own verdict (no reproduction), `predicted`
     has an 80 % interval. `latency_only`: the weights of its campaign are made up. Of one under test that
-    nothing is done about any more, `interrupted` or `ended` says how that came."""
+    nothing is done about any more, `interrupted` or `ended` says how that came; `doubt` what speaks by now
+    against one that was supported, as a clause."""
 
     id: str
     campaign: str
@@ -74,6 +76,7 @@ class HypothesisRow(View):
     state_changed_at: datetime
     interrupted: Interrupted | None = None
     ended: EndedTest | None = None
+    doubt: str | None = None
 
     @property
     def standing(self) -> str:
@@ -168,12 +171,23 @@ def list_hypotheses(
     testing = [number for number in numbers if found[number].state is HypothesisState.TESTING]
     for number, told in left_alone(session, testing).items():
         found[number] = found[number].model_copy(update=told._asdict())
+    supported = [number for number in numbers if found[number].state is HypothesisState.SUPPORTED]
+    for number, doubt in doubts_of_supported(session, {each: found[each] for each in supported}).items():
+        found[number] = found[number].model_copy(update={"doubt": doubt})
     return _Page(
         items=tuple(found[number] for number in numbers),
         total=total,
         limit=limit,
         offset=offset,
     )
+
+
+def doubts_of_supported(session: Session, rows: Mapping[int, HypothesisRow]) -> dict[int, str]:
+    """What speaks by now against these hypotheses, by their ids, of those of which it does."""
+    tests = {number: row.experiment for number, row in rows.items() if row.experiment is not None}
+    ids = {label: parse_label_of(Noun.EXPERIMENT, label) for label in tests.values()}
+    found = shaken(session, ids.values())
+    return {number: found[ids[label]] for number, label in tests.items() if ids[label] in found}
 
 
 def facets(session: Session, campaign_id: int | None = None) -> FacetsView:

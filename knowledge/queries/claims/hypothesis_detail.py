@@ -24,6 +24,8 @@ from knowledge.queries.at_work import Interrupted, in_a_word, interrupted_experi
 from knowledge.queries.claims.hypotheses import HypothesisRow, hypothesis_label, row_fields, with_verdict
 from knowledge.queries.claims.model_answers import AnswerView, model_answer
 from knowledge.queries.claims.proposers import hits_of
+from knowledge.queries.found.doubts import NO_DOUBT, doubts_of
+from knowledge.queries.found.shaken import shaken_labels
 from knowledge.queries.found.ties import TieView, ties_of_experiments
 from knowledge.queries.left_alone import left_alone
 from knowledge.queries.view import EffectView, View, verdict_effect
@@ -74,13 +76,14 @@ class RelativeView(View):
 
 
 class EvidenceView(View):
-    """A finding that a verdict on the hypothesis is evidence for or against."""
+    """A finding that a verdict on the hypothesis is evidence for or against, with what speaks against it."""
 
     id: str
     claim: str
     status: FindingStatus
     strength: str
     relation: EvidenceRelation
+    doubt: str | None = None
 
 
 class HypothesisDetail(HypothesisRow):
@@ -118,10 +121,13 @@ def hypothesis_detail(session: Session, hypothesis_id: int) -> HypothesisDetail:
     parents = _relatives(session, hypothesis_id, of=True)
     children = _relatives(session, hypothesis_id, of=False)
     tests = _tests(session, hypothesis_id)
+    supported = row.Verdict is not None and hypothesis.state is HypothesisState.SUPPORTED
+    doubts = shaken_labels(session, (row.Verdict.experiment_id,)) if supported else {}
     answer_id = answer_of(hypothesis.change)
     return HypothesisDetail(
         **row_fields(row),
         **({} if left is None else left._asdict()),
+        doubt=next(iter(doubts.values()), None),
         refuted_if=hypothesis.refuted_if,
         rationale=hypothesis.rationale,
         control=row.control_knobs,
@@ -227,6 +233,8 @@ def _findings(session: Session, hypothesis_id: int) -> tuple[EvidenceView, ...]:
         .where(Verdict.hypothesis_id == hypothesis_id)
         .order_by(Finding.id, Verdict.id)
     )
+    found = session.execute(query).all()
+    doubts = doubts_of(session, [finding for finding, _ in found])
     return tuple(
         EvidenceView(
             id=format_label(Noun.FINDING, finding.id),
@@ -234,6 +242,7 @@ def _findings(session: Session, hypothesis_id: int) -> tuple[EvidenceView, ...]:
             status=finding.status,
             strength=finding.strength,
             relation=relation,
+            doubt=doubts.get(finding.id, NO_DOUBT).words,
         )
-        for finding, relation in session.execute(query)
+        for finding, relation in found
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from sqlalchemy import and_, or_, select
+from sqlalchemy import ColumnElement, and_, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from db.labels import Noun, format_label, parse_label_of
@@ -27,6 +27,19 @@ def in_doubt(
     A finding that a newer one says again is none of these, nor is one that findings of another scope dispute:
     it may hold where it was measured all the same.
     """
+    which = Experiment.campaign_id == campaign_id
+    if experiment is not None:
+        which &= Experiment.id == parse_label_of(Noun.EXPERIMENT, experiment)
+    found = _in_doubt(session, which)
+    return {format_label(Noun.EXPERIMENT, number): why for number, why in found.items()}
+
+
+def in_doubt_of(session: Session, experiments: Collection[int]) -> Mapping[int, tuple[str, ...]]:
+    """The same of these experiments, of whichever campaigns, by id."""
+    return _in_doubt(session, Experiment.id.in_(experiments))
+
+
+def _in_doubt(session: Session, which: ColumnElement[bool]) -> Mapping[int, tuple[str, ...]]:
     newer = aliased(Finding)
     otherwise = newer.scope[SAYING].as_string() != Finding.scope[SAYING].as_string()
     query = (
@@ -36,7 +49,7 @@ def in_doubt(
         .join(Finding, Finding.id == FindingEvidence.finding_id)
         .outerjoin(newer, newer.id == Finding.superseded_by_id)
         .where(
-            Experiment.campaign_id == campaign_id,
+            which,
             Experiment.reproduces_experiment_id.is_(None),
             Verdict.outcome == VerdictOutcome.SUPPORTED,
             FindingEvidence.relation.in_(SAYS_SO),
@@ -47,10 +60,8 @@ def in_doubt(
         )
         .order_by(Verdict.id, Finding.id)
     )
-    if experiment is not None:
-        query = query.where(Experiment.id == parse_label_of(Noun.EXPERIMENT, experiment))
-    found: dict[str, tuple[str, ...]] = defaultdict(tuple)
+    found: dict[int, tuple[str, ...]] = defaultdict(tuple)
     for number, finding, status in session.execute(query):
         told = f"{format_label(Noun.FINDING, finding)} is {status.value}"
-        found[format_label(Noun.EXPERIMENT, number)] += (told,)
+        found[number] += (told,)
     return found

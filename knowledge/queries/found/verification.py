@@ -221,6 +221,11 @@ def differing(session: Session, campaign_id: int) -> dict[str, FreshView]:
     return {format_label(Noun.EXPERIMENT, number): fresh for number, fresh in found.items()}
 
 
+def differing_of(session: Session, experiments: Collection[int]) -> dict[int, FreshView]:
+    """The same of these experiments, of whichever campaigns, by id."""
+    return _differing(session, Experiment.id.in_(experiments))
+
+
 def differing_on(session: Session, findings: Collection[int]) -> dict[int, tuple[FreshView, ...]]:
     """The newest fresh runs that differ from supported tests on which these findings rest, by finding."""
     query = (

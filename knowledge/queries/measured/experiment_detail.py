@@ -27,6 +27,7 @@ from knowledge.latency_only import plan_is_latency_only
 from knowledge.queries.at_work import interrupted_experiments
 from knowledge.queries.claims.discovery import LevelView, level_of
 from knowledge.queries.devices import devices_of_experiments
+from knowledge.queries.found.shaken import shaken
 from knowledge.queries.found.ties import TieView, ties_of_experiments
 from knowledge.queries.found.verification import FreshView, fresh_runs
 from knowledge.queries.measured.experiments import ExperimentRow, experiment_row
@@ -157,7 +158,10 @@ def experiment_detail(
         latency_only=plan_is_latency_only(experiment.plan),
         device=devices_of_experiments(session, (experiment_id,)).get(experiment_id),
     ).model_copy(
-        update={"interrupted": interrupted_experiments(session, (experiment_id,)).get(experiment_id)}
+        update={
+            "interrupted": interrupted_experiments(session, (experiment_id,)).get(experiment_id),
+            "doubt": shaken(session, (experiment_id,)).get(experiment_id),
+        }
     )
     return ExperimentDetail(
         **dict(short),

@@ -20,6 +20,7 @@ from db.states import ExperimentKind, ExperimentState, VerdictOutcome
 from knowledge.figures import DEFAULT_METRIC
 from knowledge.queries.at_work import Interrupted, count_interrupted, in_a_word, interrupted_experiments
 from knowledge.queries.devices import devices_of_experiments
+from knowledge.queries.found.shaken import shaken
 from knowledge.queries.view import (
     ChangeView,
     EffectView,
@@ -35,7 +36,7 @@ from knowledge.stored import LEVER_JOINT
 class ExperimentRow(View):
     """An experiment as one line; `wall_s` in seconds, `predicted` with its 80 % interval. `latency_only`: the
     weights are made up, and quality is not known. `device` is where it runs or ran, `desk/cuda:1`;
-    `interrupted`: nobody measures it any more."""
+    `interrupted`: nobody measures it any more; `doubt` is what speaks by now against a supported one."""
 
     id: str
     campaign: str
@@ -62,6 +63,7 @@ class ExperimentRow(View):
     started_at: datetime | None
     finished_at: datetime | None
     interrupted: Interrupted | None = None
+    doubt: str | None = None
 
     @property
     def standing(self) -> str:
@@ -165,6 +167,9 @@ def experiment_rows(session: Session, numbers: Sequence[int]) -> tuple[Experimen
     running = [number for number, row in found.items() if row.state is ExperimentState.RUNNING]
     for number, told in (interrupted_experiments(session, running) if running else {}).items():
         found[number] = found[number].model_copy(update={"interrupted": told})
+    supported = [number for number, row in found.items() if row.outcome is VerdictOutcome.SUPPORTED]
+    for number, doubt in shaken(session, supported).items():
+        found[number] = found[number].model_copy(update={"doubt": doubt})
     return tuple(found[number] for number in numbers if number in found)
 
 

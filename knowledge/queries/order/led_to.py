@@ -9,6 +9,7 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Event, Finding, FindingEvidence, Hypothesis, Move, Verdict
 from db.states import EvidenceRelation, FindingStatus
+from knowledge.queries.found.doubts import NO_DOUBT, doubts_of
 from knowledge.queries.view import View
 
 MOST_MOVES = 5
@@ -16,12 +17,13 @@ MOST_MOVES = 5
 
 
 class LedToFinding(View):
-    """A finding, and what the verdict says of it."""
+    """A finding, what the verdict says of it, and what speaks against it beside its own verdicts."""
 
     id: str
     claim: str
     status: FindingStatus
     relation: EvidenceRelation
+    doubt: str | None = None
 
 
 class CausedMove(View):
@@ -43,14 +45,15 @@ class LedTo(View):
 
 
 def led_to(session: Session, experiment_id: int) -> LedTo:
-    """Return what an experiment's verdict led to; three statements."""
+    """Return what an experiment's verdict led to; a fixed number of statements."""
     findings = session.execute(
-        select(Finding.id, Finding.claim, Finding.status, FindingEvidence.relation)
+        select(Finding, FindingEvidence.relation)
         .join(FindingEvidence, FindingEvidence.finding_id == Finding.id)
         .join(Verdict, Verdict.id == FindingEvidence.verdict_id)
         .where(Verdict.experiment_id == experiment_id)
         .order_by(Finding.id)
-    )
+    ).all()
+    doubts = doubts_of(session, [finding for finding, _ in findings])
     caused = (Event.subject == format_label(Noun.EXPERIMENT, experiment_id)) & (
         Event.kind == EventKind.EXPERIMENT_JUDGED.value
     )
@@ -66,8 +69,14 @@ def led_to(session: Session, experiment_id: int) -> LedTo:
     )
     return LedTo(
         findings=tuple(
-            LedToFinding(id=format_label(Noun.FINDING, number), claim=claim, status=status, relation=relation)
-            for number, claim, status, relation in findings
+            LedToFinding(
+                id=format_label(Noun.FINDING, each.id),
+                claim=each.claim,
+                status=each.status,
+                relation=relation,
+                doubt=doubts.get(each.id, NO_DOUBT).words,
+            )
+            for each, relation in findings
         ),
         moves=session.scalar(count) or 0,
         longest=tuple(

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from pydantic import Field
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from db.campaign_owner import is_driven
 from db.event_kinds import EventKind
 from db.events import of_kind
-from db.labels import Noun, format_label
+from db.labels import Noun, format_label, parse_label_of
 from db.models import Campaign, Directive, Event, Hypothesis, Move
 from db.states import CampaignState, DirectiveKind, HypothesisState
 from knowledge.acts.allowances import ALLOTTING
 from knowledge.acts.approvals import AWAITS, approve_above_s
 from knowledge.latency_only import latency_only
+from knowledge.queries.bests import BestView, bests
 from knowledge.queries.campaigns import DirectiveView, directive_view
+from knowledge.queries.found.shaken import shaken_labels
 from knowledge.queries.order.lever_use import lever_use
 from knowledge.queries.order.night import QuestionView, question_now
 from knowledge.queries.order.queue import QueueRow, queue_page
@@ -28,6 +32,9 @@ from knowledge.stored import number
 
 MOST_DIRECTIVES = 50
 """Directives shown, the newest; a campaign is steered by few."""
+
+EXPERIMENTS = re.compile(r"\bE-\d{4,9}\b")
+"""Labels of experiments in a reason."""
 
 WAITING = (HypothesisState.PROPOSED, HypothesisState.QUEUED)
 
@@ -90,7 +97,9 @@ class QueueBoard(View):
     all that wait. `levers` counts them by lever. `put` are the places of moves that the next ranking will
     make. `used` says by directive how far caps and minimum shares are. `paid` are its jobs that wait or run
     on rented machines, `question` is the question of the night. `elsewhere` counts what waits to be
-    confirmed on another target, without approvals, where an hour counts as `usd_per_hour`.
+    confirmed on another target, without approvals, where an hour counts as `usd_per_hour`. `best` is
+    the experiment that made the best so far, `doubts` say of it and of those that reasons name what speaks
+    against them by now.
     """
 
     campaign: QueueCampaign
@@ -112,6 +121,8 @@ class QueueBoard(View):
     question: QuestionView | None = None
     elsewhere: int = 0
     usd_per_hour: float | None = None
+    best: str | None = None
+    doubts: dict[str, str] = Field(default_factory=dict)
 
 
 def queue_board(
@@ -145,6 +156,8 @@ def queue_board(
         session, campaign_id, limit=limit, offset=offset, lever=lever, text=text, awaiting=awaiting
     )
     held = _directives(session, campaign_id)
+    moves = queue_moves(session, campaign_id, limit=most_moves)
+    best = bests(session, [campaign_id]).get(campaign_id)
     hands = [(each, view) for each, view in held if each.kind is DirectiveKind.PRIORITY and view.hypothesis]
     return QueueBoard(
         campaign=shown,
@@ -157,7 +170,7 @@ def queue_board(
         elsewhere=within.elsewhere,
         levers=_levers(session, campaign_id),
         ranked=ranked,
-        moves=queue_moves(session, campaign_id, limit=most_moves),
+        moves=moves,
         directives=tuple(view for _, view in held),
         put={
             str(view.hypothesis): int((each.value or {}).get("place", 1))
@@ -170,7 +183,20 @@ def queue_board(
         paid=paid_now(session, campaign),
         question=question_now(session, campaign_id),
         usd_per_hour=number(campaign.spec.get("usd_per_hour")),
+        best=None if best is None else best.experiment,
+        doubts=_doubts(session, best, rows.items, moves.items),
     )
+
+
+def _doubts(
+    session: Session, best: BestView | None, rows: Sequence[QueueRow], moves: Sequence[MoveView]
+) -> dict[str, str]:
+    """What speaks against the best and against supported tests that reasons name, by label."""
+    reasons = [*(f"{each.move_reason} {each.reason}" for each in rows), *(each.reason for each in moves)]
+    named = {label for each in reasons for label in EXPERIMENTS.findall(each)}
+    if best is not None and best.experiment is not None:
+        named.add(best.experiment)
+    return shaken_labels(session, [parse_label_of(Noun.EXPERIMENT, each) for each in named])
 
 
 def queue_moves(session: Session, campaign_id: int, *, limit: int, offset: int = 0) -> Page[MoveView]:

@@ -313,5 +313,7 @@ def test_more_experiments_take_no_more_statements(tmp_path: Path) -> None:
             told.append(len(statements))
         found.append(told)
         history.close()
-    assert found[0] == found[1]
+    few, many = found
+    assert many[1:] == few[1:]
+    assert many[0] <= few[0], "few fit a page with the run that is held against the first"
     assert all(found[0])
