@@ -9,7 +9,7 @@ import typer
 from cli.console.options import CampaignToo, Json, named_once
 
 if TYPE_CHECKING:
-    from knowledge.telling.story import StoryView
+    from knowledge.telling.story_parts import StoryView
 
 
 def story(

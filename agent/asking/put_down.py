@@ -15,7 +15,7 @@ from db.states import ExperimentKind, VerdictOutcome
 from experiments.job.blame import blames_of
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import same_value
-from knowledge.asking.why_not import Failure, Moved
+from knowledge.asking.objections import Failure, Moved
 from knowledge.findings.facts import versions_of_experiments
 from knowledge.findings.staleness import of_other_versions
 from knowledge.stored import engine_of

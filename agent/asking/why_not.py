@@ -24,8 +24,9 @@ from experiments.space.knob import written
 from experiments.space.loading import load_space
 from experiments.space.space import Space
 from knowledge.asking.answer import Answer
+from knowledge.asking.objections import Mark, Objection
 from knowledge.asking.walking import hypothesis_of, label_in
-from knowledge.asking.why_not import Mark, Objection, why_not_finding, why_not_hypothesis, why_not_values
+from knowledge.asking.why_not import why_not_finding, why_not_hypothesis, why_not_values
 from knowledge.findings.telling import disputes
 from knowledge.graph.typed_graph import Graph
 from knowledge.queries.found.verification import differing_on

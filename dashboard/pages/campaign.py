@@ -22,7 +22,7 @@ from knowledge.queries.standing import StandingView, standing
 from knowledge.queries.story import campaign_story
 from knowledge.queries.view import EffectView, View, effect_view
 from knowledge.telling.answers_sentence import answer_sentence, instead_of
-from knowledge.telling.story import StoryView
+from knowledge.telling.story_parts import StoryView
 
 MOST_TOLD = 300
 """Experiments of a campaign up to which its page tells the story and the verification unasked: both are read

@@ -19,7 +19,7 @@ from knowledge.queries.log import EventView, event_view
 from knowledge.queries.lookup import campaign_filter
 from knowledge.queries.story import campaign_story
 from knowledge.queries.view import View
-from knowledge.telling.story import StoryView
+from knowledge.telling.story_parts import StoryView
 
 LARGEST_ID = 2**63 - 1
 MOST_EVENTS = 500

@@ -3,9 +3,7 @@ model, engine and target do not allow. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
 
 from knowledge.asking.answer import (
     Answer,
@@ -21,7 +19,9 @@ from knowledge.asking.answer import (
     section_of,
     some,
 )
-from knowledge.asking.walking import WAITING, change_of, changes_of, changes_words, into, tests_of, to
+from knowledge.asking.objections import MOST_NAMED, Failure, Objection
+from knowledge.asking.ruling import verdict_on_hypothesis, verdict_on_values
+from knowledge.asking.walking import change_of, changes_of, changes_words, into, tests_of, to
 from knowledge.change_words import LEVERS_OF_WEIGHTS
 from knowledge.doubts import doubt_words
 from knowledge.figures import listed
@@ -32,76 +32,11 @@ from knowledge.graph.typed_graph import Graph, NodeKind, Relation
 AGAINST_RULES = ("R2-no-effect", "R3-quality", "R4-infeasible", "R6-contradicted")
 """Rules of findings that speak against a change, where a finding does not tell what it says of it."""
 
-MOST_NAMED = 3
-"""Hypotheses that a sentence names, the newest; how many more there are is told."""
-
 MOST_IMPORTED = 5
 """Verdicts of another database that are told of a finding."""
 
 AGAINST = ("refuted", "infeasible", "confounded")
 """Outcomes that speak against a change, or leave it unusable as evidence."""
-
-REFUSED = ("refuted", "infeasible")
-"""Outcomes that rule a change out."""
-
-
-class Mark(StrEnum):
-    """What an objection of model, engine or target comes to."""
-
-    INFEASIBLE = "infeasible"
-    INCOMPLETE = "incomplete"
-    """It lacks something that the user can name."""
-    UNKNOWN = "unknown"
-    """Nobody can tell here."""
-
-
-@dataclass(frozen=True)
-class Objection:
-    """What speaks against something beside verdicts: `id` names it where it has a label; `absolute` tells
-    that it can't be tested as long as this stands."""
-
-    text: str
-    id: str | None = None
-    absolute: bool = True
-    mark: Mark = Mark.INFEASIBLE
-
-
-@dataclass(frozen=True)
-class Moved:
-    """A package that ran in another version than here."""
-
-    package: str
-    then: str
-    here: str
-
-    def __str__(self) -> str:
-        """Return it in words: `torch 2.13.0 → 2.14.0`."""
-        return f"{self.package} {self.then} → {self.here}"
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A test of something else whose candidate did not run, by its label, and the values that this was put
-    down to, as `KNOB=VALUE`.
-
-    `versions` is what of the engine it ran with, in words (empty: not known), `moved` the packages that run
-    here in other versions: then it rules nothing out here, as a finding of other versions does not.
-    """
-
-    experiment: str
-    values: str
-    versions: str = ""
-    moved: tuple[Moved, ...] = ()
-
-    @property
-    def ran_with(self) -> str:
-        """A sentence on the versions; empty where they are not known."""
-        if self.moved:
-            named = self.moved[:MOST_NAMED]
-            then = listed([f"{each.package} {each.then}" for each in named])
-            here = listed([f"{each.package} {each.here}" for each in named])
-            return f" It ran with {then}, and here runs {here}."
-        return f" It ran with {self.versions}." if self.versions else ""
 
 
 def why_not_hypothesis(
@@ -128,7 +63,8 @@ def why_not_hypothesis(
     return Answer(
         question=Question.WHY_NOT,
         asked=f"Why is {named(graph, hypothesis)} ruled out?",
-        sentence=_of_state(hypothesis, data, tests, legality, steering, graph) + _but(graph, failures),
+        sentence=verdict_on_hypothesis(hypothesis, data, tests, legality, steering, graph)
+        + _but(graph, failures),
         sections=tuple(sections),
     )
 
@@ -175,7 +111,7 @@ def why_not_values(
     return Answer(
         question=Question.WHY_NOT,
         asked=f"Why is {words} ruled out?",
-        sentence=_of_values(graph, words, exact, hypotheses[::-1], legality, steering)
+        sentence=verdict_on_values(graph, words, exact, hypotheses[::-1], legality, steering)
         + _but(graph, failures),
         sections=tuple(sections),
     )
@@ -365,116 +301,3 @@ def _legal(objections: Sequence[Objection]) -> Section:
 def _steered(objections: Sequence[Objection]) -> Section:
     rows = [Row(id=each.id, text=each.text) for each in objections]
     return section("Your steering", rows, "You ruled nothing of it out.")
-
-
-def _blocks(objections: Sequence[Objection]) -> str | None:
-    return next((each.text for each in objections if each.absolute), None)
-
-
-def _of_state(
-    hypothesis: str,
-    data: Mapping[str, str],
-    tests: Sequence[str],
-    legality: Sequence[Objection],
-    steering: Sequence[Objection],
-    graph: Graph,
-) -> str:
-    state, reason = data.get("state", ""), data.get("state_reason")
-    last = next((each for each in reversed(tests) if graph.nodes[each].get("outcome")), None)
-    if state in ("refuted", "infeasible", "confounded", "inconclusive") and last is not None:
-        said = graph.nodes[last].get("reason") or reason or "no reason is known"
-        ruled = "ruled out" if state in REFUSED else "not settled"
-        return f"{hypothesis} is {ruled}: {last} found it {state}. {said}"
-    if state == "withdrawn":
-        why = f" {reason.rstrip('.')}." if reason else ""
-        return f"{hypothesis} is ruled out: it was withdrawn.{why}"
-    if state == "supported":
-        return f"{hypothesis} is not ruled out: it is supported{f' by {last}' if last else ''}."
-    blocked = _blocks(steering) or _blocks(legality)
-    if blocked is not None:
-        return f"{hypothesis} can't be tested as things are: {blocked}"
-    return f"{hypothesis} is not ruled out: it is {state}."
-
-
-def _of_values(
-    graph: Graph,
-    words: str,
-    exact: Sequence[str],
-    hypotheses: Sequence[str],
-    legality: Sequence[Objection],
-    steering: Sequence[Objection],
-) -> str:
-    blocked = _blocks(legality)
-    if blocked is not None:
-        return f"{words} is ruled out before anything is run: {blocked}"
-    blocked = _blocks(steering)
-    if blocked is not None:
-        return f"{words} is ruled out by you: {blocked}"
-    alone = {each: str(graph.nodes[each].get("state")) for each in exact}
-    joint = {each: str(graph.nodes[each].get("state")) for each in hypotheses if each not in alone}
-    supported, against = _in(alone, "supported"), _in(alone, *REFUSED)
-    together = f"together with others {_decided(joint)}" if _decided(joint) else ""
-    differs = bool(_in(joint, "supported") if against else _in(joint, *REFUSED))
-    beside = f" {together[0].upper()}{together[1:]}." if differs and not (against and supported) else ""
-    if against and supported:
-        return (
-            f"{words} is not ruled out everywhere: against it {some(against, MOST_NAMED)}, for it "
-            f"{some(supported, MOST_NAMED)}."
-        )
-    if against and _in(alone, *WAITING):
-        return (
-            f"{words} is not ruled out everywhere: against it {some(against, MOST_NAMED)}, and "
-            f"{_waits(alone)}.{beside}"
-        )
-    if against:
-        more = f" and {len(against) - 1} more" if len(against) > 1 else ""
-        return f"{words} is ruled out by {against[0]}{more}: {_why(graph, against[0])}{beside}"
-    if supported:
-        verb = "supports" if len(supported) == 1 else "support"
-        return f"{words} is not ruled out: {some(supported, MOST_NAMED)} {verb} it.{beside}"
-    if alone and together:
-        return f"{words} is not ruled out: alone no test is decided ({_open(alone)}); {together}."
-    if together:
-        return f"{words} is not ruled out by itself: it was never tested alone; {together}."
-    if alone or joint:
-        never = "" if alone else " It was never tested alone."
-        return f"{words} is not ruled out: no test of it is decided yet ({_open(alone or joint)}).{never}"
-    return f"{words} is not ruled out: it was never tried, and nothing known here forbids it."
-
-
-def _in(states: Mapping[str, str], *wanted: str) -> list[str]:
-    """The hypotheses in one of these states, the newest first."""
-    return [each for each in reversed(list(states)) if states[each] in wanted]
-
-
-def _came_out(states: Mapping[str, str], wanted: Iterable[str]) -> list[str]:
-    """The hypotheses in each of these states: `H-015 was refuted`."""
-    found = [(each, _in(states, each)) for each in wanted]
-    return [
-        f"{some(labels, MOST_NAMED)} {'was' if len(labels) == 1 else 'were'} {state}"
-        for state, labels in found
-        if labels
-    ]
-
-
-def _decided(states: Mapping[str, str]) -> str:
-    return listed(_came_out(states, ("supported", *REFUSED)))
-
-
-def _waits(states: Mapping[str, str]) -> str:
-    waiting = _in(states, *WAITING)
-    verb = "waits for its test" if len(waiting) == 1 else "wait for their tests"
-    return f"{some(waiting, MOST_NAMED)} {verb}"
-
-
-def _open(states: Mapping[str, str]) -> str:
-    """Those that no verdict decided, and why."""
-    waits = [_waits(states)] if _in(states, *WAITING) else []
-    return listed([*waits, *_came_out(states, ("inconclusive", "confounded", "withdrawn"))])
-
-
-def _why(graph: Graph, hypothesis: str) -> str:
-    judged = [each for each in tests_of(graph, hypothesis) if graph.nodes[each].get("reason")]
-    if judged:
-        return str(graph.nodes[judged[-1]]["reason"])
-    return str(graph.nodes[hypothesis].get("state_reason") or "no reason is known")

@@ -25,7 +25,8 @@ from knowledge.queries.facts import campaign_facts
 from knowledge.queries.found.verification import verification
 from knowledge.queries.spent.saved_time import saved_time
 from knowledge.stored import FROM_MODEL, number
-from knowledge.telling.story import BestMoment, Moment, Said, StoryFacts, StoryView, tell_story
+from knowledge.telling.story import tell_story
+from knowledge.telling.story_parts import BestMoment, Moment, Said, StoryFacts, StoryView
 
 TROUBLES = (
     EventKind.CAMPAIGN_PAUSED,

@@ -124,9 +124,9 @@ def untried(found: VllmEnvironment) -> str | None:
     newest = written(NEWEST_TRIED)
     return (
         f"vLLM {found.version} is newer than {newest}, the newest that autoinfer was run with: which values "
-        "its knobs know is read from its own sources, and what runs from each launch itself; what a GPU takes "
-        f"of them, and how it words its failures, is known as of {newest} alone, so that a test may fail that "
-        "was said to be legal, or be told in vLLM's own words."
+        "its knobs know is read from its own sources, and what runs from each launch itself; what a GPU "
+        f"takes of them, and how it words its failures, is known as of {newest} alone, so that a test may "
+        "fail that was said to be legal, or be told in vLLM's own words."
     )
 
 

@@ -22,7 +22,7 @@ from knowledge.acts.lever_steering import give_directive, lift_directives
 from knowledge.acts.notes import add_note
 from knowledge.queries.story import campaign_story
 from knowledge.stored import FROM_MODEL
-from knowledge.telling.story import StoryView
+from knowledge.telling.story_parts import StoryView
 from tests.history.campaign_history import BASE, History, a_full_history
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from db.models import Hypothesis
 from db.states import HypothesisState, VerdictOutcome
-from knowledge.asking.why_not import Mark, Objection, why_not_finding, why_not_hypothesis, why_not_values
+from knowledge.asking.objections import Mark, Objection
+from knowledge.asking.why_not import why_not_finding, why_not_hypothesis, why_not_values
 from knowledge.findings.told import Telling, tell
 from knowledge.findings.verdict_fact import Saying
 from tests.history.campaign_history import History

@@ -19,7 +19,7 @@ from db.states import (
 )
 from knowledge.figures import milliseconds, signed
 from knowledge.queries.view import PREDICTION_Z
-from knowledge.telling.story import StoryLine, StoryView
+from knowledge.telling.story_parts import StoryLine, StoryView
 from tests.history.campaign_history import History
 from tests.unit.knowledge.stories import finished, story, told
 

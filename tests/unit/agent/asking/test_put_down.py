@@ -13,7 +13,7 @@ from agent.asking.why_not import what_rules_out
 from db.models import Campaign, Verdict
 from db.states import VerdictOutcome
 from knowledge.asking.answer import Answer
-from knowledge.asking.why_not import Failure
+from knowledge.asking.objections import Failure
 from knowledge.graph.building import build_graph
 from tests.history.campaign_history import History
 from tests.unit.agent.asking.test_answers import allowed_there

@@ -12,6 +12,7 @@ from configs.campaign import load_campaign
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm import environment
 from experiments.engines.vllm.driver_process import driver_environment
+from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.environment import (
     PYTHON_VARIABLE,
     VllmEnvironment,
@@ -19,7 +20,6 @@ from experiments.engines.vllm.environment import (
     untried,
     vllm_python,
 )
-from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.order import VARIABLES
 from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import Configuration
