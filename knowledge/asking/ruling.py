@@ -52,8 +52,8 @@ def verdict_on_values(
     legality: Sequence[Objection],
     steering: Sequence[Objection],
 ) -> str:
-    """Return what became of values, named by `words`: `exact` are the hypotheses that set nothing else, of all
-    `hypotheses` that set them, each the oldest first."""
+    """Return what became of values, named by `words`: of all `hypotheses` that set them, the oldest first,
+    `exact` set nothing else."""
     blocked = _blocks(legality)
     if blocked is not None:
         return f"{words} is ruled out before anything is run: {blocked}"
