@@ -29,7 +29,7 @@ from knowledge.asking.walking import hypothesis_of, label_in
 from knowledge.asking.why_not import why_not_finding, why_not_hypothesis, why_not_values
 from knowledge.findings.telling import disputes
 from knowledge.graph.typed_graph import Graph
-from knowledge.queries.found.verification import differing_on
+from knowledge.queries.found.fresh_runs import differing_on
 from knowledge.queries.lookup import campaign_of
 from knowledge.stored import LEVER_JOINT
 

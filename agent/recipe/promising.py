@@ -16,8 +16,8 @@ from db.models import Campaign, Configuration, Event, Experiment, Verdict
 from db.models.base import JsonObject
 from experiments.space.configuration import Configuration as Point
 from knowledge.figures import listed
+from knowledge.queries.found.fresh_runs import differing
 from knowledge.queries.found.in_doubt import in_doubt
-from knowledge.queries.found.verification import differing
 from knowledge.queries.pareto import judged_ratios
 from knowledge.queries.pareto_ratios import each_over_baseline
 from knowledge.queries.present.now_best import bests_told

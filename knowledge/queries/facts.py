@@ -16,8 +16,8 @@ from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.claims.model_answers import asked_of_model
 from knowledge.queries.claims.proposers import proposers
 from knowledge.queries.devices import devices_of_tests
+from knowledge.queries.found.fresh_runs import differing
 from knowledge.queries.found.in_doubt import in_doubt
-from knowledge.queries.found.verification import differing
 from knowledge.queries.left_alone import left_alone
 from knowledge.queries.measured.gpu_throttling import gpu_throttling
 from knowledge.queries.order.carried import carried_view

@@ -14,7 +14,7 @@ from db.models import Campaign, Configuration, Event, Experiment, Hypothesis, Mo
 from db.models.base import JsonObject
 from db.states import ExperimentKind, HypothesisState
 from knowledge.latency_only import plan_is_latency_only
-from knowledge.queries.found.verification import is_said_again
+from knowledge.queries.found.fresh_runs import is_said_again
 from knowledge.queries.measured.further import further_workloads
 from knowledge.queries.pareto import judged_ratios
 from knowledge.queries.pareto_ratios import Placed, each_over_baseline

@@ -16,7 +16,7 @@ from knowledge.queries.claims.discovery import DiscoveryView
 from knowledge.queries.claims.model_answers import AskedView
 from knowledge.queries.claims.proposers import ProposerView
 from knowledge.queries.devices import AtRest
-from knowledge.queries.found.verification import FreshView
+from knowledge.queries.found.fresh_runs import FreshView
 from knowledge.queries.measured.gpu_throttling import GpuThrottlingView
 from knowledge.queries.order.carried import CarriedView
 from knowledge.queries.order.night import QuestionView

@@ -8,7 +8,7 @@ from db.states import VerdictOutcome
 from knowledge.figures import changed, clause, counted, effect, listed, metric_word, signed, unit_of
 from knowledge.queries.claims.calibration import CalibrationView, score_interval
 from knowledge.queries.claims.discovery import DiscoveryView, discovery_sentence, outside_sentence
-from knowledge.queries.found.verification import FreshView
+from knowledge.queries.found.fresh_runs import FreshView
 from knowledge.telling.facts import JudgedFact
 from knowledge.telling.summary_part import PartView, named
 

@@ -32,7 +32,7 @@ from experiments.recording import load_test_spec
 from experiments.sealing import altered
 from knowledge.figures import effect
 from knowledge.findings.keeping import update_findings
-from knowledge.queries.found.verification import is_said_again, judgement, moved_words
+from knowledge.queries.found.fresh_runs import is_said_again, judgement, moved_words
 from knowledge.replication import Agreement, compare
 
 

@@ -12,7 +12,7 @@ from db.models import Finding
 from knowledge.doubts import doubt_words
 from knowledge.findings.disputes import disputing
 from knowledge.findings.telling import OPEN, disputes_of_each
-from knowledge.queries.found.verification import differing_on
+from knowledge.queries.found.fresh_runs import differing_on
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from knowledge.findings.random_effects import Pooled, weights_of
 from knowledge.findings.rules import by_campaign, pooled_over_campaigns
 from knowledge.findings.telling import disputes
 from knowledge.queries.found.findings import FindingView, evidence_of, finding_fields
-from knowledge.queries.found.verification import is_said_again
+from knowledge.queries.found.fresh_runs import is_said_again
 from knowledge.queries.view import EffectView, View, effect_view
 from knowledge.stored import DISPUTES, metric_of
 

@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 from db.labels import Noun, format_label
 from knowledge.doubts import doubt_words
 from knowledge.figures import listed
+from knowledge.queries.found.fresh_runs import differing_of
 from knowledge.queries.found.in_doubt import in_doubt_of
-from knowledge.queries.found.verification import differing_of
 
 
 def shaken(session: Session, experiments: Collection[int]) -> dict[int, str]:

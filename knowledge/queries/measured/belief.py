@@ -8,7 +8,7 @@ from enum import StrEnum
 from db.states import VerdictOutcome
 from experiments.rejudging import ALIKE, ANOTHER
 from knowledge.figures import listed, signed
-from knowledge.queries.found.verification import FreshView
+from knowledge.queries.found.fresh_runs import FreshView
 from knowledge.queries.measured.experiment_detail import ExperimentDetail
 from knowledge.queries.measured.quality_tests import QualityTestView
 from knowledge.queries.view import View

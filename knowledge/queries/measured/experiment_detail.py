@@ -27,9 +27,9 @@ from knowledge.latency_only import plan_is_latency_only
 from knowledge.queries.at_work import interrupted_experiments
 from knowledge.queries.claims.discovery import LevelView, level_of
 from knowledge.queries.devices import devices_of_experiments
+from knowledge.queries.found.fresh_runs import FreshView, fresh_runs
 from knowledge.queries.found.shaken import shaken
 from knowledge.queries.found.ties import TieView, ties_of_experiments
-from knowledge.queries.found.verification import FreshView, fresh_runs
 from knowledge.queries.measured.experiments import ExperimentRow, experiment_row
 from knowledge.queries.measured.further import NOT_JUDGED, FurtherView, further_workloads
 from knowledge.queries.measured.gpu_blocks import GpuBlocksView, gpu_blocks

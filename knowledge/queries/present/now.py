@@ -30,8 +30,8 @@ from knowledge.queries.devices import (
     devices_of_campaign,
     shown_away,
 )
+from knowledge.queries.found.fresh_runs import FreshView, differing
 from knowledge.queries.found.in_doubt import in_doubt
-from knowledge.queries.found.verification import FreshView, differing
 from knowledge.queries.log import EventView, event_view
 from knowledge.queries.lookup import campaign_of
 from knowledge.queries.measured.gpu_throttling import GpuThrottlingView, gpu_throttling

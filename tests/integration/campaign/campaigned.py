@@ -20,11 +20,7 @@ from experiments.job.result import Failure
 from experiments.job.spec import TestJob
 from experiments.measurement.evidence import Arm, LaunchRecord, Stage
 from experiments.space.configuration import Configuration as Point
-from knowledge.queries.found.verification import (
-    Standing,
-    VerificationView,
-    verification,
-)
+from knowledge.queries.found.verification import Standing, VerificationView, verification
 from tests.integration.campaign.sealed import dispatch, propose
 from tests.simulated.by_hand import launch, measure_baseline, run_by_hand
 from tests.simulated.campaign import start

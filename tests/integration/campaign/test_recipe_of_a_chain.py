@@ -22,7 +22,8 @@ from db.models import Experiment, Finding, FindingEvidence, Verdict
 from db.session import Database
 from db.states import FindingStatus, VerdictOutcome
 from experiments.space.configuration import KnobValue
-from knowledge.queries.found.verification import Standing, fresh_runs, verification
+from knowledge.queries.found.fresh_runs import fresh_runs
+from knowledge.queries.found.verification import Standing, verification
 from tests.integration.campaign.campaigned import Campaigned, campaign, pairs
 from tests.integration.campaign.sealed import dispatch, propose_change
 from tests.simulated.by_hand import measure_baseline, run_by_hand

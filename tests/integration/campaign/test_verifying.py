@@ -32,12 +32,8 @@ from experiments.worker.reaping import reap
 from knowledge.graph.building import build_graph
 from knowledge.queries.facts import campaign_facts
 from knowledge.queries.found.findings import list_findings
-from knowledge.queries.found.verification import (
-    Standing,
-    VerifiedRow,
-    fresh_runs,
-    verification,
-)
+from knowledge.queries.found.fresh_runs import fresh_runs
+from knowledge.queries.found.verification import Standing, VerifiedRow, verification
 from knowledge.telling.summary import summarize
 from tests.history.model_elsewhere import FOLDER, move_model_away
 from tests.integration.campaign.campaigned import HERE, TIMES_ALONE, Campaigned, campaign, interrupt, pairs

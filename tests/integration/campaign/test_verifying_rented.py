@@ -13,9 +13,7 @@ from configs.errors import UsageError
 from db.models import Campaign, Experiment, Job, JobQuote, RemoteRun
 from db.money import budgets, microusd
 from db.states import JobState, RemoteRunState
-from knowledge.queries.found.verification import (
-    Standing,
-)
+from knowledge.queries.found.verification import Standing
 from tests.integration.campaign.campaigned import RENTED, Campaigned, campaign, interrupt
 from tests.integration.cli.command import Autoinfer
 
