@@ -171,7 +171,8 @@ class EventKind(StrEnum):
     STAGE_STARTED = ("stage.started", "A stage of an experiment began.")
     STAGE_PROGRESSED = (
         "stage.progressed",
-        "A stage that builds something, such as a quantized checkpoint, tells how far it is; once a minute.",
+        "A stage that builds something, such as a quantized checkpoint, or that waits for launches to load, "
+        "tells how far it is; once a minute.",
     )
     STAGE_FINISHED = ("stage.finished", "A stage of an experiment ended, with its outcome and its seconds.")
     EXPERIMENT_STARTED = ("experiment.started", "The first stage of an experiment is about to begin.")

@@ -72,8 +72,9 @@ def _without_verdict(detail: ExperimentDetail) -> Words:
         how_far = f"in the stage {detail.stage}" if detail.stage else "before its first stage"
         return Words("approval", "Interrupted", f"Nobody measures it any more; it was {how_far}")
     if detail.state is ExperimentState.RUNNING:
-        told = (detail.progress or {}).get("text")
-        parts = [str(each) for each in (detail.stage, told) if each]
+        progress = detail.progress or {}
+        told = (detail.stage, progress.get("text"), progress.get("loading"))
+        parts = [str(each) for each in told if each]
         return Words(symbol, word, ": ".join(parts).capitalize() if parts else "Its first stage begins")
     if detail.state is ExperimentState.PLANNED:
         return Words(symbol, word, "It waits for a worker")

@@ -311,6 +311,8 @@ class Engine(Protocol):
     gives the same engine for the time of a job; what was begun for nothing ends with it. That engine may
     have `begin_ahead(device, folder, cache_dir)`, which begins one for a launch that comes later, with its
     log in `folder`, and returns at once; it touches no device.
+    One whose loads take minutes may have `load_phase(log)`: what a load does now, by its log alone, as words
+    such as `compiling`, with how much of it is done in brackets after them.
     One that can time its kernels for packed weights without loading a model may have
     `time_kernels(configurations, checkpoint, device, rows, log_path, cache_dir, tell, known)`, which gives
     `KernelTimings` (`kernel_timings.py`) of all products in each configuration's format by its kernel, with

@@ -34,6 +34,8 @@ class RecordKind(StrEnum):
 
     STARTED = "started"
     PROGRESS = "progress"
+    LOADING = "loading"
+    """What launches do that are coming up, and for how long; nothing once all are up."""
     LAUNCH = "launch"
     """A launch is ready; the lines that follow name it by `launch`, a number within the job."""
     BLOCK = "block"
@@ -162,6 +164,9 @@ class Fold:
                     tuple(self._turns),
                     bool(line.get("timing")),
                 )
+            case RecordKind.LOADING:
+                if self.progress is not None:
+                    self.progress = replace(self.progress, loading=line["text"])
             case RecordKind.LAUNCH:
                 self._launches[line["launch"]] = _Launch(
                     Arm(line["arm"]),

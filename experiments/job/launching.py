@@ -6,9 +6,11 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 from configs.errors import AutoinferError
 from experiments.engines.port import DEVICE_FAULTS, Infeasible, Launch
+from experiments.job.loads_told import LoadsTold
 from experiments.job.open_launch import ArmInfeasible, OpenLaunch, Wanted, close
 from experiments.job.running_job import RunningJob
 from experiments.measurement.evidence import Stage
@@ -63,7 +65,9 @@ def open_launches(
 
     pool = ThreadPoolExecutor(max_workers=max(1, job.context.cores), thread_name_prefix="load")
     try:
+        loads = LoadsTold(job, [_log_path(job, stage, each) for each in wanted])
         futures = [pool.submit(load, each) for each in wanted]
+        loads.wait(futures)
         pool.shutdown(wait=True)
     except BaseException:
         pool.shutdown(wait=True, cancel_futures=True)
@@ -122,9 +126,12 @@ def recorded(stage: Stage, launches: Sequence[OpenLaunch]) -> tuple[list[OpenLau
     return told, untold
 
 
+def _log_path(job: RunningJob, stage: Stage, each: Wanted) -> Path:
+    return job.logs() / f"{stage.value}-{each.arm.value}-{each.index}.log"
+
+
 def _load(job: RunningJob, stage: Stage, each: Wanted) -> Launch:
-    logs = job.logs()
-    log_path = logs / f"{stage.value}-{each.arm.value}-{each.index}.log"
+    log_path = _log_path(job, stage, each)
     launch = job.engine.launch(
         each.configuration,
         each.checkpoint,

@@ -65,6 +65,13 @@ class Records:
         if done == 0 and arm is None and not timing:
             self._say(f"{stage.value}: {text}")
 
+    def loading(self, text: str | None, *, news: bool = False) -> None:
+        """What launches do that are coming up, and for how long, as words; None once all are up. The log gets
+        what is `news` alone."""
+        self._append(RecordKind.LOADING, text=text)
+        if news and text is not None:
+            self._say(text)
+
     def launch(
         self,
         arm: Arm,

@@ -55,7 +55,7 @@ class JobProgress:
     """The last thing a running job told: stage, blocks done of planned, a sentence, and the arm that is
     worked on; None while it is both, or neither. `turns` are the stages that began and ended so far, in the
     order in which they did. `timing`: what is up is timed from here on in this stage, as far as that is
-    told."""
+    told. `loading` says what launches do that are coming up, and for how long; None where none is."""
 
     stage: Stage
     done: int
@@ -64,6 +64,7 @@ class JobProgress:
     arm: Arm | None = None
     turns: tuple[StageTurn, ...] = ()
     timing: bool = False
+    loading: str | None = None
 
 
 @dataclass(frozen=True)

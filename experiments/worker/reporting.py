@@ -128,11 +128,11 @@ class Reporter:
             told = bool(self._tell_turn(session, StageTurn(progress.stage, progress.text), {}))
         if told:
             self._progressed_at = time.monotonic()
-        elif progress.stage in BUILDS and time.monotonic() - self._progressed_at >= PROGRESS_EVENT_S:
+        elif _takes_minutes(progress) and time.monotonic() - self._progressed_at >= PROGRESS_EVENT_S:
             events.append(
                 session,
                 EventKind.STAGE_PROGRESSED,
-                f"{self._subject}: {progress.text}.",
+                f"{self._subject}: {progress.loading or progress.text}.",
                 self._subject,
                 job.campaign_id,
                 {"stage": progress.stage.value, "done": progress.done, "planned": progress.planned},
@@ -316,12 +316,19 @@ def _launches(count: int) -> str:
     return f"{count} {'launch' if count == 1 else 'launches'}"
 
 
+def _takes_minutes(progress: JobProgress) -> bool:
+    """Whether it builds something, or waits for launches that come up."""
+    return progress.stage in BUILDS or progress.loading is not None
+
+
 def _stored(progress: JobProgress) -> JsonObject:
-    """How an experiment keeps where it is; `arm` only where one alone is worked on, `timing` only where it
-    is so."""
+    """How an experiment keeps where it is; `arm` only where one alone is worked on, `timing` and `loading`
+    only where it is so."""
     told: JsonObject = {"done": progress.done, "planned": progress.planned, "text": progress.text}
     if progress.arm is not None:
         told["arm"] = progress.arm.value
+    if progress.loading is not None:
+        told["loading"] = progress.loading
     return {**told, "timing": True} if progress.timing else told
 
 

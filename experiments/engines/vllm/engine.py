@@ -40,6 +40,7 @@ from experiments.engines.vllm.environment import PACKAGES, needed_environment, u
 from experiments.engines.vllm.kernel_timer import KernelTimer, Order
 from experiments.engines.vllm.known_values import known_values
 from experiments.engines.vllm.launch import VllmLaunch
+from experiments.engines.vllm.load_phase import load_phase
 from experiments.engines.vllm.on_device import asked_on, not_taken, unsure
 from experiments.engines.vllm.order import (
     EAGER,
@@ -235,6 +236,10 @@ class VllmEngine:
             return needed_environment(device).number
         except Infeasible:
             return None
+
+    def load_phase(self, log: str) -> str:
+        """What a load does now, by its log (`load_phase.py`)."""
+        return load_phase(log)
 
     def plain(self, configuration: Configuration) -> Configuration:
         """The same without compilation and graphs, which take most of a load, and without drafting, which

@@ -53,7 +53,8 @@ class RunStep(View):
 
 
 class RunView(View):
-    """An experiment that runs; `done` of `planned` pieces of its stage, `text` says which it is.
+    """An experiment that runs; `done` of `planned` pieces of its stage, `text` says which it is, `loading`
+    what launches do that are coming up, and for how long.
 
     `arm` is the one that is worked on, None while it is both, or neither (a baseline has one alone).
     `expected_s` is the whole time that the ranking expected it to take, `elapsed_s` the time since it
@@ -71,6 +72,7 @@ class RunView(View):
     stage: str | None
     arm: Arm | None
     text: str | None
+    loading: str | None
     done: int | None
     planned: int | None
     started_at: datetime | None
@@ -142,7 +144,7 @@ def _view(
 ) -> RunView:
     progress = experiment.progress or {}
     done, planned = number(progress.get("done")), number(progress.get("planned"))
-    text = progress.get("text")
+    text, loading = progress.get("text"), progress.get("loading")
     started = experiment.started_at
     return RunView(
         experiment=label,
@@ -155,6 +157,7 @@ def _view(
         stage=experiment.stage,
         arm=arm_of(experiment.progress),
         text=text if isinstance(text, str) else None,
+        loading=loading if isinstance(loading, str) else None,
         done=None if done is None else int(done),
         planned=None if not planned else int(planned),
         started_at=started,

@@ -16,6 +16,7 @@ from agent.judge.launch_interval import LaunchIntervalJudge
 from configs.errors import AutoinferError, DiskFull
 from experiments.engines.port import GenerationTrace, Infeasible
 from experiments.engines.server_process import end_process_tree
+from experiments.job import loads_told
 from experiments.job.journal import read_records
 from experiments.job.limits import StageLimits
 from experiments.job.result import Failure
@@ -271,6 +272,39 @@ def test_a_launch_of_the_sweep_that_hangs_is_told_and_the_others_are_timed(
     ]
     timed = {each.index for each in result.launches if each.stage is Stage.SWEEP and each.samples}
     assert timed >= {1, 2}
+
+
+def records_of(folder: Path) -> list[dict[str, Any]]:
+    """Every record of the runs of a folder, in their order."""
+    files = sorted(folder.glob("*/records.jsonl"))
+    return [json.loads(line) for each in files for line in each.read_text().splitlines()]
+
+
+def test_while_launches_load_the_job_tells_what_they_do_and_for_how_long(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(loads_told, "TELL_EVERY_S", 0.05)
+
+    class TellsItsLoad(SimulatedEngine):
+        def load_phase(self, log: str) -> str:
+            return "warming up (1 of 2)" if "ready" in log else "loading weights"
+
+    slow = CONTROL | {"simulated.load_s": 0.5}
+    result = run(a_baseline_job((slow, CONTROL)), engine=TellsItsLoad())
+    assert result.failure is None
+    told = [each["text"] for each in records_of(tmp_path) if each["record"] == "loading"]
+    assert any(
+        each.startswith("loading, for ") and "loading weights for " in each for each in told if each
+    ), told
+    assert told[-1] is None
+    sweep = [each for each in records_of(tmp_path) if each["record"] in ("loading", "block")]
+    first_block = next(place for place, each in enumerate(sweep) if each["record"] == "block")
+    assert sweep[first_block - 1] == {**sweep[first_block - 1], "record": "loading", "text": None}
+
+
+def test_an_engine_that_does_not_tell_how_a_load_gets_on_is_waited_for_in_silence(run: Run, tmp_path: Path):
+    run(a_baseline_job((CONTROL | {"simulated.load_s": 0.3},)))
+    assert not [each for each in records_of(tmp_path) if each["record"] == "loading"]
 
 
 def test_a_sweep_in_which_nothing_answers_ends_at_its_limit(run: Run):

@@ -379,6 +379,30 @@ def test_a_worker_that_takes_a_run_over_tells_no_stage_again(database: Database,
     assert events_of(database, "stage.finished") == ["E-0001: time launch pair 1, done after 3.0 s."]
 
 
+def test_a_load_that_takes_minutes_is_told_with_what_it_does_once_a_minute(
+    database: Database, campaign: int, monkeypatch: pytest.MonkeyPatch
+):
+    experiment_id, _ = enqueue_job(database, campaign, a_test_job)
+    with database.write() as session:
+        claimed = queue.claim(session, "first", "desk/cpu", ("cpu",), TIMES.lease_s)
+    assert claimed is not None
+    reporter = Reporter(database, Taken(claimed, "job1"), TIMES, 0)
+    turns = (StageTurn(Stage.QUICK, "time launch pair 1"),)
+    progress = JobProgress(Stage.QUICK, 0, 2, turns[0].text, turns=turns)
+    reporter.beat(progress)
+    reporter.beat(replace(progress, loading="loading, for 5s by now: importing vLLM for 5s"))
+    assert events_of(database, "stage.progressed") == [], "not in the first minute"
+    monkeypatch.setattr("experiments.worker.reporting.PROGRESS_EVENT_S", 0.0)
+    reporter.beat(replace(progress, loading="loading, for 1m5s by now: compiling for 30s"))
+    with database.read() as session:
+        stored = session.get_one(Experiment, experiment_id).progress
+    assert (stored or {})["loading"] == "loading, for 1m5s by now: compiling for 30s"
+    reporter.beat(replace(progress, done=1))
+    assert events_of(database, "stage.progressed") == ["E-0001: loading, for 1m5s by now: compiling for 30s."]
+    with database.read() as session:
+        assert "loading" not in (session.get_one(Experiment, experiment_id).progress or {})
+
+
 WHY = "Whoever waited for the reproduction went away."
 
 
