@@ -104,7 +104,7 @@ def _add(
     events.append(
         session,
         EventKind.FINDING_ADDED,
-        finding.claim,
+        f"{words[0].upper()}{words[1:]}.",
         format_label(Noun.FINDING, finding.id),
         campaign.id,
         {"rule": RULE, "strength": finding.strength, "status": finding.status.value, "supersedes": []},

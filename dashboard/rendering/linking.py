@@ -14,8 +14,7 @@ from markupsafe import Markup, escape
 
 from dashboard.rendering.figures import NARROW
 from dashboard.rendering.subjects import subject_url
-
-BESIDE = re.compile(r" \(beside [^()]*\)")
+from knowledge.claim_scope import BESIDE
 
 CLAUSE = re.compile(r"; (?![^()]*\))")
 CODE = re.compile(r"`([^`]+)`")

@@ -27,6 +27,7 @@ from db.models import (
 )
 from db.states import FindingStatus
 from knowledge.findings.facts import facts_of_pair, imported_fact, imported_facts, pair_of
+from knowledge.findings.news import news_of
 from knowledge.findings.rules import FindingDraft, derive
 from knowledge.findings.staleness import Ran, closed_at, follow_versions, is_closed
 from knowledge.findings.superseding import supersede
@@ -269,7 +270,7 @@ def _announce(
         "status": finding.status.value,
         "supersedes": supersedes,
     }
-    said = finding.claim
+    said = news_of(session, finding)
     if finding.status is FindingStatus.SUPERSEDED:
         said = f"{said} {finding.status_reason}"
     if is_closed(finding):

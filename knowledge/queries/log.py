@@ -8,6 +8,7 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Event
 from db.models.base import JsonObject
+from knowledge.claim_scope import claim_in_short
 from knowledge.queries.view import View
 
 MOST_MOVES = 3
@@ -24,6 +25,14 @@ class EventView(View):
     subject: str | None
     campaign: str | None
     data: JsonObject | None
+
+    @property
+    def brief(self) -> str:
+        """Its text as a list has it: of a finding that an older version told with its whole scope,
+        which is on the finding's page, without that."""
+        if self.kind != EventKind.FINDING_ADDED.value:
+            return self.text
+        return claim_in_short(self.text, (self.data or {}).get("rule"))
 
     @property
     def answer(self) -> int | None:

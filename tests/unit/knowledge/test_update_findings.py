@@ -6,7 +6,7 @@ from db.models import Event, Finding, FindingEvidence
 from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
 from knowledge.acts.notes import add_note
 from knowledge.findings.keeping import update_findings
-from tests.history.campaign_history import TARGET, VERSIONS, History
+from tests.history.campaign_history import BASE, SPACE, TARGET, VERSIONS, History
 
 SUPPORTED, REFUTED = VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED
 INCONCLUSIVE, CONFOUNDED = VerdictOutcome.INCONCLUSIVE, VerdictOutcome.CONFOUNDED
@@ -24,6 +24,12 @@ def kinds(history: History) -> list[str]:
         )
 
 
+def told(history: History) -> list[str]:
+    with history.database.read() as session:
+        query = select(Event.text).where(Event.kind.like("finding.%")).order_by(Event.id)
+        return list(session.scalars(query))
+
+
 def relations(history: History, finding: Finding) -> list[EvidenceRelation]:
     query = select(FindingEvidence.relation).where(FindingEvidence.finding_id == finding.id)
     with history.database.read() as session:
@@ -39,8 +45,17 @@ def test_a_supported_verdict_adds_a_finding_and_its_event(history: History) -> N
     assert found.scope["versions"] == {"python": "3.11.9", "torch": "2.13.0"}
     assert found.scope["lever"] == "threads"
     assert kinds(history) == [EventKind.FINDING_ADDED]
+    assert told(history) == ["Running on 1 thread instead of 2 lowers TPOT by 10.0 % [8.0, 12.0]."]
     with history.database.read() as session:
         assert session.get(FindingEvidence, (found.id, judged.verdict_id)) is not None
+
+
+def test_the_log_tells_of_a_scope_what_tells_it_from_a_finding_that_reads_alike(history: History) -> None:
+    for control in (BASE, SPACE.with_change(BASE, {"serving.dtype": "bfloat16"})):
+        history.judge(history.propose({"serving.threads": 1}, control=control), SUPPORTED)
+    said = "Running on 1 thread instead of 2 lowers TPOT by 10.0 % [8.0, 12.0]"
+    assert told(history) == [f"{said}.", f"{said}, beside serving.dtype bfloat16."]
+    assert all(" on model reference, target " in each.claim for each in findings(history))
 
 
 def test_updating_twice_changes_nothing(history: History) -> None:
