@@ -12,6 +12,7 @@ from cli.console.opening import database_of, settings_of
 from cli.console.options import Baseline, Json, Memory
 from cli.executors.prices import keep_agreed, prices_there
 from cli.running.confirm_on import keep, terms_of
+from cli.running.disk_room import RoomTold, room_for
 from cli.running.driving import Begun, Beside, check_leaves, drive
 from cli.running.model_endpoint import endpoint_there, with_language_model
 from cli.running.run_resume import Dollars, refuse_beside_resume, resume_campaign
@@ -241,13 +242,18 @@ def run(
         going_on = None if new else _interrupted(database, spec, ground)
         prices = prices_there(database, settings, spec, ground, going_on)
         there = terms_of(database, settings, spec, ground, going_on)
+        is_here = worker and going_on is None
+        room = room_for(database, settings, spec, ground) if is_here else RoomTold()
         campaign_id = _start_or_continue(database, spec, ground, new=new)
         keep(database, campaign_id, there)
         keep_agreed(database, campaign_id, prices, there)
         plan = _planned(database, spec, ground)
+        plan = replace(plan, notes=(*plan.notes, *room.room))
         if json and plan.advice is not None:
             typer.echo(f"budget: {plan.advice}", err=True)
-        warning = " ".join(filter(None, (ground.warning, budget_told))) or None
+        for each in room.doubt if json else ():
+            typer.echo(each, err=True)
+        warning = " ".join(filter(None, (ground.warning, budget_told, *room.doubt))) or None
         begun = Begun(spec, campaign_id, None if json else plan, warning, prices=prices, there=there)
         drive(ctx, database, settings, begun, beside, as_json=json)
 

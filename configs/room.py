@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 from configs.quantities import format_bytes
@@ -30,6 +31,16 @@ def no_room(folder: Path, number: int | None = None) -> str:
         return f"{left} are free, of which each file takes one"
     total, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
     return f"{format_bytes(free)} of the {format_bytes(total)} of its disk are free"
+
+
+def free_bytes(folder: Path) -> int:
+    """Bytes that are free for this user on the disk of a folder, which need not be there yet."""
+    return shutil.disk_usage(_existing(folder)).free
+
+
+def disk_number(folder: Path) -> int:
+    """What the system calls the disk of a folder: folders with one number share what is free."""
+    return _existing(folder).stat().st_dev
 
 
 def has_inodes(folder: Path) -> bool:

@@ -16,11 +16,11 @@ from configs.quantities import format_bytes
 from configs.room import has_inodes, no_room
 from experiments.job.result import BROKE
 
-TO_FREE_SPACE = (
-    "Free some with: autoinfer artifacts prune, or set AUTOINFER_DATA_DIR to another disk. "
-    "What was finished before is intact."
-)
-"""What to do where the disk of the data folder is full."""
+MAKE_ROOM = "Free some with: autoinfer artifacts prune, or set AUTOINFER_DATA_DIR to another disk."
+"""What to do where the disk of the data folder has too little room."""
+
+TO_FREE_SPACE = f"{MAKE_ROOM} What was finished before is intact."
+"""What to do where it is full."""
 
 DISK_FULL = "disk_full"
 """The failure of an experiment whose job a full disk ended: tried again it ends so again."""

@@ -23,6 +23,7 @@ from agent.campaign.glance import Seen
 from agent.campaign.known import store
 from agent.campaign.known.facts import Facts
 from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.known.weights import Weights, weights_of
 from agent.campaign.known.within_memory import legal_of
 from agent.campaign.queue.held import held_ones
 from agent.campaign.queue.questions import arms_of
@@ -43,7 +44,7 @@ from db.states import CampaignState, ExperimentKind, ExperimentState, JobState
 from experiments.job.spec import BUILD, BuildJob
 from experiments.measurement.evidence import Stage
 from experiments.measurement.plan import Workload
-from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.configuration import Configuration
 from knowledge.figures import counted
 from knowledge.queries.spent.built_ahead import built_ahead
 
@@ -55,11 +56,6 @@ IS_TIMED = (
 )
 IS_OVER = "The measurement of the baseline is over: the test that needs this goes on with it."
 RUNS_NOT = "The campaign was stopped or paused: the test that needs this goes on with it."
-
-_WEIGHTS = ("pruning.", "quantization.")
-"""What the names of the knobs begin with that make a checkpoint."""
-
-Weights = frozenset[tuple[str, KnobValue]]
 
 
 @dataclass(frozen=True)
@@ -83,15 +79,6 @@ def wanted(
                 known.add(weights_of(each))
                 found.append(Wanted(each, purpose))
     return tuple(found)
-
-
-def weights_of(configuration: Configuration | None) -> Weights:
-    """What of a configuration makes its checkpoint; empty for the model's own."""
-    knobs = {} if configuration is None else dict(configuration)
-    methods = [knobs.get(f"{each}method", "none") for each in _WEIGHTS]
-    if all(each == "none" for each in methods):
-        return frozenset()
-    return frozenset((name, value) for name, value in knobs.items() if name.startswith(_WEIGHTS))
 
 
 def end_builds(session: Session, campaign_id: int, why: str) -> None:

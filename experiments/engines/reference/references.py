@@ -20,7 +20,6 @@ import json
 import shutil
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -30,34 +29,12 @@ import torch
 
 from experiments.disk import take_room
 from experiments.engines.port import Infeasible
-
-FULL_VOCABULARY_MAX = 8192
-"""Largest vocabulary whose whole distributions are stored."""
-
-TOP_TOKENS = 64
-"""Tokens kept of a row of a larger vocabulary."""
+from experiments.engines.reference.reference_files import FULL_VOCABULARY_MAX, TOP_TOKENS, arrays_of
 
 REST_MASS_MIN = 1e-10
 """Probability of the rest is taken as at least this, so that its logarithm is finite."""
 
 _INDEX = "index.json"
-
-
-@dataclass(frozen=True)
-class _Files:
-    names: tuple[str, ...]
-    widths: tuple[int | None, ...]
-    types: tuple[str, ...]
-
-
-def _files(vocabulary: int) -> _Files:
-    if vocabulary <= FULL_VOCABULARY_MAX:
-        return _Files(("log_probs",), (vocabulary,), ("float16",))
-    return _Files(
-        ("top_ids", "top_log_probs", "rest_mass"),
-        (TOP_TOKENS, TOP_TOKENS, None),
-        ("int32", "float16", "float32"),
-    )
 
 
 class ReferenceWriter:
@@ -78,18 +55,18 @@ class ReferenceWriter:
             total += count
         self._building.mkdir(parents=True)
         try:
-            self._arrays = self._allocated(_files(vocabulary), total)
+            self._arrays = self._allocated(total)
         except BaseException:  # what is half taken would leave no room for the words that say so
             shutil.rmtree(self._building, ignore_errors=True)
             raise
 
-    def _allocated(self, spec: _Files, rows: int) -> list[np.memmap[Any, Any]]:
+    def _allocated(self, rows: int) -> list[np.memmap[Any, Any]]:
         """The arrays in their files, whose room is taken before they are written."""
         arrays = []
-        for name, width, kind in zip(spec.names, spec.widths, spec.types, strict=True):
-            path = self._building / f"{name}.npy"
-            shape = (rows,) if width is None else (rows, width)
-            arrays.append(np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=shape))
+        for each in arrays_of(self._vocabulary):
+            path = self._building / f"{each.name}.npy"
+            shape = each.shape(rows)
+            arrays.append(np.lib.format.open_memmap(path, mode="w+", dtype=each.kind, shape=shape))
             take_room(path, path.stat().st_size, "the token distributions of the reference")
         return arrays
 
@@ -138,7 +115,7 @@ class ReferenceReader:
     def __init__(self, path: Path, vocabulary: int) -> None:
         try:
             index = json.loads((path / _INDEX).read_text(encoding="utf-8"))
-            arrays = [np.load(path / f"{name}.npy", mmap_mode="r") for name in _files(vocabulary).names]
+            arrays = [np.load(path / f"{each.name}.npy", mmap_mode="r") for each in arrays_of(vocabulary)]
         except (OSError, ValueError) as cause:
             raise Infeasible(
                 "checkpoint", f"The reference distributions at {path} can't be read: {cause}."

@@ -1,6 +1,7 @@
 """Which checkpoints are worth building before anything is tested."""
 
-from agent.campaign.builds_ahead import Wanted, wanted, weights_of
+from agent.campaign.builds_ahead import Wanted, wanted
+from agent.campaign.known.weights import weights_of
 from experiments.space.configuration import Configuration
 
 

@@ -1,0 +1,45 @@
+"""`autoinfer run` holds what a campaign will write against what is free before it begins."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cli.command import Autoinfer, Ended
+
+MOUNTED = 'mount -t tmpfs -o size="$1" tmpfs "$2" || exit 77; shift 2; exec "$@"'
+
+
+def on_a_small_disk(autoinfer: Autoinfer, tmp_path: Path, size: str, command: str) -> Ended:
+    """The command with its data folder on a disk of its own that nobody else sees."""
+    if shutil.which("unshare") is None:
+        pytest.skip("no unshare here to mount a small disk with")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = autoinfer.under("unshare", "--mount", "sh", "-c", MOUNTED, "sh", size, str(disk))
+    ended = mounted(command, AUTOINFER_DATA_DIR=str(disk))
+    if ended.code == 77 or "unshare" in ended.err:
+        pytest.skip("no right to mount a small disk")
+    return ended
+
+
+def test_a_campaign_whose_baseline_has_no_room_is_refused_before_it_begins(
+    autoinfer: Autoinfer, tmp_path: Path
+) -> None:
+    ran = on_a_small_disk(autoinfer, tmp_path, "60m", "run --no-dashboard --budget 1s")
+    assert ran.code == 1
+    assert "The campaign needs 101 MB in" in ran.err
+    assert "before its first test (the token distributions of the baseline), and 6" in ran.err
+    assert "autoinfer artifacts prune" in ran.err
+    assert "No campaign was begun." in ran.err
+    assert "C-1" not in ran.out
+
+
+def test_a_campaign_whose_questions_may_fill_the_disk_begins_and_says_so(
+    autoinfer: Autoinfer, tmp_path: Path
+) -> None:
+    ran = on_a_small_disk(autoinfer, tmp_path, "300m", "run levers --no-dashboard --budget 1s")
+    assert "C-1" in ran.out
+    told = " ".join(ran.out.split())
+    assert "The disk may become full: disk of" in told
+    assert "27 checkpoints that its questions build" in told
