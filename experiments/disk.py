@@ -34,6 +34,18 @@ _FULL = re.compile(
 """Words of a full disk; the last are those of GCC, which tells no cause where a header it compiled for torch
 does not fit."""
 
+_RAW = re.compile(
+    r"(?:\b\w*Error: )?(?:I/O error: |\[Errno \d+\] )?(No space left on device|Disk quota exceeded)"
+    r"(?: \(os error \d+\))?",
+    re.IGNORECASE,
+)
+"""How the system and libraries tell of one, with the names and numbers of their errors."""
+
+_WORDS = {
+    "no space left on device": "no space is left on the disk",
+    "disk quota exceeded": "your quota of the disk is used up",
+}
+
 OF_A_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 """Errors of the operating system where no room is left, or no more of it for this user."""
 
@@ -46,6 +58,11 @@ def is_full(error: BaseException) -> bool:
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno in OF_A_FULL_DISK
     return _FULL.search(str(error)) is not None
+
+
+def told_in_words(said: str) -> str:
+    """The same, with a full disk in words where `said` has the system's or a library's for it."""
+    return _RAW.sub(lambda found: _WORDS[found[1].lower()], said)
 
 
 def failure_kind(error: AutoinferError) -> str:
@@ -82,7 +99,7 @@ def check_disk_held(process: str, said: str, *folders: Path) -> None:
     """
     told = _FULL.findall(said)
     if told:
-        why = " ".join(told[-1].split())
+        why = told_in_words(" ".join(told[-1].split()))
     elif full := [each for each in folders if _free_bytes(each) < FULL_BELOW_BYTES or not has_inodes(each)]:
         why = f"{full[0]}: {no_room(full[0])}"
     else:

@@ -69,6 +69,10 @@ def in_words(
         return "Nothing was done.", "", EXIT_FAILURE
     if isinstance(error, OSError) and error.strerror:
         return _of_operating_system(error)
+    from experiments.disk import is_full
+
+    if is_full(error):
+        return "No space is left on the disk.", "Free some space and try again.", EXIT_FAILURE
     said = (str(error).strip().splitlines() or [""])[0][:MOST_SAID]
     return (
         f"autoinfer failed by a fault of its own: {type(error).__name__}: {said}".rstrip(": "),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from configs.errors import AutoinferError, DiskFull, UsageError
 from configs.model_names import HubName
+from experiments.disk import is_full
 
 SHOWS_NOTHING = (401, 403, 404)
 """Status codes with which the hub answers for what is not there, and for what an account may not see."""
@@ -40,7 +40,7 @@ def in_words(
         )
     if any(isinstance(each, errors.RevisionNotFoundError) for each in causes):
         return no_revision(name)
-    if any(isinstance(each, OSError) and each.errno == errno.ENOSPC for each in causes):
+    if any(is_full(each) for each in causes):
         return DiskFull(
             f"The disk of the hub's cache {cached} is full: {name.repo} does not fit.",
             "Free some space, or set HF_HUB_CACHE to a folder on another disk.",

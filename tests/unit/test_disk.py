@@ -10,7 +10,7 @@ import torch
 
 from configs.errors import DiskFull, PermissionRefused
 from configs.room import no_room
-from experiments.disk import check_disk_held, disk_in_words, take_room
+from experiments.disk import check_disk_held, disk_in_words, take_room, told_in_words
 from experiments.engines.reference.references import ReferenceWriter
 from experiments.job.records import Records
 
@@ -55,6 +55,22 @@ def test_a_full_disk_is_told_whoever_meets_it(tmp_path: Path, error: Exception) 
         disk_in_words(tmp_path, "artifacts"),
     ):
         raise error
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("OSError: [Errno 28] No space left on device: '/a/b'", "no space is left on the disk: '/a/b'"),
+        (str(OSError(errno.EDQUOT, "Disk quota exceeded")), "your quota of the disk is used up"),
+        (
+            "SafetensorError: Error while serializing: I/O error: No space left on device (os error 28)",
+            "SafetensorError: Error while serializing: no space is left on the disk",
+        ),
+        ("OSError: no kernel", "OSError: no kernel"),
+    ],
+)
+def test_the_systems_words_and_numbers_of_a_full_disk_are_told_in_words(said: str, told: str) -> None:
+    assert told_in_words(said) == told
 
 
 def test_what_is_no_full_disk_goes_on_as_it_is(tmp_path: Path) -> None:

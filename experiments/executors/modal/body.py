@@ -16,7 +16,7 @@ from typing import Protocol
 
 from pydantic import ValidationError
 
-from experiments.disk import DISK_FULL, is_full
+from experiments.disk import DISK_FULL, is_full, told_in_words
 from experiments.executors.checkpoint_there import folder_to_bring, write_shape_texts
 from experiments.executors.extras import EXTRAS_NAME, ExtrasWriter
 from experiments.executors.local import JOB_COMMAND, LocalExecutor
@@ -102,7 +102,7 @@ def run_body(packed: bytes, call_id: str, boards: Boards, container: Container) 
         envelope = Envelope(
             outcome=Outcome.FAILED if is_full(error) else Outcome.LOST,
             call_id=call_id,
-            sentence=f"The remote run failed: {type(error).__name__}: {error}",
+            sentence=told_in_words(f"The remote run failed: {type(error).__name__}: {error}"),
             failure_kind=DISK_FULL if is_full(error) else BROKE,
         )
     return envelope.model_copy(update={"began_at_s": began_at_s, "ended_at_s": time.time()}).model_dump_json()

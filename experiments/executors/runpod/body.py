@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from configs.errors import AutoinferError
 from experiments.artifacts.originals import fetch_original
 from experiments.artifacts.shared import SharedArtifacts
-from experiments.disk import DISK_FULL, is_full
+from experiments.disk import DISK_FULL, is_full, told_in_words
 from experiments.executors.checkpoint_there import folder_to_bring, write_shape_texts
 from experiments.executors.extras import EXTRAS_NAME, ExtrasWriter
 from experiments.executors.local import JOB_COMMAND, LocalExecutor
@@ -95,7 +95,7 @@ def run_body(board: Board, key: str, pod_id: str, container: Container) -> Ended
     except BoardUnreachable:
         raise
     except Exception as error:  # whatever it was, the queue may try the job again
-        why = f"The pod failed: {type(error).__name__}: {error}"
+        why = told_in_words(f"The pod failed: {type(error).__name__}: {error}")
         ended = Ended(outcome=Outcome.LOST, sentence=why)
         if is_full(error):  # that of the next pod is as large
             ended = Ended(outcome=Outcome.FAILED, sentence=why, failure_kind=DISK_FULL)

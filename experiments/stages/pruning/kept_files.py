@@ -14,6 +14,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from experiments.disk import told_in_words
 from experiments.measurement.evidence import Json
 
 _LOG = logging.getLogger(__name__)
@@ -35,7 +36,8 @@ def write_kept(path: Path, data: Json) -> bool:
                 os.unlink(file.name)
                 raise
     except OSError as error:
-        _LOG.warning("Scores can't be kept in %s (%s); they are used all the same.", path.parent, error)
+        why = told_in_words(str(error))
+        _LOG.warning("Scores can't be kept in %s (%s); they are used all the same.", path.parent, why)
         return False
     return True
 

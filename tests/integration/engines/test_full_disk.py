@@ -30,19 +30,25 @@ def asked(tmp_path: Path, says: str, ends: str) -> None:
 
 @pytest.mark.parametrize("ends", [REFUSES, DIES], ids=["refuses", "dies"])
 @pytest.mark.parametrize(
-    "says",
+    ("says", "words"),
     [
-        "OSError: [Errno 28] No space left on device: '/cache/triton/x'",
-        "cpp_prefix.h:1490:2: fatal error: cannot write PCH file",
-        "OSError: [Errno 122] Disk quota exceeded",
+        (
+            "OSError: [Errno 28] No space left on device: '/cache/triton/x'",
+            "no space is left on the disk: '/cache/triton/x'",
+        ),
+        (
+            "cpp_prefix.h:1490:2: fatal error: cannot write PCH file",
+            "cpp_prefix.h:1490:2: fatal error: cannot write PCH file",
+        ),
+        ("OSError: [Errno 122] Disk quota exceeded", "your quota of the disk is used up"),
     ],
 )
 def test_a_process_that_a_full_disk_ends_is_told_as_such_and_with_what_to_do(
-    tmp_path: Path, says: str, ends: str
+    tmp_path: Path, says: str, words: str, ends: str
 ) -> None:
     with pytest.raises(DiskFull) as told:
         asked(tmp_path, says, ends)
-    assert told.value.message == f"vLLM failed because a disk is full: {says}."
+    assert told.value.message == f"vLLM failed because a disk is full: {words}."
     assert "autoinfer artifacts prune" in told.value.hint
 
 
@@ -54,7 +60,7 @@ def test_a_compiler_that_finds_no_room_is_no_fault_of_what_it_compiles(
 ) -> None:
     """Its words may be in the answer alone; where it has none, the disk of its temporary files tells."""
     full = "OSError: [Errno 28] No space left on device"
-    with pytest.raises(DiskFull, match="torch could not compile: OSError"):
+    with pytest.raises(DiskFull, match="torch could not compile: no space is left"):
         asked(tmp_path, "", BUILDS_NOT.format(full))
     with pytest.raises(Infeasible, match="C\\+\\+ compile error"):
         asked(tmp_path, "", BUILDS_NOT.format("C++ compile error"))

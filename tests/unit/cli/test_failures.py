@@ -22,6 +22,13 @@ def test_a_full_disk_and_a_refused_permission_are_told_with_their_place() -> Non
     assert full[2] == refused[2] == 1
 
 
+def test_a_full_disk_that_a_library_met_is_no_fault_of_our_own() -> None:
+    met = RuntimeError("Error while serializing: I/O error: No space left on device (os error 28)")
+    message, hint, code = in_words(met, "autoinfer")
+    assert (message, code) == ("No space is left on the disk.", 1)
+    assert hint == "Free some space and try again."
+
+
 def test_a_fault_of_our_own_is_said_to_be_one() -> None:
     message, hint, code = in_words(ZeroDivisionError("division by zero"), "autoinfer")
     assert message == "autoinfer failed by a fault of its own: ZeroDivisionError: division by zero"

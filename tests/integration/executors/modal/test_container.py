@@ -73,6 +73,7 @@ def test_a_full_disk_of_a_container_is_no_lost_run(monkeypatch: pytest.MonkeyPat
         body.run_body(b"", "fc-1", None, body.Container())  # type: ignore[arg-type]
     )
     assert (told.outcome, told.failure_kind) == (Outcome.FAILED, "disk_full")
+    assert told.sentence == "The remote run failed: no space is left on the disk"
 
 
 def test_a_checkpoint_that_is_not_on_modal_is_told_with_the_command_that_puts_it_there(place: ModalPlace):

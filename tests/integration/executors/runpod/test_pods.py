@@ -180,7 +180,7 @@ def test_a_full_disk_of_a_pod_is_told_as_that_and_not_as_a_lost_run(
     body.run_body(executor._board, "full", place.fake.ever[0].id, body.Container(place.folder))
     status = executor.poll(ref)
     assert (status.state, status.failure_kind) == (RunState.FAILED, "disk_full")
-    assert "No space left on device" in str(status.failure)
+    assert status.failure == "The pod failed: no space is left on the disk"
 
 
 def test_a_run_that_was_deleted_from_the_board_is_lost_and_its_pod_ends_itself(
