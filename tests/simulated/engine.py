@@ -4,7 +4,8 @@ It measures nothing and must never be taken for a device or a model: it lives in
 `simulated`, and says so in what it resolves. Its knobs: `simulated.tpot_ms`, `launch_sd`, `load_s`,
 `request_s`, `bits`, `unsolved` (tasks that come out wrong, of each evaluation), `step_weight_bytes`, and
 `fails` / `hangs` naming the operation (`check`, `load`, `generate`, `score`) at which it dies or hangs,
-`fails_after` / `hangs_after` how many requests, and `blames` the knob that its words put that down to. With a
+`fails_after` / `hangs_after` how many requests, `says` its last words where it fails to load (those of a full
+disk are its machine's fault), and `blames` the knob that they put that down to. With a
 `drafting.method` it drafts: every step gives `step_tokens` tokens, and `divergences` tokens of each checked
 prompt diverge. With a `simulated.kernel` (`auto`, `machete`, `marlin`) and a `simulated.group` it takes the
 times that were recorded for these kernels and groups, tells the kernel as `linear_kernel`, and has none of
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from configs.limits import LOAD_LIMIT_S
+from experiments.disk import check_disk_held
 from experiments.engines.port import (
     DocumentScore,
     DraftingCheck,
@@ -204,6 +206,7 @@ class SimulatedLaunch:
 
     def _dead(self) -> Infeasible:
         last = (self._log_path.read_text().strip().splitlines() or ["it said nothing"])[-1]
+        check_disk_held("The simulated engine", last)
         blamed = self.configuration.get("simulated.blames")
         blames = {} if blamed is None else {str(blamed): None}
         return Infeasible("crashed", f"The simulated process ended: {last}.", blames=blames)

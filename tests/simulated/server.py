@@ -18,7 +18,8 @@ def main() -> None:
     knobs = order["knobs"]
     time.sleep(knobs.get("simulated.load_s", 0.0))
     if knobs.get("simulated.fails") == "load":
-        print("simulated: no memory for the weights", file=sys.stderr, flush=True)
+        says = knobs.get("simulated.says", "simulated: no memory for the weights")
+        print(says, file=sys.stderr, flush=True)
         sys.exit(3)
     print("simulated: ready", file=sys.stderr, flush=True)
     say({"ready": True})

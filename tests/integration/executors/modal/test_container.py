@@ -76,6 +76,21 @@ def test_a_full_disk_of_a_container_is_no_lost_run(monkeypatch: pytest.MonkeyPat
     assert told.sentence == "The remote run failed: no space is left on the disk"
 
 
+NO_ROOM = "OSError: [Errno 28] No space left on device: '/tmp/triton/x'"
+
+
+def test_a_disk_that_a_job_there_found_full_arrives_here_as_such(place: ModalPlace):
+    executor = place.executor()
+    full = {"simulated.fails": "load", "simulated.says": NO_ROOM}
+    ref = executor.submit("full", a_test_job(full))
+    status = ended(place, executor, ref)
+    assert (status.state, status.failure_kind) == (RunState.FAILED, "disk_full")
+    assert str(status.failure).startswith(
+        "The simulated engine failed because a disk is full: no space is left on the disk: '/tmp/triton/x'."
+    )
+    assert place.executor().poll(ref) == status, "whoever follows it later is told the same"
+
+
 def test_a_checkpoint_that_is_not_on_modal_is_told_with_the_command_that_puts_it_there(place: ModalPlace):
     job = a_test_job(model="/home/me/qwen", model_fingerprint="0123456789abcdef0123")
     executor = place.executor()

@@ -59,6 +59,25 @@ def test_a_job_that_is_queued_for_modal_runs_there_and_is_recorded_here(
     assert "quick: time launch pair 1" in log.read_text()
 
 
+def test_a_disk_that_is_full_on_modal_is_told_as_its_own_and_paid_for_once(
+    place: ModalPlace, database: Database, tmp_path: Path
+) -> None:
+    full = {"simulated.fails": "load", "simulated.says": "OSError: [Errno 28] No space left on device"}
+    experiment, job = queued(database, start_campaign(database), candidate=full)
+    worker = RemoteWorker(database, place.executor(), TARGET, times=TIMES, logs_root=tmp_path / "jobs")
+    assert worker.run(once=True) == 1
+    assert len(place.fake.calls) == 1
+    with database.read() as session:
+        failed = session.get_one(Experiment, experiment)
+        assert session.get_one(Job, job).state == JobState.FAILED
+    assert (failed.failure_kind, failed.failure) == (
+        "disk_full",
+        f"A disk is full on a rented machine of {TARGET}: The simulated engine failed because a disk is "
+        "full: no space is left on the disk. Its disk comes with the machine: take a target with a larger one, "
+        "or a smaller model.",
+    )
+
+
 def test_a_price_that_modal_raises_after_it_was_told_submits_nothing_before_it_is_approved(
     place: ModalPlace, database: Database
 ) -> None:
