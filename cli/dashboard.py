@@ -13,6 +13,12 @@ LARGEST_PORT = 65_535
 
 STANDARD_INPUT = 0
 
+READ_ONLY = (
+    "The dashboard shows what is stored, and refuses what would be written until there is room: free some, "
+    "with autoinfer artifacts prune where artifacts lie there too."
+)
+"""What follows the sentence that tells of a full disk."""
+
 
 def dashboard(
     ctx: typer.Context,
@@ -78,12 +84,14 @@ def dashboard(
     settings = settings_of(ctx)
     devices = None if replay_devices is None else Devices(read_trace(named_recording(replay_devices)))
     listening = listen(host or DEFAULT_HOST, port) if beside is None else taken_over(beside)
-    with database_of(ctx) as database:
+    with database_of(ctx, reads_when_full=True) as database:
         opened = opened_by(database, settings.dashboard_token_file) if listening.is_open else Opened()
         app = create_app(settings, database, opened.access, devices, remote_executors(settings))
         address = f"{listening.address}{opened.suffix}"
 
         def told() -> None:
+            if database.found_full:
+                typer.echo(f"{database.found_full} {READ_ONLY}", err=True)
             if as_json:
                 print_json({"address": address}, line=True)
             else:

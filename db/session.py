@@ -19,9 +19,17 @@ from sqlite3 import Connection as SQLiteConnection
 from sqlalchemy import Connection, Engine, NullPool, create_engine, event
 from sqlalchemy.orm import Session
 
-from configs.errors import DatabaseMissing, DatabaseTooNew, DatabaseTooOld, NotADatabase, UsageError
+from configs.errors import (
+    DatabaseMissing,
+    DatabaseTooNew,
+    DatabaseTooOld,
+    DiskFull,
+    NotADatabase,
+    UsageError,
+)
 from db import faults, server
 from db.address import Address, Lying, look_at, make_folder, parse_address
+from db.full_disk import connect_without_files_beside
 from db.json_text import encode
 from db.schema import SchemaState, migrate, schema_state
 from db.standing import Standing
@@ -49,6 +57,8 @@ class Database:
                 isolation_level="REPEATABLE READ", postgresql_readonly=True
             )
         self._standing = Standing(self._reader)
+        self.found_full: str | None = None
+        """What to say where it is read though its disk is full, in a sentence; None where it is not."""
 
     @property
     def shown(self) -> str:
@@ -62,7 +72,7 @@ class Database:
 
     def standing(self) -> str | None:
         """A word that is another one after every commit, None where it can't be told; see `db.standing`."""
-        return self._standing.now()
+        return None if self.found_full else self._standing.now()
 
     @contextmanager
     def read(self) -> Iterator[Session]:
@@ -95,6 +105,20 @@ class Database:
                 connection.execute(server.WRITE_LOCK)
             yield session
 
+    def read_without_files_beside(self, full: DiskFull, busy_timeout_s: float) -> None:
+        """Read from now on though the disk is `full`; raises it where there is no file to read."""
+        path = self._address.path
+        if path is None:
+            raise full
+        self._reader.dispose()
+        connect = connect_without_files_beside(path, busy_timeout_s)
+        self._reader = _prepared(
+            create_engine(self._address.url, json_serializer=encode, poolclass=NullPool, creator=connect),
+            begin="BEGIN",
+            pragmas=("query_only=ON",),
+        )
+        self.found_full = full.message
+
     def close(self) -> None:
         """Close all connections; sessions still open go on until they end."""
         self._standing.close()
@@ -103,11 +127,18 @@ class Database:
 
 
 def open_database(
-    url: str, *, create: bool = False, upgrade: bool = False, busy_timeout_s: float = BUSY_TIMEOUT_S
+    url: str,
+    *,
+    create: bool = False,
+    upgrade: bool = False,
+    busy_timeout_s: float = BUSY_TIMEOUT_S,
+    reads_when_full: bool = False,
 ) -> Database:
     """Open the database at `url`, such as `sqlite:////home/me/autoinfer.db`.
 
     With `create` a missing one is made, its folder too; with `upgrade` an older one is brought up to date.
+    With `reads_when_full` a file on a full disk is read all the same (`Database.found_full`), as far as it
+    can be; whatever is written raises `DiskFull` then.
     Raises `UsageError`, `DatabaseMissing`, `NotADatabase`, `DatabaseTooOld`, `DatabaseTooNew`,
     `DatabaseLocked`, `DatabaseReadOnly`, `DiskFull`, `PermissionRefused`, `DatabaseUnreachable`; nothing
     stored is changed then.
@@ -128,7 +159,13 @@ def open_database(
             "Install it, or use the default database: pip install 'autoinfer[postgresql]'",
         ) from error
     try:
-        _check_schema(database, address, busy_timeout_s, create=create, upgrade=upgrade)
+        try:
+            _check_schema(database, address, busy_timeout_s, create=create, upgrade=upgrade)
+        except DiskFull as full:
+            if not reads_when_full:
+                raise
+            database.read_without_files_beside(full, busy_timeout_s)
+            _check_schema(database, address, busy_timeout_s, create=False, upgrade=False)
     except BaseException:
         database.close()
         raise
@@ -185,6 +222,11 @@ def _sqlite_engine(
     address: Address, busy_timeout_s: float, *, begin: str, pragmas: tuple[str, ...] = ()
 ) -> Engine:
     engine = create_engine(address.url, json_serializer=encode, connect_args={"timeout": busy_timeout_s})
+    return _prepared(engine, begin=begin, pragmas=pragmas)
+
+
+def _prepared(engine: Engine, *, begin: str, pragmas: tuple[str, ...]) -> Engine:
+    """The same, whose connections begin so and are set so."""
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: SQLiteConnection, record: object) -> None:

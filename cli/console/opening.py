@@ -94,13 +94,16 @@ def _check_no_password(url: str | None) -> None:
 
 
 @contextmanager
-def database_of(ctx: typer.Context, *, create: bool = False, upgrade: bool = False) -> Iterator[Database]:
+def database_of(
+    ctx: typer.Context, *, create: bool = False, upgrade: bool = False, reads_when_full: bool = False
+) -> Iterator[Database]:
     """Open the database of the settings, and close it at the end; options and errors as in
     `open_database`."""
     from cli.console.still_paid import tell_still_paid
     from db.session import open_database
 
-    database = open_database(settings_of(ctx).database_url, create=create, upgrade=upgrade)
+    url = settings_of(ctx).database_url
+    database = open_database(url, create=create, upgrade=upgrade, reads_when_full=reads_when_full)
     try:
         tell_still_paid(ctx, database)
         yield database

@@ -1,11 +1,15 @@
 """`autoinfer run` holds what a campaign will write against what is free before it begins."""
 
+import json
 import shutil
+import subprocess
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
-from tests.integration.cli.command import Autoinfer, Ended
+from db.session import open_database
+from tests.integration.cli.command import Autoinfer, Ended, command_words
 
 MOUNTED = 'mount -t tmpfs -o size="$1" tmpfs "$2" || exit 77; shift 2; exec "$@"'
 
@@ -43,3 +47,40 @@ def test_a_campaign_whose_questions_may_fill_the_disk_begins_and_says_so(
     told = " ".join(ran.out.split())
     assert "The disk may become full: disk of" in told
     assert "27 checkpoints that its questions build" in told
+
+
+FILLED = """mount -t tmpfs -o size=4m tmpfs "$1" || exit 77; cp "$2" "$1/autoinfer.db"
+cat /dev/zero > "$1/fill" 2> /dev/null; shift 2; exec "$@" """
+
+
+def test_a_dashboard_on_a_full_disk_shows_what_is_stored_and_says_that_it_writes_nothing(
+    autoinfer: Autoinfer, tmp_path: Path
+) -> None:
+    if shutil.which("unshare") is None:
+        pytest.skip("no unshare here to mount a small disk with")
+    open_database(f"sqlite:///{tmp_path / 'a.db'}", create=True).close()
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = ["unshare", "--mount", "sh", "-c", FILLED, "sh", str(disk), str(tmp_path / "a.db")]
+    process = subprocess.Popen(
+        [*mounted, *command_words(), "dashboard", "--port", "0", "--json"],
+        env=autoinfer.environment(AUTOINFER_DATA_DIR=str(disk)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        if not (line := process.stdout.readline()) and (
+            process.wait() == 77 or "unshare" in process.stderr.read()
+        ):
+            pytest.skip("no right to mount a small disk")
+        try:
+            with urlopen(json.loads(line)["address"]) as page:
+                assert page.status == 200
+        finally:
+            process.terminate()
+        told = process.stderr.read()
+    assert "No space is left on the disk of" in told
+    assert "The dashboard shows what is stored, and refuses what would be written until there is room" in told

@@ -221,9 +221,79 @@ except DiskFull as error:
 """
 
 
+READ_A_FULL_DISK = """
+import sys
+from pathlib import Path
+
+from configs.errors import DiskFull
+from db import events
+from db.event_kinds import EventKind
+from db.session import open_database
+
+url, disk = sys.argv[1], Path(sys.argv[1].removeprefix("sqlite:///")).parent
+
+def told():
+    with database.read() as session:
+        return events.last_id(session)
+
+def tell():
+    with database.write() as session:
+        events.append(session, EventKind.NOTE_ADDED, "x")
+
+def refused(action):
+    try:
+        action()
+    except DiskFull as full:
+        return full.message
+    return "not refused"
+
+database = open_database(url, create=True)
+tell()
+database.close()
+with open(disk / "fill", "wb", buffering=0) as file:
+    try:
+        while True:
+            file.write(bytes(4096))
+    except OSError:
+        pass
+print(refused(lambda: open_database(url)))
+database = open_database(url, reads_when_full=True)
+print(told(), database.found_full == refused(tell), database.standing())
+(disk / "fill").unlink()
+tell()
+print(told())
+log = Path(f"{disk}/a.db-wal")
+print(log.stat().st_size > 0)
+kept = log.read_bytes()
+database.close()
+log.write_bytes(kept)
+with open(disk / "fill", "wb", buffering=0) as file:
+    try:
+        while True:
+            file.write(bytes(4096))
+    except OSError:
+        pass
+print(refused(lambda: open_database(url, reads_when_full=True)))
+"""
+
+
+def test_a_file_on_a_full_disk_is_read_where_asked_and_live_again_when_there_is_room(tmp_path: Path) -> None:
+    full, read, live, log, left = on_a_small_disk(tmp_path, READ_A_FULL_DISK).splitlines()
+    assert full.startswith("No space is left on the disk of")
+    assert read == "1 True None"
+    assert live == "2"
+    assert log == "True"
+    assert left == full, "what lies in a log can't be read without a file beside it"
+
+
 def test_a_really_full_disk_is_told(tmp_path: Path) -> None:
-    script = tmp_path / "fill.py"
-    script.write_text(FILL_THE_DISK)
+    assert on_a_small_disk(tmp_path, FILL_THE_DISK).startswith("No space is left on the disk")
+
+
+def on_a_small_disk(tmp_path: Path, text: str) -> str:
+    """What a script says that is given the address of a database on a disk of its own, of 2 MiB."""
+    script = tmp_path / "script.py"
+    script.write_text(text)
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = 'mount -t tmpfs -o size=2m tmpfs "$1" || exit 77; shift; exec "$@"'
@@ -239,7 +309,8 @@ def test_a_really_full_disk_is_told(tmp_path: Path) -> None:
     )
     if outcome.returncode == 77 or "unshare" in outcome.stderr:
         pytest.skip("no right to mount a small disk")
-    assert outcome.stdout.startswith("No space is left on the disk"), outcome.stderr
+    assert outcome.returncode == 0, outcome.stderr
+    return outcome.stdout
 
 
 def as_another_user(action: Callable[[], object]) -> str:

@@ -73,8 +73,8 @@ def test_a_disk_that_is_full_on_modal_is_told_as_its_own_and_paid_for_once(
     assert (failed.failure_kind, failed.failure) == (
         "disk_full",
         f"A disk is full on a rented machine of {TARGET}: The simulated engine failed because a disk is "
-        "full: no space is left on the disk. Its disk comes with the machine: take a target with a larger one, "
-        "or a smaller model.",
+        "full: no space is left on the disk. Its disk comes with the machine: take a target with a larger "
+        "one, or a smaller model.",
     )
 
 
