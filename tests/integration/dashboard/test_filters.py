@@ -24,6 +24,10 @@ LISTS = ("/queue", "/experiments", "/hypotheses", "/knowledge", "/knowledge?whol
 TOP = "each => each.getBoundingClientRect().top"
 
 
+VIEWS = ("/compare?ids=E-0001", "/experiments/E-0001/samples")
+"""Pages of another kind with a form that says what they show."""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("lists")
@@ -62,4 +66,13 @@ def test_the_filter_of_a_list_stands_below_the_title_and_keeps_what_is_typed(
                 events.append(session, EventKind.EXPERIMENT_STARTED, told, campaign_id=history.campaign_id)
             expect(page.locator("#view")).to_contain_text(told)
             assert form.locator("input[type=search]").input_value() == "thre"
+            assert complaints.found == []
+
+
+@pytest.mark.parametrize("path", VIEWS)
+def test_the_form_of_a_view_stands_below_its_title(browser: Browser, address: str, path: str) -> None:
+    for width in (390, 1280):
+        with looking(browser, address, Look("light", width)) as (page, complaints):
+            page.goto(f"{address}{path}")
+            assert page.locator("main h1").evaluate(TOP) < page.locator("main form.filters").evaluate(TOP)
             assert complaints.found == []
