@@ -22,7 +22,7 @@ class There:
     `wait_s` is expected to pass before anything runs there: a start, the provider's queue, an image; it holds
     up no other device, and is a guess unless `is_wait_known`. `build_s` of the expected seconds build what is
     not there yet. `speed` is how many times as fast as here a test is expected to run, `basis` what that
-    rests on. `held` says in a sentence why no budget lets it go now.
+    rests on. `held` says in a sentence why it is not sent there now.
     """
 
     target: str

@@ -184,6 +184,19 @@ def devices_away(session: Session, campaign_ids: Collection[int]) -> Mapping[int
     return {each: DevicesAway(frozenset(out[each]), tuple(rest[each].values())) for each in campaign_ids}
 
 
+def why_out(session: Session, campaign_id: int) -> Mapping[str, str]:
+    """Why devices of a campaign, or targets that it confirms on, get nothing until it is resumed, each in a
+    sentence; one statement."""
+    out: dict[str, str] = {}
+    kinds = (EventKind.CAMPAIGN_RESUMED, EventKind.CAMPAIGN_DEVICE_OUT)
+    for event in session.scalars(select(Event).where(of_kinds(kinds, campaign_id)).order_by(Event.id)):
+        if event.kind == EventKind.CAMPAIGN_RESUMED:
+            out.clear()
+        else:
+            out[str((event.data or {}).get("device"))] = event.text
+    return out
+
+
 def devices_at_rest(session: Session, campaign_id: int) -> tuple[AtRest, ...]:
     """Devices that a campaign has at rest, first the one that rests for longest; one statement."""
     return devices_away(session, (campaign_id,))[campaign_id].at_rest

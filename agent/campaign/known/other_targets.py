@@ -18,6 +18,7 @@ from db import money
 from db.models import Campaign, Experiment, Hypothesis, Job, JobQuote, RemoteRun, Verdict
 from db.states import ExperimentKind, RemoteRunState
 from experiments.measurement.judging import Outcome
+from knowledge.queries.devices import why_out
 
 TERMS = "confirm_on"
 """Where a stored campaign keeps, with what was found, the terms of the targets that it confirms on."""
@@ -50,8 +51,8 @@ class OtherTarget:
     `ran` are the tests that were confirmed there: arms and lever of the first test, outcome and seconds of
     the other. `pace` is, for each, how many times as long the first took. `built` are trials whose artifacts
     are there: what ran at the same provider. `wait_s` is by earlier runs where `is_wait_known`, else a guess.
-    On a device of this machine all that was built here is there (`is_here`). `held` says in a sentence why no
-    budget lets a test go, None where one does.
+    On a device of this machine all that was built here is there (`is_here`). `held` says in a sentence why
+    nothing is sent there now: no budget lets it go, or the target is out until the campaign is resumed.
     """
 
     device: str
@@ -87,6 +88,7 @@ def read_targets(
     """The targets that the campaign confirms on; a few statements for each."""
     known = {each.experiment_id: each for each in trials}
     told: Mapping[str, Any] = ground.get(TERMS) or {}
+    out = why_out(session, campaign_id) if devices else {}
     ran = {device: _ran(session, campaign_id, device, known) for device in devices}
     found = []
     for device in devices:
@@ -108,7 +110,7 @@ def read_targets(
             )
         )
     return tuple(
-        replace(each, held=None if each.is_here else _held(session, campaign_id, each)) for each in found
+        replace(each, held=out.get(each.device) or _held(session, campaign_id, each)) for each in found
     )
 
 
@@ -205,6 +207,8 @@ def _wait_s(session: Session, device: str) -> tuple[float, bool]:
 
 def _held(session: Session, campaign_id: int, target: OtherTarget) -> str | None:
     """Why no budget lets another test go there, in a sentence; asking the user is not counted."""
+    if target.is_here:
+        return None
     bound = money.microusd(target.terms.bound_usd or 0.0)
     standings = money.covering(session, campaign_id, target.device)
     return money.refusal(standings, target.device, bound, bound)[0]

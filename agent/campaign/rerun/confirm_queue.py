@@ -20,7 +20,8 @@ from agent.campaign.rerun.confirm import conclude
 from agent.campaign.rerun.confirming import drafts
 from agent.campaign.rerun.elsewhere import check_arms, find_elsewhere
 from agent.campaign.rerun.promote import Asked, Promoted, ask, promote
-from agent.campaign.resources.devices import of_its_queue
+from agent.campaign.resources.device_faults import AT_ONCE, WAITS_AGAIN, GaveOut
+from agent.campaign.resources.devices import leave_out, of_its_queue
 from agent.proposers.port import Draft
 from agent.ranking.values import Place
 from configs.errors import AutoinferError, UsageError
@@ -31,7 +32,6 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Experiment, Hypothesis, Job
 from db.states import FINAL_JOB_STATES, ExperimentKind, ExperimentState, HypothesisState, JobState
-from experiments.engines.port import DEVICE_FAULTS
 
 _LOG = logging.getLogger(__name__)
 
@@ -158,13 +158,20 @@ def unlearnt_there(session: Session, campaign_id: int) -> list[int]:
 
 def learn_there(session: Session, experiment_id: int) -> HypothesisState:
     """Judge what a target said, compare it with the first, and give the hypothesis its state; it waits again
-    where its job was taken back or its device was not to be had."""
+    where its job was taken back or its device was not to be had.
+
+    A target that is lost, or whose machine has a full disk, gets nothing more until the campaign is resumed:
+    what is sent there next would end so too, and a rented one is paid for.
+    """
     experiment = session.get_one(Experiment, experiment_id)
     row = session.get_one(Hypothesis, experiment.hypothesis_id)
     row.state_changed_at = now()
-    if experiment.state is ExperimentState.CANCELLED or experiment.failure_kind in DEVICE_FAULTS:
+    if experiment.state is ExperimentState.CANCELLED or experiment.failure_kind in WAITS_AGAIN:
         row.state = HypothesisState.QUEUED
         tell_requeued(session, experiment, row.target)
+        if experiment.failure_kind in AT_ONCE:
+            gone = GaveOut(row.target, experiment.failure_kind, (experiment.failure or "").rstrip("."))
+            leave_out(session, experiment.campaign_id, row.target, gone.why("it"))
         return row.state
     told = conclude(session, experiment_id)
     if isinstance(told, str):
