@@ -177,7 +177,9 @@ def lacked(errors: Sequence[str], log: str) -> str | None:
         upgrade = "--upgrade " if module is None else ""
         how = f"install it where vLLM is: {ITS_PYTHON} -m pip install {upgrade}{package}"
         needs = (
-            "FlashInfer's kernels are made with it" if package == _PACKAGES["cutlass"] else "imported here"
+            "FlashInfer's kernels are made with it"
+            if package == _PACKAGES["cutlass"]
+            else "the part that was asked for runs its kernels"
         )
         what = f"the Python package {package}" + (" in a version that is new enough" if upgrade else "")
         return _sentence(what, needs, how, _around(log))
