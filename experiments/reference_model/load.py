@@ -68,11 +68,32 @@ def fingerprinted_files(folder: Path) -> tuple[tuple[str, int, int], ...]:
     if lacking := [name for name, is_there in there.items() if not is_there]:
         raise CheckpointMissing(
             f"{folder} is no checkpoint: it lacks {' and '.join(lacking)}.",
-            "Give the folder that holds both.",
+            _what_to_give(folder),
         )
     names = {*FINGERPRINTED_FILES, *(path.name for path in weights)}
     paths = [folder / name for name in sorted(names) if (folder / name).is_file()]
     return tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths)
+
+
+def _what_to_give(folder: Path) -> str:
+    """What to do about a folder that is no checkpoint: where one is in it, or what it has in place of one."""
+    depths = ("*/config.json", "*/*/config.json", "*/*/*/config.json")  # the hub's cache has them at two
+    found = sorted({each.parent for depth in depths for each in folder.glob(depth)})
+    inner = [each for each in found if any(each.glob("*.safetensors"))]
+    if inner:
+        which = f": {inner[0]} does" if len(inner) == 1 else f", such as {inner[0]}"
+        return f"Give the folder that holds both{which}."
+    if packed := sorted(folder.glob("*.gguf")):
+        return (
+            f"It is a GGUF file's ({packed[0].name}), and safetensors alone are read: take the model that it "
+            "was made from."
+        )
+    if pickled := sorted((*folder.glob("pytorch_model*.bin"), *folder.glob("*.pth"))):
+        return (
+            f"Its weights are pickled ({pickled[0].name}), and safetensors alone are read: load it with "
+            "transformers and save it anew with save_pretrained."
+        )
+    return "Give the folder that holds both."
 
 
 @lru_cache(maxsize=64)
