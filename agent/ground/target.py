@@ -13,7 +13,14 @@ from configs.registry import Port, names, registered
 from configs.targets import ALL_GPUS, CPU, LOCAL, devices_of, executor_of, is_rented, kind_of
 from experiments.engines.port import Engine
 from experiments.executors.port import RentedMachine
+from experiments.telemetry.driver import NO_DRIVER
 from experiments.telemetry.identity import GB, DeviceIdentity, NoSuchDevice, cuda_devices, identify
+
+HOW_TO_ANSWER = (
+    "Where there is one, nvidia-smi has to answer: install NVIDIA's driver, or start a container with its "
+    "GPUs (docker run --gpus all). "
+)
+"""What to do where no driver answers and the machine has a GPU."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +91,7 @@ def find_target(
         device, reason_told = next(iter(missing.items()))
         raise AutoinferError(
             f"There is no {device} to measure on: {reason_told}",
+            f"{HOW_TO_ANSWER if reason_told == NO_DRIVER else ''}"
             "See what there is with: autoinfer devices. On this machine's processor: --target cpu. What a "
             "campaign meets on a card that is not here: autoinfer plan --hardware 16GB",
         )

@@ -31,6 +31,7 @@ from experiments.engines.reference.engine import ReferenceEngine
 from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.order import order_for
 from experiments.space.loading import load_space
+from experiments.telemetry.driver import NO_DRIVER
 from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice
 from knowledge.queries.campaigns import campaign_detail
 from tests.unit.agent.test_questions import database
@@ -69,6 +70,19 @@ def test_a_gpu_that_is_not_there_is_told_with_the_drivers_reason() -> None:
     with pytest.raises(AutoinferError, match="no cuda:3 to measure on: The driver shows no cuda:3") as caught:
         find_target("cuda:3", none)
     assert "--target cpu" in caught.value.hint
+    assert "nvidia-smi" not in caught.value.hint
+
+
+def test_where_no_driver_answers_it_is_said_how_one_would() -> None:
+    def none(device: str) -> DeviceIdentity:
+        raise NoSuchDevice(NO_DRIVER)
+
+    with pytest.raises(AutoinferError, match="No NVIDIA driver answers") as caught:
+        find_target("cuda:0", none)
+    assert caught.value.hint.startswith(
+        "Where there is one, nvidia-smi has to answer: install NVIDIA's driver, "
+    )
+    assert "docker run --gpus all" in caught.value.hint
 
 
 def test_an_engine_without_campaigns_on_a_gpu_says_so() -> None:
