@@ -48,6 +48,12 @@ _READ_ONLY_TRANSACTION = "25006"
 
 _INTACT = "What was stored before is intact."
 
+ELSEWHERE = (
+    "Name another folder for all data with --data-dir or AUTOINFER_DATA_DIR, or a database elsewhere with "
+    "--db."
+)
+"""What to do about a place where no database can be."""
+
 
 @contextmanager
 def in_words(address: Address, *, reading: bool = False) -> Iterator[None]:
@@ -74,17 +80,12 @@ def of_operating_system(error: OSError, address: Address) -> AutoinferError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return _disk_full(address, error.errno)
     if error.errno == errno.EROFS:
-        return DatabaseReadOnly(
-            f"The file system of {where} may only be read.", "Name a database elsewhere with --db."
-        )
+        return DatabaseReadOnly(f"The file system of {where} may only be read.", ELSEWHERE)
     if error.errno in (errno.EACCES, errno.EPERM):
-        return PermissionRefused(
-            f"You may not write at {where}.",
-            "Name a database elsewhere with --db, or set AUTOINFER_DATA_DIR.",
-        )
-    return DatabaseError(
-        f"{where} cannot be used: {error.strerror or error}.", "Name a database elsewhere with --db."
-    )
+        return PermissionRefused(f"You may not write at {where}.", ELSEWHERE)
+    if error.errno in (errno.EEXIST, errno.ENOTDIR):
+        return DatabaseError(f"{where} is a file, and the folder of the database is to be there.", ELSEWHERE)
+    return DatabaseError(f"{where} cannot be used: {error.strerror or error}.", ELSEWHERE)
 
 
 def check_there(address: Address) -> None:

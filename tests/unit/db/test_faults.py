@@ -82,6 +82,19 @@ def test_the_operating_systems_refusal_is_told_apart(number: int, told: type[Aut
     assert error.hint
 
 
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOENT, errno.EEXIST, errno.ENOTDIR])
+def test_a_folder_of_data_that_can_t_be_used_is_told_with_how_to_name_another(number: int) -> None:
+    error = of_operating_system(OSError(number, os.strerror(number), "/somewhere"), FILE)
+    assert error.hint is not None
+    for words in ("--data-dir", "AUTOINFER_DATA_DIR", "--db"):
+        assert words in error.hint
+
+
+def test_a_file_in_the_place_of_the_folder_is_told_as_one() -> None:
+    error = of_operating_system(FileExistsError(errno.EEXIST, "File exists", "/somewhere"), FILE)
+    assert error.message == "/somewhere is a file, and the folder of the database is to be there."
+
+
 def test_a_user_error_raised_inside_passes_through(tmp_path: Path) -> None:
     with pytest.raises(DiskFull), in_words(FILE):
         raise DiskFull("Full.", "Free some.")
