@@ -101,7 +101,12 @@ def test_kernels_for_prompts_that_vllm_would_replace_silently_are_refused_before
         check("8.9", gdn_prefill_backend="flashinfer")
     assert refused.value.kind == "unsupported"
     check("8.9", gdn_prefill_backend="auto")
-    check("9.0", gdn_prefill_backend="flashinfer")
+
+
+def test_kernels_for_prompts_with_which_vllm_would_not_load_heads_so_narrow_are_refused_too() -> None:
+    with pytest.raises(Infeasible, match=r"serve heads of 128 alone .* these have 64: vLLM would not load"):
+        check("9.0", gdn_prefill_backend="flashinfer")
+    check("9.0", gdn_prefill_backend="triton")
 
 
 def test_a_kernel_of_a_package_that_vllm_s_python_lacks_is_refused_with_how_to_get_it() -> None:
