@@ -102,7 +102,9 @@ def missing_header(python: Path) -> str | None:
     """The header that Triton builds against, where vLLM's Python does not have it; None where it does, or
     does not say where it would be."""
     try:
-        header = Path(answer_of(python, "-c", _INCLUDE)) / "Python.h"
+        folder = answer_of(python, "-c", _INCLUDE)
     except NoAnswer:
         return None
-    return None if header.is_file() else str(header)
+    if not isinstance(folder, str) or (header := Path(folder, "Python.h")).is_file():
+        return None
+    return str(header)
