@@ -9,10 +9,25 @@ from agent.plan.model import ModelFound
 from agent.plan.start import Room, Start, find_start
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
+from configs.quantities import format_bytes
 from experiments.engines.launch_memory import needed_bytes
 from experiments.engines.port import Infeasible
 from experiments.space.configuration import Configuration
 from experiments.stages.quantize.environment import needed_python
+from experiments.telemetry.identity import BUSY_SHARE
+
+
+def _in_use(card: Card) -> str:
+    """What to do about a GPU that others hold a part of; empty of one that is free or not here."""
+    if not (card.is_gpu and card.here) or card.free_bytes is None:
+        return ""
+    used = card.memory_bytes - card.free_bytes
+    if used <= BUSY_SHARE * card.memory_bytes:
+        return ""
+    return (
+        f"{format_bytes(used)} of its {format_bytes(card.memory_bytes)} are in use: end what uses them "
+        "(autoinfer devices). "
+    )
 
 
 def start_on(spec: CampaignSpec, model: ModelFound, card: Card, legal: Legal, context_tokens: int) -> Start:
@@ -31,7 +46,7 @@ def check_start(spec: CampaignSpec, card: Card, start: Start) -> None:
     if not start.fits:
         raise UsageError(
             f"{start.told} No campaign was begun.",
-            f"{'' if card.limit_bytes is None else 'Raise --memory. '}"
+            f"{_in_use(card)}{'' if card.limit_bytes is None else 'Raise --memory. '}"
             f"{'Other cards: autoinfer plan --hardware all. ' if card.is_gpu else ''}"
             "The default all the same, for parts of the count are upper guesses: --baseline default",
         )

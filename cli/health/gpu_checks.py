@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cli.health.check_result import Check, Verdict
-from experiments.telemetry.identity import GB, DeviceIdentity, NoSuchDevice, identify
+from experiments.telemetry.identity import BUSY_SHARE, GB, DeviceIdentity, NoSuchDevice, identify
 
 if TYPE_CHECKING:
     from configs.settings import Settings
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
 GPUS_MAX = 64
 """More GPUs than a host has."""
-
-BUSY_SHARE = 0.05
-"""The share of a GPU's memory from which on it is said to be in use: a driver alone takes less."""
 
 
 def visible_gpus(

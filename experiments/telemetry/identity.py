@@ -15,6 +15,9 @@ from experiments.telemetry.visible_device import NotVisible, is_divided, visible
 
 GB = 1e9
 
+BUSY_SHARE = 0.05
+"""The share of a GPU's memory from which on it is said to be in use: a driver alone takes less."""
+
 
 class NoSuchDevice(Exception):
     """There is no such device here, or it can't be measured; the message says why, in a sentence."""

@@ -19,10 +19,11 @@ from agent.campaign.known.stored_ground import read_legal, stored_ground
 from agent.campaign.known.within_memory import legal_of
 from agent.campaign.queue.dispatch import dispatch_baseline
 from agent.ground.sweep import swept
-from agent.plan.card import card_asked
+from agent.plan.card import Card, card_asked
 from agent.plan.model import find_model
 from agent.plan.plan import Plan, make_plan
 from agent.plan.start import Start, figures, first_served
+from agent.plan.starting import check_start
 from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.campaign import CampaignSpec, load_campaign
 from configs.errors import UsageError
@@ -200,6 +201,21 @@ def test_a_campaign_without_room_for_anything_is_refused_with_what_is_missing() 
     with pytest.raises(UsageError, match=r"it needs 547 MB, and 300 MB of .* 247 MB too few\. No") as refused:
         survey(of_little_memory(memory="300MB"))
     assert "Raise --memory" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize(("free_gb", "said"), [(1.0, True), (23.8, False), (None, False)])
+def test_where_others_hold_a_card_that_has_no_room_it_is_said_first(
+    free_gb: float | None, said: bool
+) -> None:
+    free_bytes = None if free_gb is None else round(free_gb * 10**9)
+    card = Card("NVIDIA L4", 24 * 10**9, here=True, free_bytes=free_bytes)
+    spec = load_campaign("default", {"engine": "vllm", "space": "vllm", "target": "cuda:0"})
+    start = begun("27b", 8)
+    with pytest.raises(UsageError) as refused:
+        check_start(spec, card, start)
+    hint = str(refused.value.hint)
+    assert hint.startswith("23.0 GB of its 24.0 GB are in use: end what uses them") is said
+    assert ("in use" in hint) is said
 
 
 def test_what_must_be_quantized_first_needs_something_that_quantizes(monkeypatch: pytest.MonkeyPatch) -> None:
