@@ -26,6 +26,7 @@ from dashboard.rendering.linking import (
     together,
     without_beside,
 )
+from dashboard.rendering.machines import machine
 from dashboard.rendering.proposers import proposer_words
 from dashboard.rendering.subjects import subject_url
 from knowledge.figures import margin, metric_word, size
@@ -70,7 +71,7 @@ def environment() -> Environment:
         "age",
     ):
         found.filters[name] = getattr(figures, name)
-    found.filters["usd"] = format_usd
+    found.filters["usd"], found.filters["machine"] = format_usd, machine
     found.filters["author"], found.filters["judge"] = author_words, judge_words
     found.filters["proposer"], found.filters["in_short"] = proposer_words, in_short
     found.filters["relation"], found.filters["asked_over"] = relation_words, asked_over_words

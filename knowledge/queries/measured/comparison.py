@@ -15,7 +15,7 @@ from db.models.base import JsonObject
 from db.states import Arm
 from knowledge.figures import metric_word
 from knowledge.queries.measured.experiments import ExperimentRow, experiment_rows
-from knowledge.queries.measured.quality_tests import QualityTestView, quality_tests
+from knowledge.queries.measured.quality_tests import QualityTestView, places_of, quality_tests
 from knowledge.queries.measured.resolved import flat
 from knowledge.queries.view import View
 from knowledge.stored import metric_of
@@ -29,12 +29,14 @@ _Medians: TypeAlias = dict[tuple[str, str], float]
 
 
 class ComparedRow(View):
-    """One line: a value of each experiment, in their order, `None` where it has none."""
+    """One line: a value of each experiment, in their order, `None` where it has none;
+    differences to a control have `places` decimals."""
 
     name: str
     unit: str
     values: tuple[Any, ...]
     differs: bool
+    places: int | None = None
 
 
 class ComparedGroup(View):
@@ -145,6 +147,7 @@ def _quality(tests: Sequence[tuple[QualityTestView, ...]]) -> list[ComparedRow]:
             name,
             unit,
             [next((each.difference for each in told if each.name == name), None) for told in tests],
+            places_of(unit),
         )
         for name, unit in names
     ]
@@ -161,7 +164,11 @@ def _of_objects(told: Sequence[JsonObject]) -> list[ComparedRow]:
     return [_row(name, "", [each.get(name) for each in flats]) for name in names]
 
 
-def _row(name: str, unit: str, values: Sequence[Any]) -> ComparedRow:
+def _row(name: str, unit: str, values: Sequence[Any], places: int | None = None) -> ComparedRow:
     return ComparedRow(
-        name=name, unit=unit, values=tuple(values), differs=any(each != values[0] for each in values)
+        name=name,
+        unit=unit,
+        values=tuple(values),
+        differs=any(each != values[0] for each in values),
+        places=places,
     )

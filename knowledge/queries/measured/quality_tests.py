@@ -10,10 +10,12 @@ from knowledge.stored import number
 BITS, TASKS, KL = "Bits per byte", "Tasks lost", "KL to the reference"
 """What the tests are called."""
 
+NATS = "nat/token"
+
 _TESTS = (
     ("bits_per_byte_relative", BITS, "%", 100.0),
     ("task_points_lost", TASKS, "points", 1.0),
-    ("kl_nats", KL, "nat/token", 1.0),
+    ("kl_nats", KL, NATS, 1.0),
 )
 """A test's name in a verdict (`agent.judge.quality`), its words, its unit, and the factor to that."""
 
@@ -31,6 +33,16 @@ class QualityTestView(View):
     margin: float | None
     count: int
     state: str
+
+    @property
+    def places(self) -> int:
+        """Decimals that its figures are worth."""
+        return places_of(self.unit)
+
+
+def places_of(unit: str) -> int:
+    """Decimals that the figures of a test of this unit are worth."""
+    return 3 if unit == NATS else 2
 
 
 def quality_tests(quality: Mapping[str, object] | None) -> tuple[QualityTestView, ...]:

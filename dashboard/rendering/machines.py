@@ -1,0 +1,14 @@
+"""What a machine is called on a page: by its name, not by the key that compares it with others. Pure."""
+
+from __future__ import annotations
+
+KINDS = frozenset({"cpu", "cuda", "gpu"})
+"""Kinds that the keys of machines begin with."""
+
+
+def machine(target: str) -> str:
+    """A target's key as words: `NVIDIA H200, 151 GB` of `cuda:NVIDIA H200:151 GB`; as it is where it names a
+    device or rented machines."""
+    kind, _, rest = target.partition(":")
+    name, _, size = rest.partition(":")
+    return f"{name}, {size}" if kind in KINDS and name and size and "," not in target else target

@@ -1,0 +1,104 @@
+"""Figures on pages: every one with its unit, as many digits as it is worth, and no column without any."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from configs.settings import Settings
+from dashboard.page import Ground, Request
+from dashboard.pages import campaigns, compare, costs, experiment, experiment_samples
+from dashboard.rendering.machines import machine
+from db.models import Launch, Verdict
+from db.samples import Sample, insert_samples
+from db.states import VerdictOutcome
+from tests.history.campaign_history import History
+from tests.unit.dashboard.test_in_doubt import html_of
+
+QUALITY = {
+    "state": "held",
+    "bits_per_byte_relative": {
+        "difference": -0.00004568,
+        "low": -0.0012,
+        "high": 0.0011,
+        "margin": 0.01,
+        "count": 128,
+    },
+    "task_points_lost": {"difference": 0.0, "low": -2.0, "high": 2.0, "margin": 2.0, "count": 1200},
+}
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[History]:
+    found = History(tmp_path)
+    found.judge(found.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)
+    found.judge(found.propose({"serving.dtype": "bfloat16"}), VerdictOutcome.REFUTED, effect=(0.2, 0.1, 0.3))
+    with found.database.write() as session:
+        for verdict in session.scalars(select(Verdict)):
+            verdict.quality = QUALITY
+    yield found
+    found.close()
+
+
+def cells(html: str) -> list[str]:
+    """The words of a piece of a page, tags apart."""
+    text = unescape(re.sub(r"<[^>]+>", "\n", html))
+    return [each.strip() for each in text.split("\n") if each.strip()]
+
+
+def test_what_quality_allows_has_a_unit_and_what_it_was_measured_over_a_name(history: History) -> None:
+    html = html_of(history, experiment.PAGE, label="E-0001")
+    told = cells(html.partition('id="ex-quality"')[2].partition("</section>")[0])
+    assert {"+1.0\u202f%", "128 documents", "+2.0\u202fpoints", "1,200 items"} <= set(told)
+
+
+def test_compared_quality_has_the_digits_of_an_experiment_s_page(history: History) -> None:
+    request = Request({}, compare.CompareFilters(ids="E-0001,E-0002"))
+    with history.database.read() as session:
+        view = compare.PAGE.read(session, request, Ground(Settings(data_dir=Path("unused"))))
+    told = cells(compare.PAGE.live(view, request))
+    assert told.count("0.00\u202f%") == 2
+    assert told.count("0.00\u202fpoints") == 2
+
+
+def test_a_whole_sample_has_no_decimals(history: History) -> None:
+    with history.database.write() as session:
+        launch = session.scalars(select(Launch)).first()
+        assert launch is not None
+        samples = [
+            Sample(9, 0, "a", seq, metric, unit, value)
+            for seq, (metric, unit, value) in enumerate(
+                [("text_bytes", "B", 1395.0), ("nll_bits", "bit", 1576.61)]
+            )
+        ]
+        insert_samples(session, launch.id, samples)
+    told = cells(html_of(history, experiment_samples.PAGE, label="E-0001"))
+    assert "1,395\u202fB" in told
+    assert "1,576.61\u202fbit" in told
+
+
+def test_hypotheses_of_a_campaign_are_counted_with_commas_between(history: History) -> None:
+    assert "1 supported, 1 ruled out" in " ".join(cells(html_of(history, campaigns.PAGE))).replace(" ,", ",")
+
+
+def test_costs_have_no_column_of_quotes_where_nothing_was_quoted(history: History) -> None:
+    assert ">Quote<" not in html_of(history, costs.PAGE)
+
+
+def test_a_machine_is_called_by_its_name_and_size() -> None:
+    assert machine("cuda:NVIDIA H200:151 GB") == "NVIDIA H200, 151 GB"
+    assert machine("cpu:Example CPU:2 cores") == "Example CPU, 2 cores"
+    assert machine("modal:H100!") == "modal:H100!"
+    assert machine("cuda:0,cuda:1") == "cuda:0,cuda:1"
+
+
+def test_pages_call_a_machine_so(history: History) -> None:
+    for page, path in ((campaigns.PAGE, {}), (costs.PAGE, {}), (experiment.PAGE, {"label": "E-0001"})):
+        html = html_of(history, page, **path)
+        assert "Example CPU, 2 cores" in html, page.name
+        assert "on cpu:Example CPU" not in html, page.name
