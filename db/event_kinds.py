@@ -185,6 +185,10 @@ class EventKind(StrEnum):
         "experiment.stopped_early",
         "An experiment was clear before its full schedule, with the seconds saved.",
     )
+    EXPERIMENT_CUT_SHORT = (
+        "experiment.cut_short",
+        "A test that overran the budget was asked to end with what it measured, with the reason.",
+    )
     EXPERIMENT_JUDGED = ("experiment.judged", "The judge gave its verdict on an experiment, with the reason.")
     EXPERIMENT_CONFOUNDED = (
         "experiment.confounded",

@@ -11,7 +11,13 @@ from agent.campaign.confirmations import Confirmations
 from agent.campaign.glance import Seen
 from agent.campaign.resources.price_wait import PriceWait
 from agent.campaign.resources.spent_time import SpentTime
-from agent.campaign.resources.waiting import give_up_at_its_end, nobody_takes, overdue
+from agent.campaign.resources.waiting import (
+    end_overrunning,
+    give_up_at_its_end,
+    nobody_takes,
+    overdue,
+    overrunning,
+)
 from agent.campaign.resources.worker_process import Workers
 from configs.targets import is_rented
 from db import events
@@ -60,7 +66,9 @@ class JobsOut:
         """Say once when nobody takes the campaign's jobs; give them up when the budget is spent (`left_s` of
         it is left), or when the campaign is to end and nobody will take them.
 
-        A test that runs is finished, because its verdict is near; half a baseline is worth nothing.
+        A test that runs is finished, because its verdict is near, as long as it overruns the budget by no
+        more than `overrun_s`; then it ends with what it measured. What runs on rented machines ends at the
+        limit of its job. Half a baseline is worth nothing.
         """
         spent = seen.state == CampaignState.RUNNING and left_s <= 0
         stopping = seen.state == CampaignState.STOPPING
@@ -76,6 +84,8 @@ class JobsOut:
             running_too = spent and not seen.has_baseline
             give = spent or (stopping and device is not None)
             jobs = overdue(session, self._campaign_id, running_too=running_too) if give else []
+            may_end = spent and not running_too and not seen.is_paid
+            late = overrunning(session, self._campaign_id, left_s, seen.wall_s) if may_end else []
         if unserved is not None and not self._told_of_nobody:
             self._told_of_nobody = True
             option = "target" if is_rented(unserved) else "device"
@@ -83,9 +93,10 @@ class JobsOut:
                 EventKind.WORKER_MISSING,
                 f"No worker takes jobs for {unserved}; start one: autoinfer worker --{option} {unserved}",
             )
-        if jobs:
+        if jobs or late:
             with self._writing() as session:
                 give_up_at_its_end(session, jobs, ended)
+                end_overrunning(session, late, seen.wall_s)
 
     def look_at_the_prices(self, seen: Seen, *, rests: bool) -> str | None:
         """Look at what is held for its price; the reason to end where nobody may approve it.

@@ -37,6 +37,7 @@ from experiments.executors.loaded import LoadedProcess, Started
 from experiments.executors.port import Cost, LogChunk, Quote, RunState, Status
 from experiments.executors.process_group import ProcessGroup, end_group, leader_is_alive
 from experiments.job.journal import Journal
+from experiments.job.limits import ask_to_end
 from experiments.job.place import PLACE_NAME, RECORDS_NAME, SPEC_NAME, Place
 from experiments.job.running_job import LAUNCH_LOGS
 from experiments.job.spec import AaJob, AnyJob, BaselineJob, BuildJob, TestJob, job_data
@@ -151,6 +152,12 @@ class LocalExecutor:
             started.release()
             started.wait_until_gone()
         sweep_launches(self._place.cache_dir)
+
+    def end_measuring(self, ref: str, why: str) -> None:
+        """Ask a run to end its measuring and keep what it measured, `why` in a sentence; it may take a while
+        to obey, or not come to it."""
+        with suppress(OSError):  # whoever asks ends it later, where it does not hear of it
+            ask_to_end(self.root / ref, why)
 
     def logs(self, ref: str, cursor: int = 0) -> LogChunk | None:
         """The run's output from byte `cursor` on, at most 64 KiB, cut between characters; None where its

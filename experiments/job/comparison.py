@@ -4,7 +4,8 @@ Launch pairs are timed (`timed_pairs`) and both arms scored (`scoring`). The con
 candidate's: it is reported under the kind `control`. So is a control whose own drafting does not do its work,
 for what is claimed against it would be a claim against a fault.
 
-Where the spec has a limit of its own (`within_s`), it runs from when both checkpoints are there. At it every
+Where the spec has a limit of its own (`within_s`), it runs from when both checkpoints are there. At it, and
+where the job is asked to end its measuring, every
 process is ended, what was being timed is left out, and the rest is the result. Left out is all of a fresh
 pair, and of one that is timed further the blocks that were asked for last. So it is where a launch that was
 asked for a further workload can't be cleared away, beside which nothing may be loaded.
@@ -19,7 +20,7 @@ from configs.errors import AutoinferError
 from experiments.engines.port import Infeasible
 from experiments.job.checkpoints import prepare_checkpoint
 from experiments.job.failed_arm import CONTROL_FAILED, blamed_on
-from experiments.job.limits import ENDS_MEASURING, time_is_up
+from experiments.job.limits import ENDS_MEASURING
 from experiments.job.open_launch import Wanted
 from experiments.job.running_job import RunningJob
 from experiments.job.scoring import Scoring
@@ -116,7 +117,7 @@ class _Comparison:
         candidate, _ = prepare_checkpoint(self._job, self._candidate)
         self._checkpoints = {Arm.CONTROL: control, Arm.CANDIDATE: candidate}
         try:
-            with self._job.limits.until(self._spec.within_s, self._time_is_up):
+            with self._job.limits.until(self._spec.within_s, self.cut_off):
                 yield
                 self.pairs.retire()
         finally:
@@ -141,10 +142,6 @@ class _Comparison:
     def is_complete(self) -> bool:
         """Whether all that is judged was measured: the judge asked for nothing more."""
         return self._stopped
-
-    def _time_is_up(self) -> None:
-        assert self._spec.within_s is not None
-        self.cut_off(time_is_up(self._spec.within_s))
 
     def evidence(self) -> Evidence:
         """What the judge may look at by now."""

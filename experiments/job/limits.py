@@ -5,17 +5,20 @@ Killing is what ends a stage that waits for a launch: the engine finds its proce
 can't be ended so; `on_stuck` is called when the stage is still there a while later. What nothing else needs
 may be done `apart`, and is left behind then.
 
-A job may have a limit of its own beside (`until`), at which it ends with what was measured until then.
+A job may have a limit of its own beside (`until`), at which it ends with what was measured until then; so it
+ends where it is asked to, by a file in its folder.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import NoReturn
 
 import psutil
@@ -41,6 +44,12 @@ ENDS_MEASURING = (TIME_IS_UP, LEFT_BEHIND)
 KILL_EVERY_S = 0.2
 """Seconds between looks for processes that were started as a job's time was up, or that are to be gone."""
 
+LOOK_S = 1.0
+"""Seconds between looks for whether a job is asked to end its measuring."""
+
+END_NAME = "end-measuring.txt"
+"""The file in a job's folder that asks it to: it says why, in a sentence."""
+
 GONE_WITHIN_S = 10.0
 """How long processes may take to be gone that were killed before, seconds: the system clears one away within
 one or two, and one that hangs in a driver never is."""
@@ -51,6 +60,25 @@ def time_is_up(within_s: float) -> str:
     return f"The {format_duration(within_s)} that it was given were over."
 
 
+def asked_to_end(folder: Path) -> str | None:
+    """Why the job of a folder is to end its measuring, as who asks said; None where nobody does."""
+    try:
+        return (folder / END_NAME).read_text(encoding="utf-8").strip() or None
+    except OSError:
+        return None
+
+
+def ask_to_end(folder: Path, why: str) -> None:
+    """Ask the job of a folder to end its measuring, `why` in a sentence: it keeps what it measured."""
+    written = folder / f".{END_NAME}"
+    written.write_text(why, encoding="utf-8")
+    written.rename(folder / END_NAME)
+
+
+def nobody_asks() -> None:
+    """In place of whoever would ask a job to end."""
+
+
 class StageLimits:
     """Watches one stage at a time; used from the job's main thread."""
 
@@ -59,7 +87,10 @@ class StageLimits:
         limits_s: Mapping[Stage, float],
         on_stuck: Callable[[Infeasible], None] | None = None,
         stuck_after_s: float = STUCK_AFTER_S,
+        asked: Callable[[], str | None] = nobody_asks,
     ) -> None:
+        """`asked` says why the job is to end its measuring, None while it is not."""
+        self._asked = asked
         self._limits_s = limits_s
         self._on_stuck = on_stuck
         self._stuck_after_s = stuck_after_s
@@ -86,15 +117,13 @@ class StageLimits:
             self._expired = None
 
     @contextmanager
-    def until(self, within_s: float | None, cut_off: Callable[[], None]) -> Iterator[None]:
-        """Limit all stages of the block together; None limits nothing.
+    def until(self, within_s: float | None, cut_off: Callable[[str], None]) -> Iterator[None]:
+        """Limit all stages of the block together, to so many seconds (None: to none) and until it is asked
+        to end.
 
-        Whatever it raises after its time was up becomes `Infeasible(TIME_IS_UP, …)`. Where it is stuck then,
-        `cut_off` is called before `on_stuck`.
+        Whatever it raises after that becomes `Infeasible(TIME_IS_UP, …)`. Where it is stuck then, `cut_off`
+        is called with the reason before `on_stuck`.
         """
-        if within_s is None:
-            yield
-            return
         with self._watched("limit-job", partial(self._end_all, within_s, cut_off)):
             yield
 
@@ -203,15 +232,31 @@ class StageLimits:
         elif self._on_stuck is not None:
             self._on_stuck(expired)
 
-    def _end_all(self, within_s: float, cut_off: Callable[[], None], ended: threading.Event) -> None:
-        if ended.wait(within_s):
+    def _end_all(
+        self, within_s: float | None, cut_off: Callable[[str], None], ended: threading.Event
+    ) -> None:
+        why = self._why_over(within_s, ended)
+        if why is None:
             return
-        self._over = over = Infeasible(TIME_IS_UP, time_is_up(within_s))
+        self._over = over = Infeasible(TIME_IS_UP, why)
         stuck_at = time.monotonic() + self._stuck_after_s
         while time.monotonic() < stuck_at:
             self.end_processes()  # again and again: a launch may be on its way up in another thread
             if ended.wait(KILL_EVERY_S):
                 return
         if self._on_stuck is not None:
-            cut_off()
+            cut_off(why)
             self._on_stuck(over)
+
+    def _why_over(self, within_s: float | None, ended: threading.Event) -> str | None:
+        """Wait for the job's end; why its measuring is over before, None where it is not."""
+        until = math.inf if within_s is None else time.monotonic() + within_s
+        while True:
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                assert within_s is not None
+                return time_is_up(within_s)
+            if (why := self._asked()) is not None:
+                return why
+            if ended.wait(min(left_s, LOOK_S)):
+                return None

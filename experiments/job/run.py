@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 from configs.errors import AutoinferError
 from experiments.disk import failure_kind
@@ -16,7 +17,7 @@ from experiments.job.build import run_build
 from experiments.job.comparison import run_test
 from experiments.job.context import JobContext, Material
 from experiments.job.device_guard import RETURN_LIMIT_S, DeviceGuard
-from experiments.job.limits import StageLimits
+from experiments.job.limits import StageLimits, asked_to_end
 from experiments.job.open_launch import ArmInfeasible
 from experiments.job.records import Records
 from experiments.job.result import JobResult
@@ -49,7 +50,11 @@ def run_job(
     records.started(spec.version)
     guard = guard or DeviceGuard(spec.device)
 
-    limits = StageLimits(context.limits_s, on_stuck and _telling_memory(on_stuck, guard, records))
+    limits = StageLimits(
+        context.limits_s,
+        on_stuck and _telling_memory(on_stuck, guard, records),
+        asked=partial(asked_to_end, context.folder),
+    )
     try:
         with _loading_ahead(engine) as ahead:
             job = RunningJob(spec, context, ahead, records, limits, guard)

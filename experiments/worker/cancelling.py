@@ -12,6 +12,15 @@ from db.models import Job
 from db.states import ExperimentState, JobState
 from experiments.worker.reaping import end_experiment, experiment_label
 
+ENDS_WITH_WHAT_IT_HAS = "Ended with what was measured: "
+"""How the reason begins with which a job that runs is to end its measuring and keep what it has."""
+
+
+def end_measuring(session: Session, job_id: int, why: str) -> JobState | None:
+    """As `cancel`, but that a job which runs keeps what it measured, as far as its executor can do that and
+    it obeys in time; `why` is a clause."""
+    return cancel(session, job_id, f"{ENDS_WITH_WHAT_IT_HAS}{why}.")
+
 
 def cancel(session: Session, job_id: int, why: str) -> JobState | None:
     """Cancel a job and return its state: one that waits at once, with its experiment, `why` in a sentence.

@@ -28,6 +28,7 @@ from experiments.job.spec import AnyJob, BuildJob
 from experiments.kill_points import KillPoint, reached
 from experiments.measurement.evidence import Stage
 from experiments.recording import record_artifacts, record_result
+from experiments.worker.cancelling import ENDS_WITH_WHAT_IT_HAS
 from experiments.worker.claiming import Taken
 from experiments.worker.reaping import end_experiment
 from experiments.worker.settings import WorkerTimes
@@ -97,6 +98,12 @@ class Reporter:
         """Whether the user asked for the job's end; reads only."""
         with self._database.read() as session:
             return queue.is_cancel_requested(session, self._taken.job.id, self._taken.job.attempt)
+
+    def ends_measuring(self) -> str | None:
+        """Why the job is to end with what it measured; None where its end was asked for as it is."""
+        with self._database.read() as session:
+            why = queue.cancel_reason(session, self._taken.job)
+        return why if why is not None and why.startswith(ENDS_WITH_WHAT_IT_HAS) else None
 
     def beat(self, progress: JobProgress | None) -> None:
         """Extend the lease and store what the job told last; a stage that began or ended is an event."""
@@ -254,7 +261,12 @@ class Reporter:
 
     def release(self, why: str = "its worker was stopped.") -> None:
         """The worker ends in good order, or leaves the job to others, as `why` says; it goes back, and the
-        attempt is not held against it."""
+        attempt is not held against it. One whose end was asked for does not: it is cancelled."""
+        with self._database.read() as session:
+            asked = queue.cancel_reason(session, self._taken.job)
+        if asked is not None:
+            self.cancelled(asked)
+            return
         with self._database.write() as session:
             queue.release(session, self._taken.job)
             self._at_end(session, RunOutcome.RELEASED)

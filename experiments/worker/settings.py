@@ -33,6 +33,10 @@ AWAY_S = 1.0
 ASIDE_S = 600.0
 """How long a host whose disk is full takes no job while others take them."""
 
+ENDS_WITHIN_S = 60.0
+"""How long a run that is asked to end with what it measured may take to, twice what a stage may that is over
+its limit (`limits.STUCK_AFTER_S`); then it is ended as it is."""
+
 HEARD_OF_S = 120.0
 """How long ago the others may have been heard of: two leases."""
 

@@ -46,6 +46,7 @@ from experiments.worker.reporting import Reporter
 from experiments.worker.settings import (
     ASIDE_S,
     AWAY_S,
+    ENDS_WITHIN_S,
     HEARD_OF_S,
     WORKER_ROW_S,
     WorkerName,
@@ -71,6 +72,15 @@ class RunsHere(Protocol):
 
     def close(self) -> None:
         """End what was started and still runs."""
+        ...
+
+
+@runtime_checkable
+class EndsMeasuring(Protocol):
+    """An executor whose runs can be asked to end with what they measured."""
+
+    def end_measuring(self, ref: str, why: str) -> None:
+        """Ask a run to, `why` in a sentence."""
         ...
 
 
@@ -292,14 +302,23 @@ class _Worker:
     def _follow(self, ref: str, reporter: Reporter) -> Status:
         """Wait for the end of the run, keeping the lease; returns its last status."""
         beat_at, told_at, told = time.monotonic(), 0.0, None
+        asked_at: float | None = None
         while (status := self._executor.poll(ref)).state in _RUNS:
             if self._is_to_end():
                 raise _Stopping
             try:
                 if reporter.cancel_requested():
                     reporter.beat(status.progress)  # raises LeaseLost when that is why
-                    self._executor.cancel(ref)
-                    return Status(RunState.CANCELLED)
+                    why = reporter.ends_measuring()
+                    if why is None or not isinstance(self._executor, EndsMeasuring):
+                        self._executor.cancel(ref)
+                        return Status(RunState.CANCELLED)
+                    if asked_at is None:
+                        asked_at = time.monotonic()
+                        self._executor.end_measuring(ref, why)
+                    elif time.monotonic() - asked_at > ENDS_WITHIN_S:
+                        self._executor.cancel(ref)
+                        return Status(RunState.CANCELLED)
             except WAITED_FOR as away:
                 self._warn(away)
             moment = time.monotonic()

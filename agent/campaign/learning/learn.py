@@ -17,6 +17,7 @@ from experiments.job.failed_arm import CONTROL_FAILED
 from experiments.job.seal import TAMPERED
 from experiments.kill_points import KillPoint, reached
 from experiments.measurement.judging import Outcome
+from experiments.worker.cancelling import ENDS_WITH_WHAT_IT_HAS
 from knowledge.findings.keeping import update_findings
 from knowledge.rank_transfer import update_rank_transfer
 from knowledge.stored import separates_of
@@ -76,11 +77,17 @@ def learn_test(session: Session, experiment_id: int) -> Outcome | None:
     verdict_id, verdict = judge_experiment(session, experiment)
     reached(KillPoint.BETWEEN_VERDICT_AND_STATE)
     hypothesis.state = HypothesisState(verdict.outcome.value)
-    hypothesis.state_reason = verdict.reason
+    hypothesis.state_reason = f"{verdict.reason}{_cut_short(experiment)}"
     hypothesis.state_changed_at = now()
     update_findings(session, verdict_id)
     update_rank_transfer(session, verdict_id)
     return verdict.outcome
+
+
+def _cut_short(experiment: Experiment) -> str:
+    """What follows the reason of a verdict where its test was asked to end; empty where it was not."""
+    why = str((experiment.progress or {}).get("stop_reason") or "")
+    return f" {why}" if why.startswith(ENDS_WITH_WHAT_IT_HAS) else ""
 
 
 def _check_seal(session: Session, experiment: Experiment) -> None:

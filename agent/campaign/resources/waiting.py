@@ -9,11 +9,14 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign.resources.devices import of_its_loop, of_its_queue
+from configs.quantities import format_duration
+from db import events
 from db.clock import after
+from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Job, Worker
-from db.states import JobState, WorkerState
-from experiments.worker.cancelling import cancel
+from db.models import Experiment, Job, Worker
+from db.states import ExperimentKind, JobState, WorkerState
+from experiments.worker.cancelling import cancel, end_measuring
 
 SILENT_S = 120.0
 """Seconds without a sign of life after which a worker is taken as gone. A busy one gives three a lease, and
@@ -21,6 +24,10 @@ leases are 30 s to 60 s."""
 
 MOST_NAMED = 5
 """Hypotheses that a command to approve them names."""
+
+OVERRUN_SHARE, LEAST_OVERRUN_S = 0.1, 60.0
+"""By how much of its budget a campaign is overrun at most by a test that runs as it is spent, and by how many
+seconds at least: its verdict is near, for it was begun because it was expected to fit. Judgements."""
 
 
 def nobody_takes(session: Session, campaign_id: int, *, elsewhere: bool = False) -> str | None:
@@ -82,6 +89,45 @@ def overdue(session: Session, campaign_id: int, *, running_too: bool) -> list[in
         of_its_loop(),
     )
     return list(session.scalars(query.order_by(Job.id)))
+
+
+def overrunning(session: Session, campaign_id: int, left_s: float, wall_s: float) -> list[int]:
+    """Tests of a campaign that still run although its budget of `wall_s`, of which `left_s` are left, is
+    overrun by more than they may; those that were asked to end before are left out."""
+    if -left_s < overrun_s(wall_s):
+        return []
+    query = (
+        select(Job.id)
+        .join(Experiment, Experiment.id == Job.experiment_id)
+        .where(
+            Job.campaign_id == campaign_id,
+            Job.state == JobState.RUNNING,
+            Job.cancel_requested.is_(False),
+            Experiment.kind == ExperimentKind.TEST,
+        )
+    )
+    return list(session.scalars(query.order_by(Job.id)))
+
+
+def overrun_s(wall_s: float) -> float:
+    """Seconds by which a test that runs may overrun a budget of `wall_s`."""
+    return max(OVERRUN_SHARE * wall_s, LEAST_OVERRUN_S)
+
+
+def end_overrunning(session: Session, job_ids: list[int], wall_s: float) -> None:
+    """Ask these tests to end with what they measured, and say so."""
+    for job_id in job_ids:
+        end_measuring(session, job_id, overran(wall_s))
+        job = session.get_one(Job, job_id)
+        label = format_label(Noun.EXPERIMENT, job.experiment_id or 0)
+        text = f"{label} ends with what it measured: {overran(wall_s)}"
+        events.append(session, EventKind.EXPERIMENT_CUT_SHORT, text, label, job.campaign_id)
+
+
+def overran(wall_s: float) -> str:
+    """Why a test is ended that overruns the budget, as a clause."""
+    budget, most = format_duration(wall_s), format_duration(round(overrun_s(wall_s)))
+    return f"the budget of {budget} was spent {most} before, and no test may overrun it by more"
 
 
 def give_up(session: Session, job_ids: list[int], why: str) -> None:

@@ -2,15 +2,17 @@
 
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from experiments.engines.port import Infeasible
-from experiments.job.limits import TIME_IS_UP, StageLimits, time_is_up
+from experiments.job.limits import END_NAME, TIME_IS_UP, StageLimits, ask_to_end, asked_to_end, time_is_up
 from experiments.measurement.evidence import Arm, Stage
 from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair
 from tests.integration.job.running import Run, run
 from tests.simulated.specs import FASTER, WORKLOAD, a_test_job
+from tests.waiting import wait_for
 
 __all__ = ["run"]
 
@@ -68,6 +70,37 @@ def test_within_the_time_nothing_is_different(run: Run):
     assert result.stop_reason != time_is_up(60.0)
 
 
+ASKED = "The budget was spent."
+
+
+def read(folder: Path) -> str:
+    return (folder / "records.jsonl").read_text()
+
+
+def test_one_that_is_asked_to_end_keeps_what_it_measured_too(run: Run, tmp_path: Path):
+    folder = tmp_path / "0"
+
+    def ask() -> None:
+        wait_for(lambda: (folder / "records.jsonl").exists() and "evaluate" in read(folder))
+        ask_to_end(folder, ASKED)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    spec = a_test_job(FASTER | {"simulated.hangs": "score"})
+    result = run(spec, [MeasurePair(Stage.QUICK, 2), Evaluate()])
+    asking.join()
+    assert (result.failure, result.stop_reason) == (None, ASKED)
+    assert sorted(each.arm for each in result.launches if each.stage is Stage.QUICK) == sorted(Arm)
+
+
+def test_nobody_is_asked_by_a_file_that_says_nothing(tmp_path: Path):
+    assert asked_to_end(tmp_path) is None
+    (tmp_path / END_NAME).write_text("")
+    assert asked_to_end(tmp_path) is None
+    ask_to_end(tmp_path, ASKED)
+    assert asked_to_end(tmp_path) == ASKED
+
+
 def test_what_computes_in_the_job_itself_is_given_up_after_it_was_told_what_was_cut_off():
     told: list[str] = []
     given_up = threading.Event()
@@ -77,7 +110,7 @@ def test_what_computes_in_the_job_itself_is_given_up_after_it_was_told_what_was_
         given_up.set()
 
     limits = StageLimits({}, stuck, stuck_after_s=0.05)
-    with pytest.raises(Infeasible) as caught, limits.until(0.05, lambda: told.append("cut off")):  # noqa: PT012
+    with pytest.raises(Infeasible) as caught, limits.until(0.05, lambda why: told.append("cut off")):  # noqa: PT012
         given_up.wait(10)
         limits.check()
     assert caught.value.kind == TIME_IS_UP
