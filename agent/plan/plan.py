@@ -141,12 +141,14 @@ def make_plan(
     of_values, refused = refused_at_all(check, begun)
     if refused is not None:
         told.append(f"{CANT_SERVE.format(engine=spec.engine)}: {refused}")
-    if (passed := passed_over(legal.space, begun, legal.withheld, spec.baseline.sweep)) is not None:
+    found_note = (None if model.checkpoint is None else model.checkpoint.note) or ""
+    passed = passed_over(legal.space, begun, legal.withheld, spec.baseline.sweep)
+    if passed is not None and passed not in found_note:  # a campaign's ground says so itself
         told.append(passed)
     if knobs and (why := _why_not(legal, knobs, configuration)) is not None:
         told.append(f"What is planned is not legal here: {why}")
-    if model.checkpoint is not None and model.checkpoint.note:
-        told.append(model.checkpoint.note)
+    if found_note:
+        told.append(found_note)
     memory = _memory(spec, model, card, legal, start, configuration, context, in_turn=in_turn)
     turns = memory.at_once == IN_TURN
     told += [

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agent.ground.checkpoint import Checkpoint
 from agent.ground.legal import Legal, legal_here
 from agent.plan import legal_planned
 from agent.plan.card import Card
@@ -261,6 +263,18 @@ def test_a_plan_says_which_kernels_are_the_same_on_a_card_and_counts_one_of_them
     assert [each for each in found.notes if "passes over serving.gdn_prefill_backend=triton" in each]
     assert not [each for each in both.notes if "passes over" in each]
     assert found.first_verdict.baseline_s < both.first_verdict.baseline_s
+
+
+def test_what_a_sweep_passes_over_is_told_once_though_the_ground_says_it_too() -> None:
+    sweep = {"baseline.sweep": {GDN_PREFILL: ["auto", "triton"]}}
+    (passed,) = (each for each in on_a_card("8.6", **sweep).notes if "passes over" in each)
+    spec = load_campaign("default", {**ON_VLLM, "target": "cuda:0", **sweep})
+    card = Card("a card", 80 * 10**9, is_gpu=True, compute_capability="8.6")
+    model = replace(
+        find_model("qwen3.5-4b"), checkpoint=Checkpoint(Path("a"), note=f"Fetched from there. {passed}")
+    )
+    told = make_plan(spec, model, card).notes
+    assert [each for each in told if "passes over" in each] == [f"Fetched from there. {passed}"]
 
 
 def test_a_plan_tells_formats_that_a_card_lacks_and_those_that_are_not_known() -> None:
