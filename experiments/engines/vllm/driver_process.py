@@ -16,6 +16,7 @@ from experiments.engines.vllm.blame import of_configuration
 from experiments.engines.vllm.compilers import search_path
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.failures import ENGINE_DIED, death_of, failure_of
+from experiments.engines.vllm.load_phase import load_phase
 from experiments.engines.vllm.order import IMPORTED, VARIABLES, VllmOrder, order_data
 from experiments.measurement.evidence import Json
 from experiments.scratch import ScratchFolder
@@ -147,11 +148,23 @@ class DriverProcess:
         try:
             told: Mapping[str, float] = self._process.ask(order_data(order), load_limit_s, "load")
         except Infeasible as failure:
+            if failure.kind == "timed_out":
+                raise self._late(load_limit_s) from None
             if failure.kind != "crashed":
                 raise
             told_why = failure_of(self._process.log_since_start(FAILURE_LOG_BYTES), failure.cause)
             raise of_configuration(told_why, self._configuration) from None
         return told
+
+    def _late(self, load_limit_s: float) -> Infeasible:
+        """That it did not load in time, what it did then, and what to do."""
+        did = load_phase(self._process.log_since_start(FAILURE_LOG_BYTES))
+        return Infeasible(
+            "timed_out",
+            f"vLLM did not load within {load_limit_s:.0f} s and was ended while {did}: its log "
+            f"{self._begun.log_path.name} tells what it said; where loads only take longer here, raise the "
+            "setting load_limit_s (AUTOINFER_LOAD_LIMIT_S).",
+        )
 
 
 def driver_environment(

@@ -1,10 +1,16 @@
 """What a load does now is read from vLLM's log, in the words of the versions that are served with."""
 
 from itertools import accumulate
+from pathlib import Path
 
 import pytest
 
+from experiments.engines.port import Infeasible
+from experiments.engines.vllm.driver_process import DriverProcess
+from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.load_phase import load_phase
+from experiments.engines.vllm.order import VllmOrder
+from experiments.space.configuration import Configuration
 
 PID = "(EngineCore pid=7476) INFO 07-25 13:42:16 "
 
@@ -59,3 +65,22 @@ def test_weights_that_are_made_up_are_loaded_without_files() -> None:
 def test_a_second_model_that_is_loaded_is_told_with_its_own_files() -> None:
     log = grown()[7][0] + "Loading safetensors checkpoint shards:  50% Completed | 1/2 [00:00<00:00]\n"
     assert load_phase(log) == "loading the drafter (1 of 2 files)"
+
+
+def test_a_load_that_is_ended_at_its_limit_is_told_with_what_it_did_and_how_to_give_it_longer(
+    tmp_path: Path,
+) -> None:
+    hangs = tmp_path / "python"
+    hangs.write_text(
+        f"#!/bin/sh\necho '{PID}[model_runner.py:295] Model loading took 7.64 GiB' >&2\nsleep 600\n"
+    )
+    hangs.chmod(0o755)
+    found = VllmEnvironment(hangs, "0.33.0", for_cpu=True)
+    order, log_path = VllmOrder("x", "cpu", {}, "", "none", 0), tmp_path / "sweep-control-0.log"
+    with pytest.raises(Infeasible) as told:
+        DriverProcess(order, found, log_path, tmp_path, 2.0, 1.0, Configuration.of({}))
+    assert told.value.kind == "timed_out"
+    assert told.value.cause == (
+        "vLLM did not load within 2 s and was ended while compiling: its log sweep-control-0.log tells what "
+        "it said; where loads only take longer here, raise the setting load_limit_s (AUTOINFER_LOAD_LIMIT_S)."
+    )
