@@ -16,11 +16,21 @@ from dashboard.rendering.figures import NARROW
 from dashboard.rendering.subjects import subject_url
 from knowledge.claim_scope import BESIDE
 
+WIDE = "\u00a0"
+"""A space of the usual width at which no line ends."""
+
 CLAUSE = re.compile(r"; (?![^()]*\))")
 CODE = re.compile(r"`([^`]+)`")
 BREAKS = re.compile(r"(?<=[._+])(?=\w)")
-UNITS = re.compile(r" (?<=\d )(?=(?:%|ms\b|s\b|MHz\b|°C|points?\b)[^<>]*<(?!/(?:code|pre|option|textarea)>))")
+_AS_TEXT = r"[^<>]*<(?!/(?:code|pre|option|textarea)>)"
+"""What follows where a reader sees a sentence, and no code, choice or field."""
+
+UNITS = re.compile(r" (?<=\d )(?=(?:%|ms\b|s\b|MHz\b|°C|points?\b)" + _AS_TEXT + ")")
 """Begins with the space itself, for which a text is searched much faster than for what stands before it."""
+WORDS = re.compile(rf"(?:{NARROW}|&#8239;)(?=points?\b)")
+"""The narrow space before a unit that is a word: too little to tell it from the figure."""
+INTERVALS = re.compile(r"(\[[−+]?[\d.]+,) (?=[−+]?[\d.]+\]" + _AS_TEXT + ")")
+"""The beginning of an interval of two figures, with the space after its comma."""
 MOST_LEVERS = 3
 """More levers than this, changed together, are told as the first two and a number."""
 LABEL = re.compile(r"(?<![\w'])[CEFH]-\d{1,9}\b")
@@ -92,8 +102,9 @@ def levers_told(lever: str) -> Markup:
 
 def together(html: str) -> str:
     """The HTML with a narrow space that does not break between a figure and its unit, as stored sentences
-    have a plain one; what stands in attributes, as code or in a log stays as it is."""
-    return UNITS.sub(NARROW, html)
+    have a plain one, a whole one before a unit that is a word, and one within an interval; what stands in
+    attributes, as code or in a log stays as it is."""
+    return INTERVALS.sub(rf"\1{WIDE}", WORDS.sub(WIDE, UNITS.sub(NARROW, html)))
 
 
 def coded(text: str) -> Markup:

@@ -11,7 +11,11 @@ from dashboard.rendering.linking import together
     ("html", "kept"),
     [
         ("<p>It saves 3 % of it.</p>", "<p>It saves 3\u202f% of it.</p>"),
-        ("<p>20.1 ms a token, 60 s, 2 points</p>", "<p>20.1\u202fms a token, 60\u202fs, 2\u202fpoints</p>"),
+        ("<p>20.1 ms a token, 60 s, 2 points</p>", "<p>20.1\u202fms a token, 60\u202fs, 2\u00a0points</p>"),
+        ("<p>+4.4\u202fpoints, 1&#8239;point</p>", "<p>+4.4\u00a0points, 1\u00a0point</p>"),
+        ("<p>by 0.9 % [0.3, 1.4] of it</p>", "<p>by 0.9\u202f% [0.3,\u00a01.4] of it</p>"),
+        ("<p>[−1.4, +0.3] %, [1, 2, 3]</p>", "<p>[−1.4,\u00a0+0.3] %, [1, 2, 3]</p>"),
+        ("<code>[0.3, 1.4]</code>", "<code>[0.3, 1.4]</code>"),
         ("<p>2 sides, 4 pointers, at 5 of 8</p>", "<p>2 sides, 4 pointers, at 5 of 8</p>"),
         ('<input value="saves 3 % of it"><b>3 %</b>', '<input value="saves 3 % of it"><b>3\u202f%</b>'),
         ("<pre>loaded 3 % in 2 s</pre>", "<pre>loaded 3 % in 2 s</pre>"),

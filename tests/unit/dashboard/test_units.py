@@ -54,7 +54,7 @@ def cells(html: str) -> list[str]:
 def test_what_quality_allows_has_a_unit_and_what_it_was_measured_over_a_name(history: History) -> None:
     html = html_of(history, experiment.PAGE, label="E-0001")
     told = cells(html.partition('id="ex-quality"')[2].partition("</section>")[0])
-    assert {"+1.0\u202f%", "128 documents", "+2.0\u202fpoints", "1,200 items"} <= set(told)
+    assert {"+1.0\u202f%", "128 documents", "+2.0\u00a0points", "1,200 items"} <= set(told)
 
 
 def test_compared_quality_has_the_digits_of_an_experiment_s_page(history: History) -> None:
@@ -63,7 +63,7 @@ def test_compared_quality_has_the_digits_of_an_experiment_s_page(history: Histor
         view = compare.PAGE.read(session, request, Ground(Settings(data_dir=Path("unused"))))
     told = cells(compare.PAGE.live(view, request))
     assert told.count("0.00\u202f%") == 2
-    assert told.count("0.00\u202fpoints") == 2
+    assert told.count("0.00\u00a0points") == 2
 
 
 def test_a_whole_sample_has_no_decimals(history: History) -> None:
