@@ -194,6 +194,20 @@ def test_a_campaign_that_ended_without_a_find_says_so(full: History) -> None:
     assert "Nothing to deploy: the baseline stands" in html
 
 
+@pytest.mark.parametrize(
+    ("naive_ms", "told"),
+    [(12.0, "the engine's own default took 1.20× as long"), (10.0, "it is that of the engine's own default")],
+)
+def test_a_baseline_is_told_beside_the_engine_s_own_default(
+    history: History, naive_ms: float, told: str
+) -> None:
+    data = {"baseline": BASELINE, "naive": {"tpot_ms": naive_ms}}
+    tell(history, EventKind.CAMPAIGN_BASELINE, data)
+    html = shown(history)[1]
+    assert told in html
+    assert "1.00× as long" not in html
+
+
 def test_the_best_is_told_beside_the_baseline_of_its_own_experiment(history: History) -> None:
     measure_baseline(history)
     first = history.judge(history.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)
