@@ -186,14 +186,18 @@ def _stands(candidate: Candidate) -> str:
     return f"separates the causes of {candidate.separates}{instead}"
 
 
+def _points(count: int) -> str:
+    return f"{count} point" if count == 1 else f"{count} points"
+
+
 def _belief(candidate: Candidate, saved: tuple[int, int, int]) -> str:
     median, worst, best = saved
     if candidate.metric is not None and candidate.metric.is_share:
         word = metric_word(candidate.metric.value)
         numbers = (
-            f"could gain {median} points [{worst}, {best}] of {word}"
+            f"could gain {_points(median)} [{worst}, {best}] of {word}"
             if median >= 0
-            else f"probably loses {-median} points [{-best}, {-worst}] of {word}"
+            else f"probably loses {_points(-median)} [{-best}, {-worst}] of {word}"
         )
     else:
         of = "" if candidate.metric is None else f" of {metric_word(candidate.metric.value)}"

@@ -51,6 +51,8 @@ def test_what_is_claimed_of_a_share_is_told_in_points_of_it() -> None:
     told = [place.reason for place in rank([items, bits]).places]
     assert "could gain 4 points [0, 8] of tasks solved, " in told[0]
     assert "could save 4 % [0, 8] of bits per byte, " in told[1]
+    one = replace(items, log_ratio_mean=-0.01)
+    assert "could gain 1 point [−3, 5] of tasks solved, " in rank([one]).places[0].reason
 
 
 def test_a_ban_holds_over_a_question() -> None:
