@@ -13,12 +13,15 @@ from sqlalchemy.orm import Session
 from dashboard.charts.neighbourhood import Picture, effect_of, picture, shape_of
 from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from db.event_kinds import EventKind
+from db.labels import Noun, format_label, parse_label_of
 from db.models import Campaign, Experiment, Finding, Hypothesis
 from db.models.base import NAME_LENGTH
 from knowledge.graph.tree import Branch, tree
 from knowledge.graph.typed_graph import Graph, NodeKind, Relation, new_graph
 from knowledge.queries.around import around, newest_finding, node_name
+from knowledge.queries.found.doubts import NO_DOUBT, doubts_of
 from knowledge.queries.found.findings import FindingView, list_findings
+from knowledge.queries.found.scopes import besides
 from knowledge.queries.things import ThingRow, Things, list_things
 from knowledge.queries.view import Page as Rows
 from knowledge.queries.view import View
@@ -57,7 +60,8 @@ class KnowledgeFilters(Filters):
 
 
 class NodeView(View):
-    """A node of the neighbourhood."""
+    """A node of the neighbourhood; of a finding what its control has that tells it from those which read
+    alike, and what speaks against it, as a clause."""
 
     id: str
     kind: NodeKind
@@ -66,6 +70,8 @@ class NodeView(View):
     lever: str | None
     shape: str | None
     effect: str
+    beside: str | None = None
+    doubt: str | None = None
 
 
 class EdgeView(View):
@@ -160,7 +166,7 @@ def _around(session: Session, node: str, asked: KnowledgeFilters) -> Around:
     graph = filtered(found.graph, asked, node)
     return Around(
         node=node,
-        nodes=tuple(_node(name, data) for name, data in graph.nodes(data=True)),
+        nodes=_nodes(session, graph),
         edges=tuple(
             EdgeView(source=source, relation=Relation(key), target=target)
             for source, target, key in graph.edges(keys=True)
@@ -169,6 +175,23 @@ def _around(session: Session, node: str, asked: KnowledgeFilters) -> Around:
         left_out=found.left_out,
         tree=tree(graph, node),
         picture=picture(graph, node),
+    )
+
+
+def _nodes(session: Session, graph: Graph) -> tuple[NodeView, ...]:
+    kinds = graph.nodes(data="kind")
+    numbers = [parse_label_of(Noun.FINDING, name) for name, kind in kinds if kind == NodeKind.FINDING]
+    findings = session.scalars(select(Finding).where(Finding.id.in_(numbers))).all()
+    beside, doubts = besides(session, findings), doubts_of(session, findings)
+    told = {
+        format_label(Noun.FINDING, each.id): {
+            "beside": beside.get(each.id),
+            "doubt": doubts.get(each.id, NO_DOUBT).words,
+        }
+        for each in findings
+    }
+    return tuple(
+        _node(name, data).model_copy(update=told.get(name, {})) for name, data in graph.nodes(data=True)
     )
 
 
