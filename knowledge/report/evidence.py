@@ -220,10 +220,11 @@ def spec_of(campaign: Campaign) -> JsonObject:
 
 
 def commands(
-    campaign: Campaign, tested: tuple[TrialView, ...], revision: str | None
+    campaign: Campaign, tested: tuple[TrialView, ...], sealed: tuple[SealView, ...], revision: str | None
 ) -> tuple[CommandView, ...]:
-    """What repeats the campaign, its supported tests, and the reading of its samples."""
+    """What repeats the campaign, its supported tests whose seals hold, and the reading of its samples."""
     label = format_label(Noun.CAMPAIGN, campaign.id)
+    broken = {each.experiment for each in sealed if each.broken}
     found = []
     if revision is not None:
         found.append(
@@ -241,7 +242,7 @@ def commands(
             command=f"autoinfer reproduce {each.experiment}",
         )
         for each in tested
-        if each.outcome is VerdictOutcome.SUPPORTED
+        if each.outcome is VerdictOutcome.SUPPORTED and each.experiment not in broken
     ]
     found.append(
         CommandView(what="This report from the database", command=f"autoinfer report {label} --format html")

@@ -50,6 +50,7 @@ def report(session: Session, campaign_id: int, made_at: datetime) -> ReportView:
     if campaign.name == SERIES_NAME:
         raise UsageError(f"{label} is an A/A series.", f"See what it says: autoinfer aa {label}")
     tested = path.trials(session, campaign)
+    sealed = evidence.seals(session, campaign_id)
     machines = evidence.machines(session, campaign_id)
     known = [each for each in machines if each.git_revision]
     revision = max(known, key=lambda each: each.launches).git_revision if known else None
@@ -85,12 +86,12 @@ def report(session: Session, campaign_id: int, made_at: datetime) -> ReportView:
         findings=_findings(session, campaign_id),
         predictions=predictions(session, Asked(campaign_id), in_points=True),
         calibration=calibration(session, campaign_id),
-        seals=evidence.seals(session, campaign_id),
+        seals=sealed,
         costs=costs(session, campaign_id),
         machines=machines,
         artifacts=evidence.artifacts(session, campaign_id),
         samples=evidence.samples(session, campaign),
-        commands=evidence.commands(campaign, tested, revision),
+        commands=evidence.commands(campaign, tested, sealed, revision),
     )
 
 

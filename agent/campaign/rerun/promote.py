@@ -20,6 +20,7 @@ from agent.campaign.learning.verdicts import unsealed
 from agent.campaign.queue.dispatch import enqueue_test
 from agent.campaign.rerun.confirm import is_broken
 from agent.campaign.rerun.elsewhere import Elsewhere, facts_there, find_elsewhere
+from agent.campaign.rerun.reproduce import PUT_BACK
 from agent.campaign.resources.devices import device_of
 from configs.errors import UsageError
 from configs.quantities import format_duration, format_usd
@@ -32,6 +33,7 @@ from experiments.job.spec import TestJob
 from experiments.measurement.plan import StoppingPlan
 from experiments.recording import load_test_spec
 from experiments.remote.quoting import Price
+from experiments.sealing import altered
 from experiments.space.configuration import Configuration
 from knowledge.stored import number
 
@@ -119,10 +121,14 @@ def promotable(session: Session, noun: Noun, given: int) -> int:
 def ask(session: Session, experiment_id: int, target: str) -> Asked:
     """Look at a test on another target, and at whether it can run there; writes nothing.
 
-    Raises `UsageError` for a target that is none, that is the test's own, or that can't serve an arm.
+    Raises `UsageError` for a test with a broken seal, and for a target that is none, that is the test's own,
+    or that can't serve an arm.
     """
-    there = find_elsewhere(target)
     original = session.get_one(Experiment, experiment_id)
+    broken = altered(session, original)
+    if broken is not None:
+        raise UsageError(f"{broken} Another target can't confirm it.", PUT_BACK)
+    there = find_elsewhere(target)
     label = format_label(Noun.EXPERIMENT, experiment_id)
     if there.device == device_of(session, experiment_id) or there.device == original.target:
         raise UsageError(

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from db.labels import Noun, format_label, parse_label_of
 from db.models import Experiment, Finding, FindingEvidence, Hypothesis, Verdict
 from db.states import ExperimentKind, VerdictOutcome
+from experiments.sealing import altered
 from knowledge.findings.answering import OwnTest, way_to_answer
 from knowledge.findings.disputes import suspects
 from knowledge.findings.facts import facts_of_finding
@@ -157,6 +158,7 @@ def _tests(session: Session, findings: Sequence[str]) -> dict[str, OwnTest]:
 
     A test on another target counts as one; the check of a recipe does not, which asks by another least
     effect. Where only runs of a test again are evidence, as on newer versions, it is the test that they ran.
+    One of which something was altered since it was sealed is left out: no run of it answers anything.
     """
     query = (
         select(FindingEvidence.finding_id, Experiment, Verdict.outcome)
@@ -171,6 +173,8 @@ def _tests(session: Session, findings: Sequence[str]) -> dict[str, OwnTest]:
     for finding_id, experiment, outcome in session.execute(query):
         finding, label = format_label(Noun.FINDING, finding_id), format_label(Noun.EXPERIMENT, experiment.id)
         first = experiment.reproduces_experiment_id
+        if altered(session, session.get_one(Experiment, first or experiment.id)) is not None:
+            continue
         promoted = experiment.kind is ExperimentKind.PROMOTE
         if first is None or (promoted and is_said_again(session.get_one(Experiment, first), experiment)):
             newest[finding] = label

@@ -96,7 +96,7 @@ class ExperimentDetail(ExperimentRow):
     reproduced_by: tuple[str, ...]
     fresh_runs: tuple[FreshView, ...]
     reproduce_command: str | None
-    """None without a verdict that a fresh run could be held against."""
+    """None without a verdict that a fresh run could be held against, and where the seal is broken."""
     elsewhere: tuple[TieView, ...]
     samples: tuple[SampleView, ...] | None
     paid: PaidJobView | None = None
@@ -146,6 +146,7 @@ def experiment_detail(
     spreads = launch_spreads(session, experiment_id)
     stages = stages_of(session, experiment_id)
     label = format_label(Noun.EXPERIMENT, experiment_id)
+    changed = altered(session, experiment)
     short = experiment_row(
         experiment,
         None if hypothesis is None else hypothesis.claim,
@@ -172,7 +173,7 @@ def experiment_detail(
         plan=experiment.plan,
         metric=metric_of(experiment.plan),
         preregistration_digest=experiment.preregistration_digest,
-        changed_since_sealed=altered(session, experiment),
+        changed_since_sealed=changed,
         level=level_of(session, experiment, _details(verdict)),
         verdict=None if verdict is None else verdict_view(verdict),
         judged_again=judged_again(session, experiment, verdict)
@@ -198,7 +199,7 @@ def experiment_detail(
         reproduced_by=_reproductions(session, experiment_id),
         fresh_runs=fresh_runs(session, experiment_id),
         reproduce_command=None
-        if verdict is None or candidate_knobs is None
+        if verdict is None or candidate_knobs is None or changed is not None
         else f"autoinfer reproduce {label}",
         elsewhere=ties_of_experiments(session, (experiment_id,)),
         samples=tuple(stored_samples(session, experiment_id)) if samples else None,

@@ -1,12 +1,18 @@
 """A verdict is shown with its seal, and says what was altered since or does not follow from the samples."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
+from agent.campaign.rerun.promote import ask
+from configs.errors import UsageError
+from db.labels import Noun, format_label
 from db.models import (
+    Experiment,
+    Finding,
     Job,
     Launch,
     Measurement,
@@ -15,8 +21,13 @@ from db.models import (
 from db.states import Arm as StoredArm
 from db.states import VerdictOutcome
 from experiments.rejudging import ALIKE
+from knowledge.findings.keeping import update_findings
+from knowledge.findings.rules import Rule
+from knowledge.findings.verdict_fact import SAYING, Saying
+from knowledge.queries.found.finding_detail import finding_detail
 from knowledge.queries.measured.belief import CheckState, checks_of
 from knowledge.queries.measured.experiment_detail import experiment_detail
+from knowledge.report.gathering import report
 from tests.integration.campaign.sealed import Dispatched, change_plan, dispatched, one_pair
 from tests.simulated.by_hand import run_by_hand
 
@@ -46,6 +57,62 @@ def test_an_experiment_that_is_altered_after_its_verdict_says_so_when_it_is_show
     with dispatched.database.read() as session:
         detail = experiment_detail(session, dispatched.experiment_id)
     assert "min_effect of its plan is 0.5" in str(detail.changed_since_sealed)
+
+
+def test_no_fresh_run_is_proposed_of_a_test_whose_seal_is_broken(dispatched: Dispatched) -> None:
+    run_by_hand(dispatched.database, dispatched.experiment_id, one_pair)
+    dispatched.learn()
+    label = format_label(Noun.EXPERIMENT, dispatched.experiment_id)
+    command = f"autoinfer reproduce {label}"
+    with dispatched.database.write() as session:  # a report names what is supported alone
+        session.execute(update(Verdict).values(outcome=VerdictOutcome.SUPPORTED))
+        session.execute(update(Experiment).values(started_at=datetime.now(UTC)))
+    with dispatched.database.read() as session:
+        assert experiment_detail(session, dispatched.experiment_id).reproduce_command == command
+        assert command in commands_of_report(session)
+    with dispatched.database.write() as session:
+        change_plan(session, dispatched, min_effect=0.5)
+    with dispatched.database.read() as session:
+        assert experiment_detail(session, dispatched.experiment_id).reproduce_command is None
+        assert command not in commands_of_report(session)
+        with pytest.raises(UsageError, match=r"min_effect of its plan is 0\.5.* was sealed") as refused:
+            ask(session, dispatched.experiment_id, "cpu")
+    assert "Put back what was changed" in str(refused.value.hint)
+
+
+def test_a_dispute_is_not_answered_by_a_fresh_run_of_a_test_whose_seal_is_broken(
+    dispatched: Dispatched,
+) -> None:
+    run_by_hand(dispatched.database, dispatched.experiment_id, one_pair)
+    dispatched.learn()
+    with dispatched.database.write() as session:
+        verdict = session.scalars(select(Verdict)).one()
+        verdict.outcome = VerdictOutcome.SUPPORTED
+        update_findings(session, verdict.id)
+        helps = session.get_one(Finding, 1)
+        no_help = {**helps.scope, SAYING: Saying.DOES_NOT_HELP.value}
+        session.add(
+            Finding(
+                key="told",
+                claim="It is no faster.",
+                scope=no_help,
+                strength="told",
+                rule=Rule.TOLD,
+                status=helps.status,
+            )
+        )
+        session.flush()
+        (dispute,) = finding_detail(session, 1).disputes
+        assert (
+            dispute.command == f"autoinfer reproduce {format_label(Noun.EXPERIMENT, verdict.experiment_id)}"
+        )
+        change_plan(session, dispatched, min_effect=0.5)
+        (dispute,) = finding_detail(session, 1).disputes
+        assert str(dispute.command).startswith("autoinfer enqueue ")
+
+
+def commands_of_report(session: Session) -> list[str]:
+    return [each.command for each in report(session, 1, datetime.now(UTC)).commands]
 
 
 def test_a_verdict_under_another_seal_says_so_when_it_is_shown(dispatched: Dispatched) -> None:
