@@ -28,6 +28,9 @@ def findings(
             "--on", metavar="HARDWARE", help="Only on targets with this in their name, such as H200."
         ),
     ] = None,
+    disputed: Annotated[
+        bool, typer.Option("--disputed", help="Only what another finding, or a verdict of its own, disputes.")
+    ] = False,
     limit: Limit = DEFAULT_LIMIT,
     offset: Offset = 0,
     as_json: Json = False,
@@ -51,6 +54,7 @@ def findings(
             statuses=statuses,
             about=about,
             target=on,
+            disputed=disputed,
             limit=limit,
             offset=offset,
         )
@@ -58,7 +62,8 @@ def findings(
         print_json(page)
         return
     if page.total == 0:
-        say("No finding is like that." if status or campaign or about or on else "There is no finding yet.")
+        asked = status or campaign or about or on or disputed
+        say("No finding is like that." if asked else "There is no finding yet.")
         return
     out = console()
     for finding in page.items:
@@ -67,7 +72,8 @@ def findings(
         said = f"{about_words(finding)}: {finding.says}" if finding.change else finding.says
         writer = finding.written_by
         written = None if writer is None else f"Written down by {writer}, for {places}; {said}."
-        out.print(finding.id, state(finding.status.value), finding.strength, sep="  ")
+        mark = ("disputed",) if finding.disputed_by else ()
+        out.print(finding.id, state(finding.status.value), finding.strength, *mark, sep="  ")
         out.print(
             fields(
                 [

@@ -26,6 +26,7 @@ from knowledge.acts.notes import concerns
 from knowledge.doubts import doubt_words
 from knowledge.findings.exchange import ToldVerdict
 from knowledge.findings.rules import Rule
+from knowledge.findings.telling import disputes_of_each
 from knowledge.findings.verdict_fact import SAYING
 from knowledge.queries.found.doubts import NO_DOUBT, doubts_of
 from knowledge.queries.found.scopes import besides, scope_words
@@ -113,13 +114,15 @@ def list_findings(
     statuses: Collection[FindingStatus] = (),
     about: str | None = None,
     target: str | None = None,
+    disputed: bool = False,
     limit: int,
     offset: int = 0,
 ) -> Page[FindingView]:
     """Return findings, the last changed first.
 
     A finding counts to a campaign when one of its verdicts was reached there. `about` is a lever, a knob or
-    its group, or a part of the scope (`knowledge.acts.notes.concerns`); `target` a part of the target's name.
+    its group, or a part of the scope (`knowledge.acts.notes.concerns`); `target` a part of the target's name;
+    `disputed`: those alone that others, or their own verdicts, dispute now.
     """
     conditions: list[ColumnElement[bool]] = []
     if campaign_id is not None:
@@ -134,6 +137,9 @@ def list_findings(
         conditions.append(Finding.status.in_(list(statuses)))
     if about is not None or target is not None:
         conditions.append(Finding.id.in_(_concerned(session, conditions, about, target)))
+    if disputed:
+        standing = session.scalars(select(Finding).where(*conditions)).all()
+        conditions.append(Finding.id.in_(disputes_of_each(session, standing)))
     total = session.scalar(select(func.count()).select_from(Finding).where(*conditions)) or 0
     query = select(Finding).where(*conditions).order_by(Finding.updated_at.desc(), Finding.id.desc())
     found = session.scalars(query.limit(limit).offset(offset)).all()

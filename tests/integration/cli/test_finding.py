@@ -44,6 +44,13 @@ def test_findings_that_disagree_are_marked_wherever_one_is_told(with_history: Au
     items = {each["id"]: each["disputed_by"] for each in with_history("findings --json").json()["items"]}
     assert items == {"F-001": ["F-004"], "F-002": [], "F-003": [], "F-004": ["F-001"]}
     assert f"holds, but {doubt}" in told("report --format md")
+    everything = with_history("findings").out.splitlines()
+    marked = [line.split()[0] for line in everything if line.startswith("F-") and line.endswith("  disputed")]
+    assert sorted(marked) == ["F-001", "F-004"]
+    disputed = with_history("findings --disputed --limit 1 --json").json()
+    assert (disputed["total"], [each["id"] for each in disputed["items"]]) == (2, ["F-004"])
+    assert with_history("finding withdraw F-4").code == 0
+    assert told("findings --disputed") == "No finding is like that."
 
 
 def test_the_sheet_of_what_was_written_down_says_what_it_says_of_which_change_and_who_wrote_it(
