@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from configs.settings import Settings
 from dashboard.page import Ground, Request
-from dashboard.pages import campaigns, compare, costs, experiment, experiment_samples
+from dashboard.pages import campaigns, compare, costs, experiment, experiment_samples, hypothesis
 from dashboard.rendering.machines import machine
 from db.models import Launch, Verdict
 from db.samples import Sample, insert_samples
@@ -102,3 +102,13 @@ def test_pages_call_a_machine_so(history: History) -> None:
         html = html_of(history, page, **path)
         assert "Example CPU, 2 cores" in html, page.name
         assert "on cpu:Example CPU" not in html, page.name
+
+
+def test_on_a_phone_no_word_of_quality_and_no_knob_breaks_within(history: History) -> None:
+    html = html_of(history, experiment.PAGE, label="E-0001")
+    quality = html.partition('id="ex-quality"')[2].partition("</section>")[0]
+    assert 'class="rows qt cards"' in quality, "a card each, with the column's name above the figure"
+    assert quality.count('data-label="Allowed"') == 2
+    knob = "<code>serving.<wbr>threads</code>"
+    assert knob in html
+    assert knob in html_of(history, hypothesis.PAGE, label="H-001")
