@@ -13,6 +13,7 @@ from dashboard.rendering.linking import together
         ("<p>It saves 3 % of it.</p>", "<p>It saves 3\u202f% of it.</p>"),
         ("<p>20.1 ms a token, 60 s, 2 points</p>", "<p>20.1\u202fms a token, 60\u202fs, 2\u00a0points</p>"),
         ("<p>+4.4\u202fpoints, 1&#8239;point</p>", "<p>+4.4\u00a0points, 1\u00a0point</p>"),
+        ("<p>1,543&#8239;bit, 8 bits</p>", "<p>1,543\u00a0bit, 8 bits</p>"),
         ("<p>by 0.9 % [0.3, 1.4] of it</p>", "<p>by 0.9\u202f% [0.3,\u00a01.4] of it</p>"),
         ("<p>[−1.4, +0.3] %, [1, 2, 3]</p>", "<p>[−1.4,\u00a0+0.3] %, [1, 2, 3]</p>"),
         ("<code>[0.3, 1.4]</code>", "<code>[0.3, 1.4]</code>"),
