@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from agent.campaign.rerun.reproduce import PUT_BACK
 from agent.recipe.recipe import Promise
 from configs.errors import UsageError
 from db.event_kinds import EventKind
@@ -14,6 +15,7 @@ from db.events import of_kind
 from db.labels import Noun, format_label, parse_label_of
 from db.models import Campaign, Configuration, Event, Experiment, Verdict
 from db.models.base import JsonObject
+from experiments.sealing import altered
 from experiments.space.configuration import Configuration as Point
 from knowledge.figures import listed
 from knowledge.queries.found.fresh_runs import differing
@@ -56,9 +58,10 @@ def promise_of(session: Session, experiment: Experiment) -> Promise:
     """The candidate of a judged test over the campaign's baseline: of the test itself where that compared the
     two, else of the chain to it.
 
-    Later tests of the campaign change nothing of it. Raises `UsageError` where there is no baseline, and for
-    a gain without an interval that lies beyond none.
+    Later tests of the campaign change nothing of it. Raises `UsageError` where there is no baseline, where it
+    or a test that it rests on has a broken seal, and for a gain without an interval that lies beyond none.
     """
+    _check_seals(session, experiment)
     campaign = session.get_one(Campaign, experiment.campaign_id)
     baseline = baseline_of(campaign)
     verdict = session.scalars(select(Verdict).where(Verdict.experiment_id == experiment.id)).first()
@@ -89,6 +92,14 @@ def promise_of(session: Session, experiment: Experiment) -> Promise:
         bits_per_byte=_object(quality.get("bits_per_byte_relative")),
         task_points_lost=_object(quality.get("task_points_lost")),
     )
+
+
+def _check_seals(session: Session, experiment: Experiment) -> None:
+    own = format_label(Noun.EXPERIMENT, experiment.id)
+    for label in dict.fromkeys((own, *rests_on(session, experiment))):
+        broken = altered(session, session.get_one(Experiment, parse_label_of(Noun.EXPERIMENT, label)))
+        if broken is not None:
+            raise UsageError(f"{broken} A recipe can't promise what it found.", PUT_BACK)
 
 
 def rests_on(session: Session, experiment: Experiment) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from sqlalchemy import delete, select
 from agent.campaign.rerun.confirm import ended
 from agent.recipe.checking import Holding, begin_check, check, conclude_check
 from agent.recipe.folder import RECIPE, files_of
+from agent.recipe.promising import promise_of
 from cli.main import call
 from configs.errors import UsageError
 from db.event_kinds import EventKind
@@ -238,6 +239,25 @@ def test_a_file_that_says_otherwise_than_what_was_measured_runs_and_blames_nothi
         deployed.check(deployed.recipe.model_copy(update=changed))
     assert "autoinfer export C-1 --recipe" in caught.value.hint
     assert deployed.findings() == [(FindingStatus.HOLDS, None)]
+
+
+def test_nothing_is_promised_of_a_test_that_was_changed_after_it_was_sealed(deployed: Deployed) -> None:
+    with deployed.database.write() as session:
+        tested = session.get_one(Experiment, ORIGINAL)
+        tested.plan = {**tested.plan, "min_effect": 0.5}
+    with (
+        pytest.raises(
+            UsageError, match=r"E-0002 was changed after it was preregistered: min_effect"
+        ) as refused,
+        deployed.database.write() as session,
+    ):
+        begin_check(session, deployed.recipe)
+    assert "Put back what was changed" in str(refused.value.hint)
+    with (
+        pytest.raises(UsageError, match="A recipe can't promise what it found"),
+        deployed.database.read() as session,
+    ):
+        promise_of(session, session.get_one(Experiment, ORIGINAL))
 
 
 def test_a_rented_target_is_refused_with_what_to_do_instead(deployed: Deployed) -> None:
