@@ -78,12 +78,26 @@ _INSTRUCTS: tuple[str, ...] = (
     r"\b(?:follow|obey|here are|these are) (?:the |my |these |your )?(?:new )?(?:instructions|orders)\b"
     r"|(?:^|[.!?]\s+)new instructions?\s*[:.]|\byour (?:new )?instructions\b",
     r"\b(?:your|reveal|print|repeat|show|leak|change|replace)\b[^.]{0,20}\bsystem prompt\b",
+    # leave aside what was asked, in other languages: as an order alone, which begins a sentence there
+    r"(?:^|[.!?:;]\s+)(?:ignorier(?:e|en sie|t)|vergiss|vergessen sie)\b[^.]{0,40}"
+    r"\b(?:anweisung|regel|vorgabe)",
+    r"(?:^|[.!?:;]\s+)(?:ignorez|oubliez)\b[^.]{0,40}\b(?:instructions|consignes|règles)\b",
+    r"(?:^|[.!?:;]\s+)(?:ignor(?:a|e|en|em|ate)|olvid[ae]n?|dimentica(?:te)?|esqueça)\b[^.]{0,40}"
+    r"\b(?:instrucciones|instruções|istruzioni|reglas|regras|regole)\b",
+    r"\b(?:игнорируй|забудь)(?:те)?\b[^.]{0,40}\b(?:инструкци|указани|правил)",
+    r"(?:忽略|无视|忘记)[^。.]{0,12}(?:指令|指示|规则)|(?:指示|命令|規則|ルール)[^。.]{0,8}(?:無視|忘れ)"
+    r"|(?:지시|명령|규칙)[^.]{0,8}무시",
 )
 """Orders to whoever reads, by what they want. The words of the field alone are no sign: a prompt, an
 instruction of a processor, a limit of kernels, what one should see."""
 
 _SIGNS: tuple[tuple[str, str], ...] = (
-    ("names an address", r"\b[a-z][a-z0-9+.-]{1,20}://|\bwww\.|\bmailto:|\bdata:[a-z]+/|\bjavascript:"),
+    (
+        "names an address",
+        r"\b[a-z][a-z0-9+.-]{1,20}://|\bwww\.|\bmailto:|\bdata:[a-z]+/|\bjavascript:|(?:^|[\s(\[<\"'])//[\w-]"
+        r"|\b[a-z0-9-]{1,40}\.(?:com|org|net|io|ai|dev|app|info|example|test|xyz|ru|cn)/\S"
+        r"|\b\d{1,3}(?:\.\d{1,3}){3}[:/]\w",
+    ),
     ("names a path", r"(?:^|[\s\"'(=`])(?:~|\.{1,2})?/(?:[\w.-]+/)+[\w.-]*|(?:^|\s)~/|\b[a-z]:\\|\.\./"),
     ("holds code", r"```|\$\(|<\s*(?:/\s*)?(?:script|iframe|img|svg|data|system)\b|\{\{|\{%"),
     (
