@@ -207,7 +207,7 @@ def _prune_jobs(ctx: typer.Context, before: datetime, *, dry_run: bool) -> tuple
     from experiments.worker.run_folders import delete_runs, finished_runs
 
     settings = settings_of(ctx)
-    with database_of(ctx) as database:
+    with database_of(ctx, reads_when_full=True) as database:
         alive = set(make_executor(settings, "local").reconcile())
         runs = finished_runs(database, settings.data_dir / JOBS_FOLDER, before, alive)
         freed = sum(run.bytes for run in runs) if dry_run else delete_runs(runs)

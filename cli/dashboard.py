@@ -15,7 +15,7 @@ STANDARD_INPUT = 0
 
 READ_ONLY = (
     "The dashboard shows what is stored, and refuses what would be written until there is room: free some, "
-    "with autoinfer artifacts prune where artifacts lie there too."
+    "with autoinfer artifacts prune --unused-for 1d where artifacts lie there too."
 )
 """What follows the sentence that tells of a full disk."""
 

@@ -61,7 +61,7 @@ def log(
     after = None if since is None else _event_id(since)
     kinds = None if not kind else [each for word in kind for each in _kinds(word)]
     poll_s = settings_of(ctx).log_poll_s
-    with database_of(ctx) as database:
+    with database_of(ctx, reads_when_full=True) as database:
         with database.read() as session:
             campaign_id = campaign_filter(session, campaign)
             if after is None:

@@ -231,7 +231,7 @@ def _disk_full(address: Address, number: int | None = None) -> DiskFull:
     why = "" if address.path is None else f": {no_room(address.path.parent, number)}"
     return DiskFull(
         f"No space is left on the disk of {address.shown}{why}.",
-        f"Free some, with autoinfer artifacts prune where artifacts lie there too. {_INTACT}",
+        f"Free some, with autoinfer artifacts prune --unused-for 1d where artifacts lie there too. {_INTACT}",
     )
 
 

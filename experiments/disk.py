@@ -16,7 +16,9 @@ from configs.quantities import format_bytes
 from configs.room import has_inodes, no_room
 from experiments.job.result import BROKE
 
-MAKE_ROOM = "Free some with: autoinfer artifacts prune, or set AUTOINFER_DATA_DIR to another disk."
+MAKE_ROOM = (
+    "Free some with: autoinfer artifacts prune --unused-for 1d, or set AUTOINFER_DATA_DIR to another disk."
+)
 """What to do where the disk of the data folder has too little room."""
 
 TO_FREE_SPACE = f"{MAKE_ROOM} What was finished before is intact."

@@ -113,8 +113,8 @@ def database_of(
 
 @contextmanager
 def reading(ctx: typer.Context) -> Iterator[Session]:
-    """Open the database and a session that reads it."""
-    with database_of(ctx) as database, database.read() as session:
+    """Open the database, also on a full disk, and a session that reads it."""
+    with database_of(ctx, reads_when_full=True) as database, database.read() as session:
         yield session
 
 

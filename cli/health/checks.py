@@ -119,7 +119,8 @@ def check_disk(data_dir: Path) -> Check:
     existing = next(folder for folder in (data_dir, *data_dir.parents) if folder.exists())
     free = shutil.disk_usage(existing).free
     if free < LEAST_FREE_BYTES:
-        advice = "Free some space, with autoinfer artifacts prune too, or move all state to another disk."
+        prune = "autoinfer artifacts prune --unused-for 1d"
+        advice = f"Free some space, with {prune} too, or move all state to another disk."
         return Check("disk", Verdict.WARN, f"{size(free)} free", advice)
     return Check("disk", Verdict.OK, f"{size(free)} free")
 

@@ -3,6 +3,8 @@
 import json
 import shutil
 import subprocess
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -47,6 +49,38 @@ def test_a_campaign_whose_questions_may_fill_the_disk_begins_and_says_so(
     told = " ".join(ran.out.split())
     assert "The disk may become full: disk of" in told
     assert "27 checkpoints that its questions build" in told
+
+
+@pytest.mark.parametrize(
+    "command", ["campaign list --json", "log --json", "artifacts prune --unused-for 1d --jobs --json"]
+)
+def test_what_reads_or_makes_room_does_so_on_a_full_disk(
+    autoinfer: Autoinfer, tmp_path: Path, command: str
+) -> None:
+    ran = on_a_full_disk(autoinfer, tmp_path)(command)
+    if ran.code == 77 or "unshare" in ran.err:
+        pytest.skip("no right to mount a small disk")
+    assert (ran.code, ran.err) == (0, "")
+
+
+def test_what_writes_names_a_whole_command_that_makes_room(autoinfer: Autoinfer, tmp_path: Path) -> None:
+    ran = on_a_full_disk(autoinfer, tmp_path)("run --no-dashboard")
+    if ran.code == 77 or "unshare" in ran.err:
+        pytest.skip("no right to mount a small disk")
+    assert ran.code == 1
+    assert "No space is left on the disk of" in ran.err
+    assert "autoinfer artifacts prune --unused-for 1d" in ran.err
+
+
+def on_a_full_disk(autoinfer: Autoinfer, tmp_path: Path) -> Callable[[str], Ended]:
+    """Runs a command with its data folder on a full disk of its own, with a database and nothing else."""
+    if shutil.which("unshare") is None:
+        pytest.skip("no unshare here to mount a small disk with")
+    open_database(f"sqlite:///{tmp_path / 'a.db'}", create=True).close()
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    words = ("unshare", "--mount", "sh", "-c", FILLED, "sh", str(disk), str(tmp_path / "a.db"))
+    return partial(autoinfer.under(*words), AUTOINFER_DATA_DIR=str(disk))
 
 
 FILLED = """mount -t tmpfs -o size=4m tmpfs "$1" || exit 77; cp "$2" "$1/autoinfer.db"

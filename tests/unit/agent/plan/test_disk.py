@@ -34,8 +34,8 @@ def test_what_tests_may_need_later_refuses_nothing_and_is_told() -> None:
     assert room_doubt(short) == (
         "The disk may become full: disk of /data/artifacts: the first test needs 100 MB before (the token "
         "distributions of the baseline), tests may need up to 146 MB more (27 checkpoints that its questions "
-        "build); 245 MB are free. Free some with: autoinfer artifacts prune, or set AUTOINFER_DATA_DIR to "
-        "another disk."
+        "build); 245 MB are free. Free some with: autoinfer artifacts prune --unused-for 1d, or set "
+        "AUTOINFER_DATA_DIR to another disk."
     )
     assert room_doubt(disk(246, FIRST, LATER)) is None
 
