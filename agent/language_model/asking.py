@@ -22,7 +22,7 @@ from agent.language_model.quoting import masked, plain
 from agent.language_model.schema_bounds import without_bounds
 from agent.language_model.usage import NOTHING, OK, UNTOLD, Usage, usage_of
 from agent.language_model.without_text import LIMIT, why_no_text
-from configs.language_model import Endpoint
+from configs.language_model import KEY_VARIABLE, Endpoint
 from experiments.measurement.evidence import Json
 
 PATH = "/chat/completions"
@@ -46,6 +46,18 @@ TOO_LONG = re.compile(r"context[ _](?:length|size|window)")
 """Words by which servers say that a question and its answer don't fit into the model's context."""
 
 SHORTER = "Lower language_model.prompt_tokens or language_model.answer_tokens, or serve a longer context."
+
+_ITS_KEY = f"Put its key into {KEY_VARIABLE}."
+_ITS_ADDRESS = (
+    "It leads elsewhere, which is not followed: name the address itself (AUTOINFER_LLM_BASE_URL or "
+    "language_model.base_url)."
+)
+TO_DO: Mapping[int, str] = {
+    **dict.fromkeys((301, 302, 303, 307, 308), _ITS_ADDRESS),
+    **dict.fromkeys((401, 403), _ITS_KEY),
+    404: "Correct its address, which mostly ends in /v1, or the model's name.",
+}
+"""What to do about an answer with such a status."""
 
 MOST_TEXT = 64_000
 """Characters of an answer that are looked at."""
@@ -173,6 +185,8 @@ def ask(
             complaint = _words(answer, endpoint.key)
             failure = f"The endpoint answered {answer.status}{f': {complaint}' if complaint else ''}."
             passes = answer.status in AGAIN
+            if answer.status in TO_DO:
+                failure = f"{failure} {TO_DO[answer.status]}"
             pause_s = max(pause_s, answer.retry_after_s or 0.0)
             too_long = answer.status in TOO_LARGE and TOO_LONG.search(complaint.lower()) is not None
             less = options.without(complaint.lower()) if answer.status in NOT_SERVED else None

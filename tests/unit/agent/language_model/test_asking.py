@@ -151,15 +151,25 @@ def test_a_question_beyond_the_context_says_what_to_lower_and_is_not_put_again(
 def test_what_is_refused_for_good_is_not_tried_again(scripted: Serve) -> None:
     told = json.dumps({"error": {"message": f"wrong key {KEY}"}})
     reply = asked(scripted({"status": 401, "body": told}))
-    assert reply.failure == "The endpoint answered 401: wrong key ***."
+    assert reply.failure == "The endpoint answered 401: wrong key ***. Put its key into AUTOINFER_LLM_KEY."
     assert reply.attempts == 1
+
+
+def test_an_address_that_serves_no_chats_says_what_to_correct(scripted: Serve) -> None:
+    reply = asked(scripted({"status": 404, "body": "{}"}))
+    assert reply.failure == (
+        "The endpoint answered 404. Correct its address, which mostly ends in /v1, or the model's name."
+    )
 
 
 def test_a_redirect_is_not_followed_so_the_key_stays(scripted: Serve) -> None:
     other = scripted(GOOD)
     away = f"{other.base_url}/chat/completions"
     reply = asked(scripted({"status": 307, "body": "", "headers": {"Location": away}}))
-    assert reply.failure == "The endpoint answered 307."
+    assert reply.failure == (
+        "The endpoint answered 307. It leads elsewhere, which is not followed: name the address itself "
+        "(AUTOINFER_LLM_BASE_URL or language_model.base_url)."
+    )
     assert other.requests == []
 
 
