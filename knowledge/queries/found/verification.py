@@ -109,7 +109,7 @@ class VerificationView(View):
             none = "The supported verdict" if one else f"None of {total} supported verdicts"
             return f"{none} was {'not ' if one else ''}verified yet"
         said = [
-            word if one and _is_verb(standing) else f"is {word}" if one else f"{count} {word}"
+            " ".join(filter(None, ("" if one else str(count), _does(standing, count), word)))
             for standing, word in _WORDS.items()
             if (count := self.count(standing)) or (standing is Standing.AGREES and not one)
         ]
@@ -131,9 +131,11 @@ _WORDS = {
 }
 
 
-def _is_verb(standing: Standing) -> bool:
-    """Whether its words are what a verdict did, and not what it is."""
-    return standing not in (Standing.RUNS, Standing.INTERRUPTED, Standing.WAITS)
+def _does(standing: Standing, count: int) -> str:
+    """The verb before its words, where they are what verdicts are and not what they did."""
+    if standing not in (Standing.RUNS, Standing.INTERRUPTED, Standing.WAITS):
+        return ""
+    return "is" if count == 1 else "are"
 
 
 def verification(session: Session, campaign_id: int) -> VerificationView:

@@ -174,7 +174,7 @@ def test_an_interrupted_verification_is_gone_on_with_and_then_begins_anew(campai
     with pytest.raises(KeyboardInterrupt):
         campaign.verify(wait)
     assert campaign.standings() == [Standing.AGREES, Standing.WAITS]
-    said = "Of 2 supported verdicts 1 agreed in a fresh run and 1 not run yet"
+    said = "Of 2 supported verdicts 1 agreed in a fresh run and 1 is not run yet"
     assert campaign.told()[-1] == said + TIMES_ALONE
     assert campaign.verify().all_agree
     assert campaign.runs == [4, 6], "what had its answer was not run again"
@@ -204,7 +204,7 @@ def test_what_a_killed_process_left_is_gone_on_with(campaign: Campaigned, tmp_pa
         found = verification(session, campaign.campaign_id)
     assert found.verdicts[0].why == "E-0004 was interrupted: autoinfer verify C-1 goes on with it"
     assert found.sentence == (
-        "Of 2 supported verdicts 0 agreed in a fresh run, 1 interrupted and 1 not run yet" + TIMES_ALONE
+        "Of 2 supported verdicts 0 agreed in a fresh run, 1 is interrupted and 1 is not run yet" + TIMES_ALONE
     )
     assert "E-0004</a> was interrupted: autoinfer verify" in page_of(campaign, tmp_path, "/campaigns/C-1")
     assert campaign.verify().all_agree

@@ -76,7 +76,7 @@ def test_a_finished_one_says_what_was_first_what_differed_and_what_is_left(tmp_p
     assert "2 more were supported after it, of 6 tests in all." in first
     assert "E-0007 made it 1.449× [1.437, 1.483] as fast" in text_of(history, "Better and better")
     said = text_of(history, "Said again")
-    assert "Of 3 supported verdicts 0 agreed in a fresh run, 1 differed and 2 not run yet." in said
+    assert "Of 3 supported verdicts 0 agreed in a fresh run, 1 differed and 2 are not run yet." in said
     assert "E-0008 differs in E-0009: refuted now, supported then, by another amount" in said
     assert "the budget of 8m is spent" in text_of(history, "Where it stands")
     assert text_of(history, "What comes next") == "Nothing: the queue is empty."
