@@ -12,6 +12,7 @@ from db.models.base import JsonObject
 from db.states import CampaignState, ExperimentKind, VerdictOutcome
 from knowledge.figures import counted, listed, margin, metric_word, taken_of
 from knowledge.latency_only import FASTEST, UNKNOWN_QUALITY
+from knowledge.machines import machine
 from knowledge.queries.claims.discovery import discovery_sentence, outside_sentence
 from knowledge.report.view import ReportView
 from knowledge.stored import number as as_number
@@ -57,7 +58,7 @@ def opening(view: ReportView) -> Document:
         marks.append(view.throttling.sentence)
     named = words.model(campaign.model)
     return Document(
-        title=f"How much faster does {named} answer on {words.machine(campaign.target)}?",
+        title=f"How much faster does {named} answer on {machine(campaign.target)}?",
         abstract=tuple(_abstract(view)),
         facts=tuple(facts),
         marks=tuple(marks),
@@ -134,7 +135,7 @@ def question(view: ReportView) -> Section:
     margins = _part(plan, "margins")
     asked = (
         f"Which configuration of the engine {view.engine} serves {words.model(campaign.model)} on "
-        f"{words.machine(campaign.target)} with the least {metric_word(metric)}"
+        f"{machine(campaign.target)} with the least {metric_word(metric)}"
     )
     blocks: list[Block] = []
     if campaign.latency_only:

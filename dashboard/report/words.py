@@ -53,12 +53,6 @@ def meaning_of(metric: str) -> str | None:
     }.get(metric)
 
 
-def machine(target: str) -> str:
-    """A target as people say it: `cpu:Example CPU:2 cores` is `Example CPU, 2 cores`; others as they are."""
-    kind, _, rest = target.partition(":")
-    return rest.replace(":", ", ") if kind in ("cpu", "cuda", "gpu") and rest else target
-
-
 def speedup(value: float, low: float | None, high: float | None) -> str:
     """A speed-up with its interval: `5.07× [4.57, 5.62]`."""
     around = "" if low is None or high is None else f" [{number(low)}, {number(high)}]"

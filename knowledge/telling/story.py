@@ -41,6 +41,7 @@ from knowledge.figures import (
     taken,
 )
 from knowledge.latency_only import LATENCY_ONLY
+from knowledge.machines import machine
 from knowledge.queries.bests import BestView
 from knowledge.queries.order.carried import CarriedView
 from knowledge.stored import number
@@ -109,7 +110,7 @@ class _Teller:
         facts, campaign = self._facts, self._campaign
         worth = "" if facts.min_effect is None else f" by {margin(facts.min_effect, facts.metric)} or more"
         verb = "raise" if better(facts.metric) == "raises" else "lower"
-        aim = f"{campaign.model} on {campaign.target}, to {verb} {metric_word(facts.metric)}{worth}"
+        aim = f"{campaign.model} on {machine(campaign.target)}, to {verb} {metric_word(facts.metric)}{worth}"
         if campaign.budget_s is not None:
             aim += f", within {format_duration(campaign.budget_s)}"
         when = (

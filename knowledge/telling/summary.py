@@ -44,6 +44,7 @@ from knowledge.figures import (
 )
 from knowledge.going_on import how_to_go_on
 from knowledge.latency_only import FASTEST
+from knowledge.machines import machine
 from knowledge.queries.baseline_in_tests import BaselineInTestsView
 from knowledge.queries.claims.model_answers import AskedView
 from knowledge.queries.claims.proposers import ProposerView
@@ -150,7 +151,7 @@ def summarize(facts: CampaignFacts, most: int = MOST_NAMED, *, short: bool = Fal
 
 
 def _headline(facts: CampaignFacts) -> str:
-    what = f"{facts.campaign} makes {facts.model} faster on {facts.target}"
+    what = f"{facts.campaign} makes {facts.model} faster on {machine(facts.target)}"
     if facts.interrupted:
         return f"{what}: it was interrupted, and nothing drives it."
     match facts.state:

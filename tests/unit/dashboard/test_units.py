@@ -13,10 +13,10 @@ from sqlalchemy import select
 from configs.settings import Settings
 from dashboard.page import Ground, Request
 from dashboard.pages import campaigns, compare, costs, experiment, experiment_samples, hypothesis
-from dashboard.rendering.machines import machine
 from db.models import Launch, Verdict
 from db.samples import Sample, insert_samples
 from db.states import VerdictOutcome
+from knowledge.machines import machine
 from tests.history.campaign_history import History
 from tests.unit.dashboard.test_in_doubt import html_of
 

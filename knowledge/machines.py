@@ -1,4 +1,4 @@
-"""What a machine is called on a page: by its name, not by the key that compares it with others. Pure."""
+"""What a machine is called where people read: by its name, not by the key that tells it from others. Pure."""
 
 from __future__ import annotations
 
