@@ -70,7 +70,7 @@ def test_a_campaign_has_its_best_with_its_interval_and_what_it_settled(full: Tes
     for path in ("/campaigns", "/campaigns/C-1"):
         page = full.get(path).text
         assert "1.11" in page
-        assert "[1.09, 1.14]" in page
+        assert "[1.09,\u00a01.14]" in page
         assert "/hypotheses?campaign=C-1&amp;state=ruled-out" in page
     assert "1 hypothesis is under test; 2 hypotheses in the queue." in page
 

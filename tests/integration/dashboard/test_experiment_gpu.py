@@ -74,7 +74,7 @@ def test_the_page_tells_clocks_power_energy_and_what_was_repeated(client: TestCl
     assert f"Launch 0 of the candidate: it throttled ({HEAT}); in 1 of the blocks in every attempt" in html
     assert f"Launch 0 of the control: {DISTURBED}" in html
     assert "Launch 0 of the candidate: 1 block was" not in html
-    assert "output tokens per second" in html
+    assert "Output tokens per second" in html
 
 
 def test_its_json_has_the_figures_of_each_launch(client: TestClient) -> None:

@@ -112,7 +112,7 @@ def test_the_question_of_the_night_stands_on_queue_and_now_until_it_is_done_with
     history.judge(3, VerdictOutcome.SUPPORTED)
     for path in ("/queue", "/"):
         page = words(client.get(path).text)
-        assert "Settled: supported, TPOT −10.0 % [−12.0, −8.0] (E-0001)." in page
+        assert "Settled: supported, TPOT −10.0 % [−12.0,\u00a0−8.0] (E-0001)." in page
     assert client.get("/now.json").json()["question"]["answer"] == "settled"
     assert send(client, "unquestion")[0] == 200
     assert "The question of the night:" not in client.get("/").text

@@ -195,8 +195,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> list[Infeasible]:
     """Jobs give a stage up 50 ms after its processes were killed; here is why, of those that were."""
     given_up: list[Infeasible] = []
 
-    def limits(limits_s: Mapping[Stage, float], _: object) -> StageLimits:
-        return StageLimits(limits_s, given_up.append, stuck_after_s=0.05)
+    def limits(limits_s: Mapping[Stage, float], _: object, asked: Callable[[], str | None]) -> StageLimits:
+        return StageLimits(limits_s, given_up.append, stuck_after_s=0.05, asked=asked)
 
     monkeypatch.setattr("experiments.job.run.StageLimits", limits)
     return given_up

@@ -55,7 +55,7 @@ def test_one_whose_worker_is_stopped_meanwhile_does_not_go_back_to_be_ended_agai
     monkeypatch.setattr("experiments.executors.local.ask_to_end", lambda *told: asked.append(told))
     experiment_id, job_id = enqueue_job(database, campaign, partial(a_test_job, SCORES_FOR_EVER))
     with Running(database, tmp_path) as running:
-        wait_for(lambda: stage_is(database, experiment_id, "quick"))
+        wait_for(lambda: stage_is(database, experiment_id, "evaluate"))
         with database.write() as session:
             end_measuring(session, job_id, WHY)
         wait_for(lambda: bool(asked))
@@ -73,7 +73,7 @@ def test_one_that_does_not_obey_is_ended_as_it_is(
     monkeypatch.setattr("experiments.executors.local.ask_to_end", lambda *_: None)
     experiment_id, job_id = enqueue_job(database, campaign, partial(a_test_job, SCORES_FOR_EVER))
     with Running(database, tmp_path):
-        wait_for(lambda: stage_is(database, experiment_id, "quick"))
+        wait_for(lambda: stage_is(database, experiment_id, "evaluate"))
         with database.write() as session:
             end_measuring(session, job_id, WHY)
         wait_for(lambda: ended(database, job_id))
