@@ -66,22 +66,25 @@ def check_room(disks: Sequence[Disk]) -> None:
 
 def room_told(disk: Disk) -> str:
     """What is needed on a disk and what is free there, in a sentence without a full stop."""
-    parts = []
-    if disk.first_bytes:
-        first = _listed(disk, first=True)
-        parts.append(f"the first test needs {format_bytes(disk.first_bytes)} before ({first})")
-    if disk.later_bytes:
-        more = " more" if disk.first_bytes else ""
-        later = _listed(disk, first=False)
-        parts.append(f"tests may need up to {format_bytes(disk.later_bytes)}{more} ({later})")
-    return f"disk of {disk.folder}: {', '.join(parts)}; {format_bytes(disk.free_bytes)} are free"
+    return f"disk of {disk.folder}: {_needed(disk)}"
 
 
 def room_doubt(disk: Disk) -> str | None:
     """What to say where a disk may become full later, and what to do; None where it has room for all."""
     if disk.first_bytes + disk.later_bytes <= disk.free_bytes:
         return None
-    return f"The disk may become full: {room_told(disk)}. {MAKE_ROOM}"
+    return f"The disk of {disk.folder} may become full: {_needed(disk)}. {MAKE_ROOM}"
+
+
+def _needed(disk: Disk) -> str:
+    parts = []
+    if disk.first_bytes:
+        parts.append(f"{format_bytes(disk.first_bytes)} before the first test ({_listed(disk, first=True)})")
+    if disk.later_bytes:
+        more = " more" if disk.first_bytes else ""
+        later = _listed(disk, first=False)
+        parts.append(f"up to {format_bytes(disk.later_bytes)}{more} in tests ({later})")
+    return f"{', '.join(parts)}; {format_bytes(disk.free_bytes)} are free"
 
 
 def _listed(disk: Disk, *, first: bool) -> str:

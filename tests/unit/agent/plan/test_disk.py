@@ -32,9 +32,9 @@ def test_what_tests_may_need_later_refuses_nothing_and_is_told() -> None:
     short = disk(245, FIRST, LATER)
     check_room([short])
     assert room_doubt(short) == (
-        "The disk may become full: disk of /data/artifacts: the first test needs 100 MB before (the token "
-        "distributions of the baseline), tests may need up to 146 MB more (27 checkpoints that its questions "
-        "build); 245 MB are free. Free some with: autoinfer artifacts prune --unused-for 1d, or set "
+        "The disk of /data/artifacts may become full: 100 MB before the first test (the token distributions "
+        "of the baseline), up to 146 MB more in tests (27 checkpoints that its questions build); 245 MB are "
+        "free. Free some with: autoinfer artifacts prune --unused-for 1d, or set "
         "AUTOINFER_DATA_DIR to another disk."
     )
     assert room_doubt(disk(246, FIRST, LATER)) is None
@@ -43,7 +43,7 @@ def test_what_tests_may_need_later_refuses_nothing_and_is_told() -> None:
 def test_several_needs_are_told_each_with_its_own_bytes() -> None:
     records = Need("the records", 2 * MB, HERE, first=True)
     told = room_told(disk(500, FIRST, records))
-    assert "needs 102 MB before (100 MB for the token distributions of the baseline, 2 MB for" in told
+    assert "102 MB before the first test (100 MB for the token distributions of the baseline, 2 MB" in told
 
 
 def test_folders_of_one_disk_share_what_is_free(tmp_path: Path) -> None:
