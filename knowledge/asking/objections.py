@@ -9,7 +9,7 @@ from enum import StrEnum
 from knowledge.figures import listed
 
 MOST_NAMED = 3
-"""Things that a sentence names; how many more there are is told, if it matters."""
+"""Hypotheses, experiments or packages that a sentence names at most."""
 
 
 class Mark(StrEnum):

@@ -57,13 +57,13 @@ CASES: Mapping[str, tuple[str, Knobs]] = {
     "dflash": ("", drafting("dflash", 4, drafter="packaged")),
     "dflash7": ("", drafting("dflash", 7, drafter="packaged")),
     "pruned-dflash": ("pruned", drafting("dflash", 4, drafter="packaged")),
-    "mtp9": ("", drafting("mtp", 9)),  # more than vLLM's fused kernel verifies at once
     **{f"mtp3-head-{bits}": ("", drafting("mtp", 3, lm_head=bits)) for bits in ("fp8", "nvfp4")},
     **{
         f"mtp3-gdn-{kernel}": ("", drafting("mtp", 3) | serving(gdn_decode_kernel=kernel))
         for kernel in ("cuda", "triton")
     },
     "ngram": ("", drafting("ngram", 3, ngram_tokens=2)),
+    "ngram9": ("", drafting("ngram", 9, ngram_tokens=2)),  # more than vLLM's fused kernel verifies at once
     "g128": ("w4-g128", {}),
     **{f"g128-{name}": ("w4-g128", serving(linear_backend=name)) for name in ("marlin", "machete")},
     "g128-marlin-head-fp8": ("w4-g128", serving(linear_backend="marlin") | drafting("mtp", 3, lm_head="fp8")),

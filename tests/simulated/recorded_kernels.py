@@ -12,6 +12,7 @@ from agent.campaign.learning.learn import learn_test
 from agent.campaign.queue import order
 from agent.campaign.queue.accept import accept
 from agent.campaign.queue.dispatch import dispatch_test
+from agent.campaign.separation.foreseen import set_aside
 from agent.campaign.separation.separating import follow_up
 from agent.ground.legal import legal_here
 from agent.proposers.port import Draft
@@ -69,6 +70,16 @@ def propose(
         proposer="user",
     )
     return accept(session, campaign_id, draft, metric, space, **asks).hypothesis_id
+
+
+def next_one(database: Database, campaign_id: int, hypothesis_id: int) -> int | None:
+    """What the loop does with a hypothesis whose turn it is, before it is tested."""
+    with database.write() as session:
+        facts = read_facts(session, campaign_id)
+        legal = legal_here(facts.spec, facts.checkpoint, facts.cores)
+        desk = Desk(facts, legal, read_measured(session, facts), ())
+        queued = next(each for each in facts.queue if each.id == hypothesis_id)
+        return set_aside(session, desk, queued)
 
 
 def run_recorded(

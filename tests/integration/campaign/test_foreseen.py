@@ -6,11 +6,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from agent.campaign.decision.desk import Desk
-from agent.campaign.known.measured import read_measured
 from agent.campaign.known.reading_facts import read_facts
-from agent.campaign.separation.foreseen import Confounder, foresee, set_aside
-from agent.ground.legal import legal_here
+from agent.campaign.separation.foreseen import Confounder, foresee
 from agent.judge.confounding import Difference
 from db import events
 from db.event_kinds import EventKind
@@ -32,6 +29,7 @@ from tests.simulated.recorded_kernels import (
     KERNEL,
     SIMULATED,
     does_not_run,
+    next_one,
     propose,
     ranked,
     run_recorded,
@@ -58,16 +56,6 @@ def campaign(tmp_path: Path) -> Iterator[tuple[Database, int]]:
     assert run_recorded(database, campaign_id, trap, "w4-g32", "w4-g128") is Outcome.CONFOUNDED
     yield database, campaign_id
     database.close()
-
-
-def next_one(database: Database, campaign_id: int, hypothesis_id: int) -> int | None:
-    """What the loop does with a hypothesis whose turn it is, before it is tested."""
-    with database.write() as session:
-        facts = read_facts(session, campaign_id)
-        legal = legal_here(facts.spec, facts.checkpoint, facts.cores)
-        desk = Desk(facts, legal, read_measured(session, facts), ())
-        queued = next(each for each in facts.queue if each.id == hypothesis_id)
-        return set_aside(session, desk, queued)
 
 
 def test_the_same_arms_are_not_run_as_they_are_once_more_but_with_one_kernel_in_both(

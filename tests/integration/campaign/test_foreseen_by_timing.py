@@ -6,16 +6,8 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
-from agent.campaign.decision.desk import Desk
-from agent.campaign.known.measured import read_measured
 from agent.campaign.known.reading_facts import read_facts
-from agent.campaign.queue.accept import accept
-from agent.campaign.separation.foreseen import set_aside
-from agent.ground.legal import legal_here
-from agent.proposers.port import Draft
-from agent.surrogate.levers import joined
 from db import events
 from db.event_kinds import EventKind
 from db.models import Experiment, Hypothesis
@@ -25,15 +17,13 @@ from experiments.engines.kernel_timings import KERNEL, KernelTimings
 from experiments.job.kernel_timing import TIMINGS
 from experiments.job.result import StageRecord
 from experiments.measurement.evidence import Stage
-from experiments.measurement.plan import Prediction
 from knowledge.queries.facts import campaign_facts
 from knowledge.telling.summary import summarize
 from tests.recorded.kernel_timings import CLASSES, STEP_US, STORED, recorded, timing
 from tests.simulated.by_hand import BEGAN, measure_baseline
 from tests.simulated.campaign import start
-from tests.simulated.recorded_kernels import ranked
+from tests.simulated.recorded_kernels import GROUP, next_one, propose, ranked
 
-GROUP = "quantization.group_size"
 MACHETE, MARLIN = CLASSES["machete"], CLASSES["marlin"]
 
 SPACE = f"""
@@ -88,36 +78,6 @@ def campaign(tmp_path: Path) -> Iterator[tuple[Database, int]]:
     database, campaign_id = begun(tmp_path, chosen_by_size())
     yield database, campaign_id
     database.close()
-
-
-def propose(session: Session, campaign_id: int, before: dict[str, object], after: dict[str, object]) -> int:
-    facts = read_facts(session, campaign_id)
-    space = legal_here(facts.spec, facts.checkpoint, facts.cores).space
-    control, candidate = (
-        space.configuration({"quantization.method": "awq", **knobs})  # type: ignore[dict-item]
-        for knobs in (before, after)
-    )
-    draft = Draft(
-        claim="Groups of 32 make a token at least 3 % faster than groups of 128.",
-        control=control,
-        candidate=candidate,
-        lever=joined(space.levers_between(control, candidate)),
-        prediction=Prediction(log_ratio_mean=-0.05, log_ratio_sd=0.05),
-        min_effect=0.03,
-        refuted_if="They do not.",
-        rationale="It is what one would conclude from 4.37 and 3.67 ms.",
-        proposer="user",
-    )
-    return accept(session, campaign_id, draft, "tpot_ms", space).hypothesis_id
-
-
-def next_one(database: Database, campaign_id: int, hypothesis_id: int) -> int | None:
-    """What the loop does with a hypothesis whose turn it is, before it is tested."""
-    with database.write() as session:
-        facts = read_facts(session, campaign_id)
-        legal = legal_here(facts.spec, facts.checkpoint, facts.cores)
-        desk = Desk(facts, legal, read_measured(session, facts), ())
-        return set_aside(session, desk, next(each for each in facts.queue if each.id == hypothesis_id))
 
 
 def test_the_first_test_that_would_be_confounded_is_asked_with_one_kernel_at_once(
