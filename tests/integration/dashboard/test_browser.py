@@ -192,6 +192,26 @@ def test_no_page_scrolls_sideways_on_a_small_phone_or_a_tablet(browser: Browser,
     assert not told, "\n".join(told)
 
 
+BUDGET_APART = """([spent, left]) => {
+  const [one, other] = document.querySelector(".ph-b .bud-h").children;
+  one.textContent = spent;
+  other.textContent = left;
+  const [before, after] = [one.getBoundingClientRect(), other.getBoundingClientRect()];
+  return after.top >= before.bottom ? Infinity : after.left - before.right;
+}"""
+"""The pixels between what of a budget is spent and what is left, with these words; no limit below it."""
+
+
+@pytest.mark.parametrize("width", [SMALL_PHONE_PX, 390, 1440])
+def test_what_is_spent_of_a_budget_and_what_is_left_never_touch(
+    browser: Browser, address: str, width: int
+) -> None:
+    words = ["1 min 14 s of 9 min 40 s", "1 min 12 s for what runs · 7 min 14 s left"]
+    with looking(browser, address, Look("dark", width)) as (page, _):
+        page.goto(f"{address}/")
+        assert page.evaluate(BUDGET_APART, words) >= 8
+
+
 @pytest.mark.parametrize("step_px", [80, pytest.param(20, marks=pytest.mark.bench_only)])
 def test_the_bar_has_room_for_whatever_it_says_of_the_stream(
     browser: Browser, address: str, step_px: int
