@@ -2,7 +2,7 @@
 # Makes autoinfer's and vLLM's environments on a GPU machine that reaches no package registry but has a Python with
 # torch and transformers. Usage, in a checkout: environments.sh DEST WHEELS [VLLM_SITE]
 #   WHEELS     a folder with wheels of what autoinfer needs and that Python lacks (pip download --no-deps elsewhere)
-#   VLLM_SITE  a folder with vLLM's packages as pip's --target lays them out, to be copied into vLLM's environment;
+#   VLLM_SITE  a folder with vLLM's packages as pip's --target lays them out, to be linked or copied into vLLM's environment;
 #              with a torch of its own (and torchvision) where vLLM wants another than is there
 # Then: DEST/autoinfer/bin/autoinfer, and AUTOINFER_VLLM_PYTHON=DEST/vllm/bin/python
 set -euo pipefail
@@ -35,7 +35,7 @@ chmod +x "$destination/autoinfer/bin/autoinfer"
 
 python3 -m venv --without-pip "$destination/vllm"
 packages=$(site "$destination/vllm")
-[ -z "$vllm_site" ] || cp -r "$vllm_site"/. "$packages/"
+[ -z "$vllm_site" ] || cp -rl "$vllm_site"/. "$packages/" 2>/dev/null || cp -r "$vllm_site"/. "$packages/"
 if [ -d "$packages/torch" ]; then # its own: of that Python CUDA's libraries, and what neither it nor a torch brings
     mkdir -p "$destination/own" "$packages/nvidia"
     for each in "$own"/*; do
