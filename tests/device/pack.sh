@@ -41,7 +41,8 @@ cd "$work/site"
 "${PYTHON:-python3}" "$here/thin_libraries.py" --sm "${capability/./}" \
     $(find . -name '*.so' -o -name '*.so.[0-9]*' | xargs -r ls -S | head -60)
 # headers, static libraries and programs; kernels for other GPUs; sources, which only kernels need that are compiled there
-rm -rf torch/include torch/share torch/bin torch/test vllm/vllm-rs vllm/vllm_flash_attn/_vllm_fa2_C* bin \
+find torch/bin -type f ! -name torch_shm_manager -delete # that one torch looks for when it is imported
+rm -rf torch/include torch/share torch/test vllm/vllm-rs vllm/vllm_flash_attn/_vllm_fa2_C* bin \
     vllm/third_party/deep_gemm/include triton/backends/nvidia/bin/{ptxas-blackwell,nvdisasm,cuobjdump} triton/_C/libproton* \
     flashinfer/data/{csrc,cutlass,cccl}
 find . -name '*.a' -delete
