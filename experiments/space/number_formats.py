@@ -39,6 +39,14 @@ FLASHINFER_FROM = (8, 0)
 FLASHINFER_HEADS = (64, 128, 256, 512)
 """The widths of an attention head that FlashInfer serves."""
 
+NO_E5M2 = "9.0"
+"""The compute capability on which vLLM plans FlashInfer's attention for queries as fp8_e5m2 beside keys of
+that type and then makes them fp8_e4m3, so that no prompt is read: seen of 0.26 and 0.33 on an H200, read in
+0.33's `get_q_data_type` and `maybe_quant_query`."""
+
+NO_E5M2_READ = (10,)
+"""The major compute capabilities for which 0.33's sources say the same, which nobody tried."""
+
 ATTENTION = "full_attention"
 """The kind of layer that keeps keys and values."""
 
@@ -77,6 +85,11 @@ def draft_lm_head_refused(value: KnobValue, profile: ModelProfile, gpu: Gpu) -> 
 
 def cache_refused(value: KnobValue, profile: ModelProfile, gpu: Gpu) -> str | None:
     """Why keys and values can't be kept in a type on such a GPU; None where nothing is known against it."""
+    if gpu.capability == NO_E5M2 and _by_flashinfer_as_e5m2(value, profile):
+        return (
+            f"On compute capability {gpu.capability} vLLM asks FlashInfer's attention for queries in "
+            "fp8_e5m2 and makes them fp8_e4m3, so that no prompt is read: take fp8_e4m3."
+        )
     if not _is_fp8(value) or not gpu.below(*FP8_ATTENTION_FROM) or ATTENTION not in profile.layer_types:
         return None
     head = profile.attention_head_dim
@@ -91,6 +104,11 @@ def cache_refused(value: KnobValue, profile: ModelProfile, gpu: Gpu) -> str | No
 
 def cache_doubted(value: KnobValue, profile: ModelProfile, gpu: Gpu) -> str | None:
     """Why it is not known whether keys and values can be kept in a type on such a GPU; None where it is."""
+    if gpu.number is not None and gpu.number[0] in NO_E5M2_READ and _by_flashinfer_as_e5m2(value, profile):
+        return (
+            "By its sources vLLM reads no prompt with keys in fp8_e5m2 on compute capability "
+            f"{gpu.capability}, and that was not tried there: its load tells."
+        )
     if not _is_fp8(value) or not gpu.below(*FP8_ATTENTION_FROM) or ATTENTION not in profile.layer_types:
         return None
     return (
@@ -107,6 +125,16 @@ def state_doubted(value: KnobValue, profile: ModelProfile, gpu: Gpu) -> str | No
     return (
         f"Whether vLLM's kernels read states in bfloat16 on compute capability {gpu.capability} was neither "
         "read nor tried; its load tells."
+    )
+
+
+def _by_flashinfer_as_e5m2(value: KnobValue, profile: ModelProfile) -> bool:
+    """Whether FlashInfer's attention, which goes before Triton's where it serves the heads, would keep keys
+    so."""
+    return (
+        value == "fp8_e5m2"
+        and ATTENTION in profile.layer_types
+        and profile.attention_head_dim in FLASHINFER_HEADS
     )
 
 

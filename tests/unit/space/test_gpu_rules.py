@@ -71,10 +71,29 @@ def test_8_bit_keys_and_values_below_8_9_are_flashinfer_s_alone_which_was_not_tr
     assert left == doubted
 
 
+@pytest.mark.parametrize(
+    ("capability", "head", "refused", "doubted"),
+    [
+        ("9.0", 256, {"fp8_e5m2"}, set()),
+        ("9.0", 96, set(), set()),  # Triton's attention, which takes either
+        ("10.0", 256, set(), {"fp8_e5m2"}),
+    ],
+)
+def test_keys_in_e5m2_are_refused_where_two_versions_of_vllm_read_no_prompt_with_them(
+    capability: str, head: int, refused: set[str], doubted: set[str]
+) -> None:
+    profile = MODEL.model_copy(update={"attention_head_dim": head})
+    found = not_served_by(SPACE, profile, Gpu(capability))
+    assert values(found, CACHE_DTYPE) == refused
+    assert values(not_known_on(SPACE, profile, Gpu(capability)), CACHE_DTYPE) - refused == doubted
+    assert all("take fp8_e4m3" in found[CACHE_DTYPE, value] for value in refused)
+
+
 def test_a_model_without_attention_keeps_no_keys_that_a_gpu_could_lack_a_format_for() -> None:
     gdn = MODEL.model_copy(update={"layer_types": ("linear_attention",) * 4})
     assert not values(not_served_by(SPACE, gdn, Gpu("7.5")), CACHE_DTYPE)
     assert not values(not_known_on(SPACE, gdn, Gpu("8.6")), CACHE_DTYPE)
+    assert not values(not_served_by(SPACE, gdn, Gpu("9.0")), CACHE_DTYPE)
 
 
 def test_states_in_bfloat16_are_not_known_where_activations_in_it_are_refused() -> None:
