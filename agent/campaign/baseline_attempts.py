@@ -14,9 +14,11 @@ from agent.campaign.resources.devices import device_of
 from configs.targets import is_rented
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment
-from db.states import ExperimentKind, ExperimentState
+from db.states import ExperimentKind, ExperimentState, StageOutcome
 from experiments.engines.port import DEVICE_BUSY
 from experiments.job.result import BROKE
+from experiments.measurement.evidence import Stage
+from experiments.recording import load_stages
 
 MAX_BASELINE_ATTEMPTS = 2
 """Baseline experiments that may come to nothing before the campaign gives up."""
@@ -24,7 +26,8 @@ MAX_BASELINE_ATTEMPTS = 2
 WORTH_ANOTHER_BASELINE = (BROKE, "lost", "crashed", DEVICE_BUSY)
 """Failures of a baseline that may not come again: the job broke or was taken away, the engine's process was
 killed (by whoever looks after memory, say), or somebody else was on a rented device. What the engine says
-against model or configuration holds the second time too, and a full disk is full then."""
+against model or configuration holds the second time too, and a full disk is full then. A stage that took too
+long would mostly take as long again, but the one of `_hung_in_noise`."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +73,23 @@ def baseline_attempts(session: Session, campaign_id: int, newest_id: int | None)
         len(counted),
         format_label(Noun.EXPERIMENT, last.id),
         last.failure or "no cause was recorded",
-        is_last=len(counted) >= MAX_BASELINE_ATTEMPTS or last.failure_kind not in WORTH_ANOTHER_BASELINE,
+        is_last=len(counted) >= MAX_BASELINE_ATTEMPTS or not _may_not_come_again(session, last),
         gone=gone,
         found_others=found_others,
         kind=last.failure_kind,
+    )
+
+
+def _may_not_come_again(session: Session, failed: Experiment) -> bool:
+    return failed.failure_kind in WORTH_ANOTHER_BASELINE or _hung_in_noise(session, failed)
+
+
+def _hung_in_noise(session: Session, failed: Experiment) -> bool:
+    """Whether it took too long in the launches that measure the noise: the sweep had loaded and timed that
+    very configuration within its limits just before, so a launch hung, as now and then a kernel does."""
+    return any(
+        each.stage is Stage.NOISE and each.outcome == StageOutcome.TIMED_OUT
+        for each in load_stages(session, failed.id)
     )
 
 
