@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,9 +19,13 @@ from configs.hardware import profile_of_device
 from configs.targets import CPU, kind_of
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm.environment import needed_environment
+from experiments.job.device_guard import others_of
 from experiments.job.named import asked_in_the_way, load_engine
+from experiments.job.unnamed_memory import allowed_bytes
 from experiments.measurement.environment import package_version
+from experiments.telemetry.free_memory import MemoryUnknown
 from experiments.telemetry.identity import NoSuchDevice, identify
+from experiments.telemetry.occupants import DeviceGone, DeviceUse, device_use
 
 LEASES = "devices"
 """Folder of the cache with a lock file for each device."""
@@ -69,6 +73,16 @@ class TableDevice:
         except NoSuchDevice:
             return False
         return free is not None and free >= needed_bytes + BESIDE_BYTES
+
+    def held_by(self, look: Callable[[str], DeviceUse] = device_use) -> str | None:
+        """Who holds memory of a GPU on which no launch of this process is up, in words with number and GB;
+        None for nobody, on a processor, and where `look` can't tell."""
+        if not self.is_gpu:
+            return None
+        try:
+            return others_of(look(self.device), frozenset(), 0, allowed_bytes())
+        except (DeviceGone, MemoryUnknown):
+            return None
 
 
 def find_device(device: str, engine: str = VLLM, asked_over: AskedOver = IN_ENGINE) -> TableDevice:

@@ -6,8 +6,10 @@ are idle then. With `loads_ahead` so many launches come up while it measures, wh
 times harm (docs/tables.md). Each cell tells whether another load was under way, so that what that does can be
 seen; the grid's `same` cells are measured for just that.
 
-A load that failed for lack of memory beside another one is tried again when it is alone. Everything is in the
-journal as soon as it is known, and what is there is not measured again.
+A load that failed for lack of memory beside another one is tried again when it is alone. Where it lacks some
+alone, and something holds memory though no launch is up, such as what a hung one left, nothing is put down to
+it: the device is left, with who holds how much. Everything is in the journal as soon as it is known, and what
+is there is not measured again.
 
 A GPU is watched while it serves a cell, and a cell in which it throttled is served again, by the rule of a
 campaign's blocks (`experiments.job.watched_block`); the journal has what the GPU did in each attempt.
@@ -86,6 +88,9 @@ class DeviceRun:
         self._current: Loading | None = None
         self._alone: set[str] = set()
         self._load_s: deque[float] = deque(maxlen=RECENT_LOADS)
+        self._failed_last = ""
+        self.left: str | None = None
+        """Why the device was left with something to measure, in a clause; None where it was not."""
 
     def _tell(self, text: str) -> None:
         self._told(f"{self._device.device}: {text}")
@@ -93,7 +98,7 @@ class DeviceRun:
     def run(self) -> None:
         """Measure; leaves nothing on the device but loads that are under way when the budget ends."""
         try:
-            while not self._budget.is_over:
+            while not self._budget.is_over and self.left is None:
                 if not self._ahead:
                     self._begin_loads(self._loads_together)
                 self._current = self._next()
@@ -146,6 +151,8 @@ class DeviceRun:
                 return
             if not beside:
                 self._wait_for_room(load, digest)
+                if not self._has_room(load, digest) and self._is_held(load, digest):
+                    return
             for each in self._ahead:
                 each.beside = True
             self._tell(f"loads {digest}: {told(self._work.grid, load)}")
@@ -154,13 +161,38 @@ class DeviceRun:
     def _wait_for_room(self, load: PlannedLoad, digest: str) -> None:
         """Wait a little for the memory of a launch that has just ended; what is then still missing, the
         engine's own check tells."""
-        needed, until_s = needed_bytes(load, digest, self._sources), time.monotonic() + FREED_S
-        while not self._device.has_room(needed) and time.monotonic() < until_s and not self._budget.is_over:
+        self._wait_until(lambda: self._has_room(load, digest))
+
+    def _has_room(self, load: PlannedLoad, digest: str) -> bool:
+        return self._device.has_room(needed_bytes(load, digest, self._sources))
+
+    def _wait_until(self, given_back: Callable[[], bool]) -> None:
+        until_s = time.monotonic() + FREED_S
+        while not given_back() and time.monotonic() < until_s and not self._budget.is_over:
             time.sleep(FREED_POLL_S)
+
+    def _is_held(self, load: PlannedLoad, digest: str) -> bool:
+        """Whether something holds memory though no launch is up, which is why this load has no room: it is
+        put back, and the device is left."""
+        held = self._device.held_by()
+        if held is None or self._budget.is_over:
+            return False
+        self._work.put_first(load)
+        device = self._device.device
+        self.left = (
+            f"{device} has no room for {digest}, because something else holds its memory: "
+            f"{held}{self._failed_last}; end it, or reset the GPU where it can't be ended (`nvidia-smi "
+            "--gpu-reset`), and give the same command again"
+        )
+        return True
 
     def _load_failed(self, loading: Loading, failure: Infeasible) -> None:
         if self._budget.is_stopped:  # what ended us ended it too
             return
+        if failure.kind == "out_of_memory" and not (loading.beside or self._ahead):
+            self._wait_until(lambda: self._device.held_by() is None)
+            if self._is_held(loading.load, loading.digest):
+                return
         if loading.beside and failure.kind == "out_of_memory":
             self._alone.add(loading.digest)
         self._failed(loading, failure, {"seconds": loading.seconds, "beside": loading.beside})
@@ -171,6 +203,9 @@ class DeviceRun:
         )
 
     def _failed(self, loading: Loading, failure: Infeasible, more: Mapping[str, Any]) -> None:
+        self._failed_last = (
+            f"; before it {loading.digest} failed ({failure.kind}): {failure.cause.rstrip('.')}"
+        )
         self._add(
             "failure",
             loading,

@@ -81,11 +81,12 @@ def measure(run: TableRun, tell: Callable[[str], None]) -> Ended:
     work = work_of(run)
     journal = Journal(run.journal_path, run.identity)
     failures: list[BaseException] = []
+    left_for: list[str] = []
     others = frozenset(psutil.Process().children())
 
     def on(device: TableDevice) -> None:
         try:
-            DeviceRun(
+            measured = DeviceRun(
                 work,
                 device,
                 run.sources,
@@ -97,7 +98,11 @@ def measure(run: TableRun, tell: Callable[[str], None]) -> Ended:
                 with_profile=run.with_profile,
                 gpu_watch=run.gpu_watches(device.device),
                 wait=run.wait,
-            ).run()
+            )
+            measured.run()
+            if measured.left is not None:
+                left_for.append(measured.left)
+                tell(f"{measured.left}.")
         except BaseException as failure:
             failures.append(failure)
             run.budget.stop()
@@ -128,7 +133,7 @@ def measure(run: TableRun, tell: Callable[[str], None]) -> Ended:
     if failures:
         raise failures[0]
     left = work_of(run)
-    why = "it was told to end" if stopped else "the budget is over"
+    why = "it was told to end" if stopped else "; ".join(left_for) or "the budget is over"
     ended = Ended(len(left), why if len(left) else "everything is measured")
     journal.add("end", {"loads_left": ended.loads_left, "reason": ended.reason}, run.devices[0].identity())
     return ended
