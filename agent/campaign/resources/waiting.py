@@ -25,9 +25,10 @@ leases are 30 s to 60 s."""
 MOST_NAMED = 5
 """Hypotheses that a command to approve them names."""
 
-OVERRUN_SHARE, LEAST_OVERRUN_S = 0.1, 60.0
-"""By how much of its budget a campaign is overrun at most by a test that runs as it is spent, and by how many
-seconds at least: its verdict is near, for it was begun because it was expected to fit. Judgements."""
+OVERRUN_SHARE, LEAST_OVERRUN_S, MOST_OVERRUN_S = 0.1, 60.0, 600.0
+"""By how much of its budget a test that runs as it is spent may overrun it, and by how many seconds at least
+and at most: its verdict is near, for it was begun because it was expected to fit. By how much one estimate is
+wrong does not grow with the budget: a tenth of 8 hours alone would be 48 minutes. Judgements."""
 
 
 def nobody_takes(session: Session, campaign_id: int, *, elsewhere: bool = False) -> str | None:
@@ -111,7 +112,7 @@ def overrunning(session: Session, campaign_id: int, left_s: float, wall_s: float
 
 def overrun_s(wall_s: float) -> float:
     """Seconds by which a test that runs may overrun a budget of `wall_s`."""
-    return max(OVERRUN_SHARE * wall_s, LEAST_OVERRUN_S)
+    return min(max(OVERRUN_SHARE * wall_s, LEAST_OVERRUN_S), MOST_OVERRUN_S)
 
 
 def end_overrunning(session: Session, job_ids: list[int], wall_s: float) -> None:

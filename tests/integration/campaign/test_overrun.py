@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from sqlalchemy import select
 
-from agent.campaign.resources.waiting import LEAST_OVERRUN_S, OVERRUN_SHARE, overrun_s
+from agent.campaign.resources.waiting import LEAST_OVERRUN_S, MOST_OVERRUN_S, OVERRUN_SHARE, overrun_s
 from db import queue
 from db.claims import ClaimedJob
 from db.event_kinds import EventKind
@@ -86,6 +86,7 @@ def test_a_running_test_is_asked_to_end_once_it_overruns_the_budget_by_more_than
     assert str(tested.state_reason).endswith(OVER)
 
 
-def test_a_short_budget_may_be_overrun_by_a_minute_and_a_long_one_by_its_share() -> None:
+def test_a_budget_may_be_overrun_by_its_share_but_by_a_minute_at_least_and_by_ten_at_most() -> None:
     assert overrun_s(480.0) == LEAST_OVERRUN_S == 60.0
-    assert overrun_s(8 * 3600.0) == OVERRUN_SHARE * 8 * 3600.0 == 2880.0
+    assert overrun_s(3600.0) == OVERRUN_SHARE * 3600.0 == 360.0
+    assert overrun_s(8 * 3600.0) == MOST_OVERRUN_S == 600.0
