@@ -16,7 +16,20 @@ NOT_COPIED_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".md", "-
 
 def copy_beside(before: Path, after: Path) -> None:
     """Copy tokenizer, chat template and settings; what tells of the weights each stage writes itself."""
-    for path in sorted(before.iterdir()):
-        copied = path.name not in (CONFIG_FILE, INDEX_FILE) and not path.name.endswith(NOT_COPIED_SUFFIXES)
-        if path.is_file() and copied:
-            shutil.copyfile(path, after / path.name)
+    for path in _copied(before):
+        shutil.copyfile(path, after / path.name)
+
+
+def copied_bytes(folder: Path) -> int:
+    """Bytes of what `copy_beside` copies of a checkpoint's folder, as far as its files are there."""
+    return sum(path.stat().st_size for path in _copied(folder))
+
+
+def _copied(folder: Path) -> list[Path]:
+    return [
+        path
+        for path in sorted(folder.iterdir())
+        if path.name not in (CONFIG_FILE, INDEX_FILE)
+        and not path.name.endswith(NOT_COPIED_SUFFIXES)
+        and path.is_file()
+    ]

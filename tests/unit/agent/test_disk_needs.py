@@ -27,6 +27,7 @@ from experiments.artifacts.stored import StoredArtifact
 from experiments.engines.reference.reference_files import reference_bytes
 from experiments.engines.reference.references import ReferenceWriter
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.stages.copied_files import copied_bytes
 from tests.unit.agent.test_questions import AWQ, asking, question
 
 QUANTIZED: dict[str, KnobValue] = {
@@ -111,9 +112,13 @@ def test_what_is_begun_from_a_checkpoint_that_is_built_needs_that_first() -> Non
 
 def test_the_bytes_of_a_checkpoint_are_those_of_the_files_with_what_is_stored_otherwise() -> None:
     model = find_model("reference")
-    assert checkpoint_bytes(model, Configuration.of({})) == model.file_bytes
+    assert model.file_bytes is not None
+    assert model.folder is not None
+    beside = copied_bytes(model.folder)
+    assert beside > (model.folder / "tokenizer.json").stat().st_size
+    assert checkpoint_bytes(model, Configuration.of({})) == model.file_bytes + beside
     pruned, quantized = (checkpoint_bytes(model, Configuration.of(each)) for each in (PRUNED, QUANTIZED))
-    assert 0 < quantized < pruned < (model.file_bytes or 0)
+    assert beside < quantized < pruned < model.file_bytes + beside
 
 
 @pytest.mark.parametrize(
