@@ -85,6 +85,8 @@ def record_result(
         _record_stage(session, experiment_id, attempt, stage, _outcome_detail(result, number))
     record_artifacts(session, result, experiment_id)
     versions = next((each.resolved.get("versions") for each in result.launches), None)
+    if not result.launches and result.failure is not None:
+        versions = dict(result.failure.versions) or None
     if isinstance(versions, dict):
         session.execute(update(Experiment).where(Experiment.id == experiment_id).values(versions=versions))
     told = () if isinstance(spec, AaJob) and result.failure is not None else result.launches

@@ -210,7 +210,9 @@ class Fold:
             case RecordKind.STOPPED:
                 self._stop_reason = line["reason"]
             case RecordKind.FAILURE:
-                self._failure = Failure(line["kind"], line["cause"], line.get("blames", {}))
+                self._failure = Failure(
+                    line["kind"], line["cause"], line.get("blames", {}), line.get("versions", {})
+                )
             case RecordKind.ERROR:
                 self.error, self.error_kind = line["text"], line.get("kind", BROKE)
             case RecordKind.END:

@@ -162,10 +162,17 @@ class Records:
         self._append(RecordKind.STOPPED, reason=reason)
         self._say(f"stopped: {reason}")
 
-    def failure(self, kind: str, cause: str, blames: Blames | None = None) -> None:
+    def failure(
+        self,
+        kind: str,
+        cause: str,
+        blames: Blames | None = None,
+        versions: Mapping[str, str] | None = None,
+    ) -> None:
         """A configuration can't run; kinds and `blames` as in `Infeasible`, and `control` when it was the
-        control."""
+        control; `versions` as in `Failure`."""
         told = {"blames": dict(blames)} if blames else {}
+        told |= {"versions": dict(versions)} if versions else {}
         self._append(RecordKind.FAILURE, kind=kind, cause=cause, **told)
         self._say(f"infeasible ({kind}): {cause}")
 

@@ -69,11 +69,13 @@ class JobProgress:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a configuration could not run; kinds and `blames` as in `engines.port.Infeasible`."""
+    """Why a configuration could not run; kinds and `blames` as in `engines.port.Infeasible`. `versions` are
+    those of packages that the engine has, where no launch of the job measured anything and so tells none."""
 
     kind: str
     cause: str
     blames: Blames = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

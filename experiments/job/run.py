@@ -24,6 +24,7 @@ from experiments.job.result import JobResult
 from experiments.job.running_job import RunningJob
 from experiments.job.seal import broken_seal, other_judge, other_texts
 from experiments.job.spec import AaJob, AnyJob, BaselineJob, BuildJob, TestJob
+from experiments.job.versions_here import OWN_PACKAGES, versions_here
 from experiments.measurement.judging import Judge
 from experiments.space.configuration import Configuration
 
@@ -108,9 +109,11 @@ def _telling_memory(
 
 def _record(records: Records, spec: AnyJob, reason: Infeasible) -> None:
     """Record why the job's configuration can't run; of a test that is its candidate, or, told as such, its
-    control."""
+    control. Where no launch measured anything, so that none tells versions, the engine's here are told."""
     cause = put_down(reason, Configuration.of(spec.candidate)) if isinstance(spec, TestJob) else reason.cause
-    records.failure(reason.kind, cause, reason.blames)
+    told = bool(records.fold.launches())
+    versions = {} if told else versions_here(spec.engine, spec.device, OWN_PACKAGES)
+    records.failure(reason.kind, cause, reason.blames, versions)
 
 
 def _check_seal(spec: TestJob, judge: Judge, material: Material) -> None:

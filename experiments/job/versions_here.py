@@ -13,6 +13,9 @@ from experiments.measurement.environment import package_version
 PYTHON = "python"
 """The name under which a launch tells the version of its Python, beside those of its packages."""
 
+OWN_PACKAGES = (PYTHON, "torch", "transformers", "numpy")
+"""What an engine without an environment of its own computes with."""
+
 
 def versions_here(engine: str, device: str, packages: Iterable[str]) -> dict[str, str]:
     """The versions of these packages, and of Python, with which an engine would serve on a device here; what

@@ -121,8 +121,9 @@ def versions_of_experiments(
 ) -> dict[int, Mapping[str, object]]:
     """Return the versions each experiment ran with, by its id, the driver of its GPU among them.
 
-    Those that are stored with it, else those its launches told, else (nothing came up) those of the last
-    launch of its campaign.
+    Those that are stored with it, else those its launches told. Where nothing was measured those of the last
+    launch of its campaign, with what is stored of these packages in place of them: what an engine has here is
+    told of most of its packages, and one scope needs all.
     """
     asked = [experiment.id for experiment in experiments]
     campaigns = {experiment.campaign_id for experiment in experiments}
@@ -159,11 +160,21 @@ def versions_of_experiments(
         }
     return {
         each.id: {
-            **(each.versions or told.get(each.id) or of_campaign.get(each.campaign_id) or {}),
+            **_ran_with(each.versions or {}, told.get(each.id), of_campaign.get(each.campaign_id, {})),
             **drivers.get(each.id, {}),
         }
         for each in experiments
     }
+
+
+def _ran_with(
+    stored: Mapping[str, object], told: Mapping[str, object] | None, of_campaign: Mapping[str, object]
+) -> Mapping[str, object]:
+    """The versions of an experiment: `stored` with it, `told` by its launches (None: it had none), and those
+    of its campaign's last launch."""
+    if told is not None or not of_campaign:
+        return stored or told or {}
+    return {name: stored.get(name, version) for name, version in of_campaign.items()}
 
 
 def _reruns_an_open_test(experiment_id: int, judged: Mapping[int, tuple[int | None, VerdictOutcome]]) -> bool:

@@ -236,9 +236,11 @@ class History:
         target: str = TARGET,
         samples: int = 4,
         failure: tuple[str, str] | None = None,
+        would_run_with: Mapping[str, str] | None = None,
         learn: bool = True,
     ) -> Judged:
-        """Run and judge an experiment; `effect` holds relative changes (−0.10 is 10 % faster)."""
+        """Run and judge an experiment; `effect` holds relative changes (−0.10 is 10 % faster). One that
+        failed told at most which packages it `would_run_with`."""
         with self.database.write() as session:
             hypothesis = session.get_one(Hypothesis, hypothesis_id)
             plan = StoppingPlan(
@@ -248,6 +250,7 @@ class History:
             experiment = add_experiment(
                 session, hypothesis, plan, target=target, reproduces=reproduces, failure=failure
             )
+            experiment.versions = None if would_run_with is None else dict(would_run_with)
             if failure is None:
                 for arm in Arm:
                     self._launch(session, experiment, arm, versions, samples)

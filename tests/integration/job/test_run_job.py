@@ -20,6 +20,7 @@ from experiments.job import loads_told
 from experiments.job.journal import read_records
 from experiments.job.limits import StageLimits
 from experiments.job.result import Failure
+from experiments.job.versions_here import OWN_PACKAGES
 from experiments.measurement.evidence import (
     Arm,
     Evidence,
@@ -247,6 +248,25 @@ def gives_up(
         raise Infeasible("timed_out", "The engine did not serve them within 0.2 s; it was ended.") from None
     finally:
         late.cancel()
+
+
+@pytest.mark.parametrize("dies", ["load", "score"])
+def test_versions_are_asked_for_where_no_launch_measured_anything_and_so_tells_them(
+    run: Run, monkeypatch: pytest.MonkeyPatch, dies: str
+):
+    asked: list[tuple[object, ...]] = []
+
+    def here(*told: object) -> Mapping[str, str]:
+        asked.append(told)
+        return {"torch": "2.14.0"}
+
+    monkeypatch.setattr("experiments.job.run.versions_here", here)
+    spec = a_baseline_job(({**CONTROL, "simulated.fails": dies},))
+    failure = run(spec).failure
+    assert failure is not None
+    measured = dies == "score"
+    assert failure.versions == ({} if measured else {"torch": "2.14.0"})
+    assert asked == ([] if measured else [(spec.engine, spec.device, OWN_PACKAGES)])
 
 
 @pytest.mark.parametrize("after", [0, 4])
