@@ -308,6 +308,26 @@ def test_what_was_sealed_is_never_changed_but_withdrawn_and_asked_anew(
     assert arms_of(database, anew.id)[1] == Configuration.of(today)
 
 
+@pytest.mark.parametrize("sealed", [False, True])
+def test_another_default_of_a_knob_that_there_was_touches_nothing_that_waits(
+    sealed: bool, tmp_path: Path, campaign: tuple[Database, int]
+) -> None:
+    """Be it the claim's own knob or another one: each arm holds every knob with its value, defaults too."""
+    database, campaign_id = campaign
+    number = queue(campaign, {CACHE: "fp8"}, on={DRAFTS: "mtp"})
+    if sealed:
+        dispatch(database, campaign_id, number)
+        with database.write() as session:  # its job was cancelled before a worker took it
+            session.get_one(Hypothesis, number).state = HypothesisState.QUEUED
+    before = arms_of(database, number)
+    change_space(
+        tmp_path, THEN.replace("default: auto", "default: fp8", 1).replace("default: 1,", "default: 2,")
+    )
+    assert take_up(campaign) == 0
+    assert arms_of(database, number) == before
+    assert state_of(database, number)[0] is HypothesisState.QUEUED
+
+
 def test_of_the_levers_on_four_gpus_what_drafts_goes_on_with_newer_knobs_and_a_too_long_context_does_not(
     tmp_path: Path,
 ) -> None:
