@@ -8,9 +8,12 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.known import store
 from agent.campaign.known.measured import Baseline, naive_failed, read_baseline
+from agent.campaign.known.stored_ground import stored_ground
 from agent.campaign.learning.kernels_told import tell_kernels
 from agent.campaign.learning.verdicts import fail
+from agent.ground.drafter import space_of
 from agent.ground.stored_spec import AT_ONCE, FOUND, START
+from agent.surrogate.levers import joined
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
@@ -23,6 +26,7 @@ from knowledge.findings.facts import versions_of_experiments
 from knowledge.findings.staleness import Ran, follow_versions
 from knowledge.latency_only import LATENCY_ONLY, latency_only
 from knowledge.stored import engine_of, metric_of
+from knowledge.sweep_failures import update_sweep_failures
 
 
 def learn_baseline(session: Session, experiment_id: int) -> None:
@@ -91,6 +95,14 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
     )
     versions = versions_of_experiments(session, [experiment])[experiment_id]
     follow_versions(session, Ran(experiment.target, engine_of(campaign.spec), versions), subject)
+    space = space_of(stored_ground(campaign).spec)
+    update_sweep_failures(
+        session,
+        experiment_id,
+        baseline,
+        measured.sweep_tpot_ms.keys(),
+        lambda failed: joined(space.levers_between(baseline, failed)),
+    )
     tell_kernels(session, experiment_id, campaign.id)
     if measured.profile:
         total = math.fsum(part.time_ms for part in measured.profile)
@@ -116,7 +128,7 @@ def _against_naive(measured: Baseline, baseline: str, naive: str, why: str | Non
         return "that is the naive default itself"
     before, after = measured.sweep_tpot_ms.get(naive), measured.sweep_tpot_ms.get(baseline)
     if before is None or after is None:
-        told = "the naive default did not last through the sweep"
+        told = "the engine's own default did not run here, and this is the best of the sweep's others"
         return told if why is None else f"{told}: {why.rstrip('.')}"
     how = "one after the other" if in_turn else "side by side"
     return (

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from configs.authors import author_words
@@ -33,6 +33,7 @@ from knowledge.queries.found.scopes import besides, scope_words
 from knowledge.queries.found.ties import FindingTieView, ties_of_findings
 from knowledge.queries.view import ChangeView, EffectView, Page, View, effect_view, verdict_effect
 from knowledge.stored import TOLD_BY, metric_of
+from knowledge.sweep_failures import RULE as SWEEP_RULE
 
 
 class EvidenceView(View):
@@ -120,9 +121,9 @@ def list_findings(
 ) -> Page[FindingView]:
     """Return findings, the last changed first.
 
-    A finding counts to a campaign when one of its verdicts was reached there. `about` is a lever, a knob or
-    its group, or a part of the scope (`knowledge.acts.notes.concerns`); `target` a part of the target's name;
-    `disputed`: those alone that others, or their own verdicts, dispute now.
+    A finding counts to a campaign when one of its verdicts was reached there, or its sweep made it. `about`
+    is a lever, a knob or its group, or a part of the scope (`knowledge.acts.notes.concerns`); `target` a part
+    of the target's name; `disputed`: those alone that others, or their own verdicts, dispute now.
     """
     conditions: list[ColumnElement[bool]] = []
     if campaign_id is not None:
@@ -132,7 +133,8 @@ def list_findings(
             .join(Experiment, Experiment.id == Verdict.experiment_id)
             .where(Experiment.campaign_id == campaign_id)
         )
-        conditions.append(Finding.id.in_(there))
+        swept = and_(Finding.rule == SWEEP_RULE, Finding.campaign_id == campaign_id)
+        conditions.append(or_(Finding.id.in_(there), swept))
     if statuses:
         conditions.append(Finding.status.in_(list(statuses)))
     if about is not None or target is not None:

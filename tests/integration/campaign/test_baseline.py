@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from agent.campaign.decision.desk import Desk
 from agent.campaign.known.measured import read_measured, scaled
@@ -19,11 +20,13 @@ from db.event_kinds import EventKind
 from db.models import Experiment, Finding
 from db.session import Database
 from db.states import FindingStatus
-from experiments.job.baseline import NAIVE_FAILED
+from experiments.job.baseline import FAILED, NAIVE_FAILED
 from experiments.job.result import StageRecord
 from experiments.measurement.evidence import Arm, Metric, Stage
 from experiments.space.configuration import Configuration
 from experiments.space.space import Space
+from knowledge.queries.found.findings import list_findings
+from knowledge.sweep_failures import RULE, update_sweep_failures
 from tests.simulated.by_hand import BEGAN, launch, measure_sweep
 from tests.simulated.campaign import drive, start
 
@@ -31,6 +34,8 @@ NAIVE_MS, BEST_MS = 5.0, 4.5
 SLOWER_LATER_MS = 6.0
 """The baseline's launches after the sweep, on a machine that has slowed down meanwhile."""
 
+
+NOT_RUN = "the engine's own default did not run here, and this is the best of the sweep's others"
 
 FAILING_DEFAULT = """
 name: simulated
@@ -103,7 +108,7 @@ def test_a_naive_default_that_dies_in_the_sweep_leaves_a_campaign_with_a_baselin
         outcome = campaign_outcome(session, campaign_id)
         (told,) = events.read(session, kinds=[EventKind.CAMPAIGN_BASELINE])
     assert outcome["naive"]["tpot_ms"] is None
-    assert "did not last through the sweep" in told.text
+    assert told.text.endswith(NOT_RUN)
 
 
 def test_what_was_timed_for_a_part_of_the_sweep_is_compared_with_nothing() -> None:
@@ -131,7 +136,7 @@ def test_a_default_that_dies_at_its_first_request_leaves_the_baseline_to_what_ru
     assert outcome["naive"]["tpot_ms"] is None
     cause = outcome["naive"]["failed"]
     assert "The simulated process ended" in cause
-    assert f"the naive default did not last through the sweep: {cause.rstrip('.')}" in told.text
+    assert told.text.endswith(f"; {NOT_RUN}: {cause.rstrip('.')}")
     assert naive_words(outcome["naive"], outcome["baseline"]) == f"did not run: {cause}"
 
 
@@ -207,3 +212,54 @@ def test_what_was_found_with_other_versions_is_stale_from_the_baseline_on_and_ho
             session.get_one(Experiment, 1).versions = versions
             learn_baseline(session, 1)
             assert session.get_one(Finding, 1).status is status
+
+
+NO_KERNEL = "The engine has no kernel for this here: NotImplementedError."
+
+
+def swept(database: Database, campaign_id: int, sweep: object, failed: str | None = None) -> None:
+    """Measure a baseline; `failed` is the kind by which the engine's own default did not run."""
+    with database.read() as session:
+        facts = read_facts(session, campaign_id)
+    naive = dict(legal_here(facts.spec, facts.checkpoint, facts.cores).space.configuration({}))
+    why = {"configuration": naive, "kind": failed, "cause": NO_KERNEL, "blames": {}}
+    told = [] if failed is None else [why]
+    stage = StageRecord(Stage.SWEEP, BEGAN, 1.0, "done", {FAILED: told})
+    measure_sweep(database, campaign_id, sweep, stages=[stage])  # type: ignore[arg-type]
+
+
+def of_sweeps(database: Database) -> list[Finding]:
+    with database.read() as session:
+        return list(session.scalars(select(Finding).where(Finding.rule == RULE)))
+
+
+def test_what_the_sweep_could_not_run_is_a_finding_with_its_cause_and_scope(
+    campaign: tuple[Database, int],
+) -> None:
+    database, campaign_id = campaign
+    swept(database, campaign_id, best_alone, "unsupported")
+    (found,) = of_sweeps(database)
+    assert found.claim.startswith(
+        "Changing simulated.threads 2 → 1 does not run: "
+        "The engine has no kernel for this here: NotImplementedError; on model "
+    )
+    assert (found.status, found.scope["engine"]) == (FindingStatus.HOLDS, "simulated")
+    assert found.scope["lever"] == "threads"
+    assert [each["knob"] for each in found.scope["change"]] == ["simulated.threads"]
+    with database.write() as session:
+        assert update_sweep_failures(session, 1, Configuration.of({"a": 1}), (), str) == ()  # once
+        assert list_findings(session, campaign_id=campaign_id, limit=9, offset=0).total == 1
+
+
+def test_what_was_ended_at_its_limit_is_no_finding(campaign: tuple[Database, int]) -> None:
+    database, campaign_id = campaign
+    swept(database, campaign_id, best_alone, "timed_out")
+    assert of_sweeps(database) == []
+
+
+def test_a_sweep_in_which_it_runs_contradicts_what_was_found(campaign: tuple[Database, int]) -> None:
+    database, campaign_id = campaign
+    swept(database, campaign_id, best_alone, "crashed")
+    swept(database, campaign_id, both)
+    (found,) = of_sweeps(database)
+    assert (found.status, found.status_reason) == (FindingStatus.CONTRADICTED, "It ran in E-0002.")
