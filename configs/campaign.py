@@ -36,8 +36,9 @@ from configs.like import filled_in
 from configs.option_names import option_of
 from configs.quality_tasks import asked_tasks
 from configs.questions import LatencyMetric, Question, is_latency
+from configs.replaced_fields import replaced
 from configs.targets import ALL_GPUS, devices_of, is_rented
-from configs.validation import Fault, first_fault, nearest, validated
+from configs.validation import Fault, first_fault, validated
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 """A name of a campaign, an engine, a proposer …"""
@@ -360,7 +361,7 @@ def load_campaign(name_or_path: str | Path, overrides: Mapping[str, object] | No
     for name, value in (overrides or {}).items():
         if value is None:
             continue
-        data = _replaced(data, name, name.split("."), value)
+        data = replaced(CampaignSpec, data, name, value)
         spec = _with_given(data, name)
     if ASKED_OVER in spec.plan.workload.model_fields_set:
         return spec
@@ -401,30 +402,3 @@ def _with_given(data: dict[str, object], name: str) -> CampaignSpec:
     option = option_of(name)
     told = f" {quote(fault.told)}: {fault.reason}." if fault.field == name and fault.told else f": {fault}"
     raise UsageError(f"{option}{told}", f"Give {option} another value.")
-
-
-def _replaced(data: dict[str, object], name: str, path: list[str], value: object) -> dict[str, object]:
-    field, rest = path[0], path[1:]
-    known = _fields_at(name.split(".")[: -len(path)]) or data
-    if field not in known:
-        raise UsageError(
-            f"A campaign has no field {name!r}.", nearest(field, known, otherwise="The fields are")
-        )
-    if not rest:
-        return {**data, field: value}
-    inner = data.get(field, {})  # a part that the file leaves out has defaults
-    if not isinstance(inner, dict):
-        raise UsageError(f"A campaign has no field {name!r}.", f"{field} has no fields of its own.")
-    return {**data, field: _replaced(inner, name, rest, value)}
-
-
-def _fields_at(path: list[str]) -> Mapping[str, object]:
-    """The fields of the part of a campaign at this path, those that may be left out too; none for a part that
-    has none of its own."""
-    model: type[BaseModel] = CampaignSpec
-    for field in path:
-        inner = model.model_fields[field].annotation
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
-            return {}
-        model = inner
-    return model.model_fields

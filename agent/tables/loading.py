@@ -12,7 +12,8 @@ from agent.tables.grid import DUMMY, PlannedLoad
 from configs.asked_over import IN_ENGINE, AskedOver
 from configs.models import ModelProfile
 from experiments.engines.port import Engine, Infeasible, Launch
-from experiments.engines.vllm.engine import VllmEngine, cache_bytes
+from experiments.engines.vllm.engine import VllmEngine
+from experiments.engines.vllm.reserved_cache import cache_bytes
 from experiments.measurement.random_words import random_words
 from experiments.reference_model.load import reference_model_path
 from experiments.shapes.folder import shape_in, write_shape

@@ -23,9 +23,8 @@ from experiments.remote.got_gpu import GotGpu
 from experiments.remote.logs import LogCopy
 from experiments.remote.settings import RemoteTimes
 from experiments.telemetry.keeping import keep
-from experiments.worker.claiming import Taken
+from experiments.worker.claiming import Taken, parse_taken
 from experiments.worker.reporting import TIMED_OUT, Reporter, RunOutcome
-from experiments.worker.worker import parse_taken
 
 
 class Flight:

@@ -209,8 +209,8 @@ class RemoteWorker:
 
     def _fail_unread(self, taken: Taken) -> None:
         """A job whose spec nobody here can read; nothing was submitted."""
+        from experiments.worker.claiming import parse_taken
         from experiments.worker.reporting import Reporter
-        from experiments.worker.worker import parse_taken
 
         try:
             parse_taken(taken)

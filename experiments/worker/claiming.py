@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 
+from pydantic import ValidationError
 from sqlalchemy import ColumnElement, and_, exists, func, literal, not_, or_, select, update
 from sqlalchemy.orm import Session
 
@@ -20,7 +21,7 @@ from db.session import Database
 from db.states import ExperimentState, HypothesisState, JobState, WorkerState
 from experiments.executors.port import Executor
 from experiments.executors.process_group import ProcessGroup, end_group
-from experiments.job.spec import SPEC_VERSION
+from experiments.job.spec import SPEC_VERSION, AnyJob, parse_job
 from experiments.worker.reaping import experiment_label, reap
 from experiments.worker.settings import WorkerName, WorkerTimes
 
@@ -92,6 +93,22 @@ def take(
         _end(job.predecessor, name)
     _end_runs(executor, taken.key)
     return taken
+
+
+def parse_taken(taken: Taken) -> AnyJob:
+    """The spec of a taken job; raises `ValueError`, in a sentence, for one that this worker can't read."""
+    version = taken.job.spec.get("version")
+    if version != SPEC_VERSION:
+        raise ValueError(
+            f"The job was written as version {version}, and this worker runs version {SPEC_VERSION}. "
+            "Run workers of the version that wrote it."
+        )
+    try:
+        return parse_job(taken.job.spec)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ValueError(f"The job's spec is malformed at {where}: {first['msg']}.") from error
 
 
 def give_back_unheard(database: Database, name: WorkerName) -> None:

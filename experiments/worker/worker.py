@@ -15,9 +15,6 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Protocol, runtime_checkable
-
-from pydantic import ValidationError
 
 from configs.errors import WAITED_FOR, AutoinferError, DiskFull, LeaseLost
 from configs.quantities import format_duration
@@ -28,10 +25,10 @@ from db.models import Job
 from db.session import Database
 from db.states import WorkerState
 from experiments.disk import DISK_FULL, failure_kind
+from experiments.executors.abilities import EndsMeasuring, RunsHere
 from experiments.executors.port import Executor, RunState, Status
-from experiments.executors.process_group import ProcessGroup
 from experiments.job.seal import TAMPERED, broken_seal
-from experiments.job.spec import SPEC_VERSION, AnyJob, TestJob, parse_job
+from experiments.job.spec import AnyJob, TestJob
 from experiments.kill_points import KillPoint, reached
 from experiments.stop_flag import Stop, StopFlag
 from experiments.worker.bell import ring
@@ -39,6 +36,7 @@ from experiments.worker.claiming import (
     Taken,
     give_back_unheard,
     is_device_busy,
+    parse_taken,
     take,
     tell_what_is_left,
 )
@@ -56,32 +54,6 @@ from experiments.worker.settings import (
 _LOG = logging.getLogger(__name__)
 
 _RUNS = (RunState.PENDING, RunState.RUNNING)
-
-
-@runtime_checkable
-class RunsHere(Protocol):
-    """An executor whose runs are process groups on this host, whose end can be waited for."""
-
-    def group(self, ref: str) -> ProcessGroup | None:
-        """The process group of a run."""
-        ...
-
-    def wait(self, ref: str, timeout_s: float) -> None:
-        """Block until the run ends or the time is over."""
-        ...
-
-    def close(self) -> None:
-        """End what was started and still runs."""
-        ...
-
-
-@runtime_checkable
-class EndsMeasuring(Protocol):
-    """An executor whose runs can be asked to end with what they measured."""
-
-    def end_measuring(self, ref: str, why: str) -> None:
-        """Ask a run to, `why` in a sentence."""
-        ...
 
 
 class _Stopping(Exception):
@@ -398,19 +370,3 @@ class _Worker:
             self.after_job()
         except WAITED_FOR as away:
             self._warn(away)  # what it was to do is done after the next job
-
-
-def parse_taken(taken: Taken) -> AnyJob:
-    """The spec of a taken job; raises `ValueError`, in a sentence, for one that this worker can't read."""
-    version = taken.job.spec.get("version")
-    if version != SPEC_VERSION:
-        raise ValueError(
-            f"The job was written as version {version}, and this worker runs version {SPEC_VERSION}. "
-            "Run workers of the version that wrote it."
-        )
-    try:
-        return parse_job(taken.job.spec)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ValueError(f"The job's spec is malformed at {where}: {first['msg']}.") from error

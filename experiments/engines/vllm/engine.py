@@ -19,10 +19,9 @@ from configs.limits import LOAD_LIMIT_S
 from configs.models import ModelProfile
 from experiments.checkpoints.tokenizer_file import SAVE_TOKENIZER, TOKENIZER_FILE, no_tokenizer
 from experiments.drafters.dflash.config import read_shape
-from experiments.engines.device_memory import CACHE_BYTES_MIN, Held, reserved_cache_bytes, sequences_that_fit
+from experiments.engines.device_memory import CACHE_BYTES_MIN, sequences_that_fit
 from experiments.engines.kernel_timings import KERNEL, KernelTimings, products_of, timed_by
 from experiments.engines.port import Infeasible, Launch
-from experiments.engines.reference.device_fit import held
 from experiments.engines.reference.drafting.order import (
     DraftingOrder,
     check_block,
@@ -50,13 +49,14 @@ from experiments.engines.vllm.order import (
     order_for,
     text_only,
 )
+from experiments.engines.vllm.reserved_cache import cache_bytes, one_sequence
 from experiments.engines.vllm.serve_command import vllm_serve
+from experiments.engines.vllm.timed_format import timed_format
 from experiments.engines.vllm.timing_order import Case
 from experiments.engines.vllm.would_fit import Place, with_what_would_fit
 from experiments.other_python import package_versions
 from experiments.reference_model.load import reference_model_path
 from experiments.shapes.folder import Shape, shape_files, shape_in
-from experiments.shapes.stored_as import StoredAs, quantization_of
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.gpu import Gpu
 from experiments.space.space import Space
@@ -369,22 +369,6 @@ class VllmEngine:
         return order_for(configuration, str(checkpoint), device, needed_bytes, kept, dummy=dummy), files
 
 
-def timed_format(profile: ModelProfile, configuration: Configuration) -> dict[str, Any]:
-    """The `quantization_config` under which kernels are timed: that of a checkpoint of the configuration's
-    format with every product packed, the head too where it is no embedding.
-
-    Raises `Infeasible`, kind `illegal`, for a configuration that packs nothing, and for a group size that
-    does not divide.
-    """
-    spared = ("quantization.keep", "quantization.out_proj_bits")
-    knobs = {knob: value for knob, value in configuration.items() if knob not in spared}
-    knobs["quantization.lm_head"] = "high" if profile.tied_embeddings else "quantized"
-    found, _ = quantization_of(profile, Configuration.of(knobs), StoredAs.COMPRESSED_TENSORS)
-    if found is None:
-        raise Infeasible("illegal", f"{configuration} packs no weights, so no kernel can be timed with it.")
-    return found
-
-
 def check_dummy_drafting(drafting: DraftingOrder, shape: Shape) -> None:
     """Raise `Infeasible`, kind `illegal`, for drafts that no made-up weights can give, and for more than a
     DFlash drafter's block has; kind `checkpoint` for a folder without such a drafter."""
@@ -415,20 +399,3 @@ def gpu_of(device: str) -> DeviceIdentity | None:
         return identify(device)
     except NoSuchDevice:
         return None
-
-
-def cache_bytes(configuration: Configuration, checkpoint: Path, memory_bytes: int | None = None) -> int:
-    """Bytes for keys, values and GDN states of as many sequences as are served at once, as
-    `reserved_cache_bytes` says for a card of `memory_bytes`."""
-    sequences = int(chosen_knobs(configuration)["serving.max_sequences"])
-    return reserved_cache_bytes(one_sequence(configuration, checkpoint), sequences, memory_bytes)
-
-
-def one_sequence(configuration: Configuration, checkpoint: Path) -> Held:
-    """What a launch would hold for one sequence of `serving.max_model_len` tokens."""
-    chosen = chosen_knobs(configuration)
-    context = int(chosen["serving.max_model_len"])
-    dtype = "float32" if chosen["serving.dtype"] == "float32" else "bfloat16"
-    drafting = drafting_of(configuration)
-    found = held(checkpoint, dtype, drafting, context)
-    return replace(found, cached=context, window_tokens=drafting.draft_tokens)

@@ -17,6 +17,7 @@ from db.session import Database
 from db.states import JobState, WorkerState
 from experiments.kill_points import FREEZE_VARIABLE, KILL_VARIABLE, ONCE_VARIABLE, KillPoint
 from experiments.worker.worker import run_worker
+from tests.integration.worker.in_process import TIMES
 from tests.integration.worker.processes import (
     Workers,
     all_done,
@@ -25,7 +26,6 @@ from tests.integration.worker.processes import (
     job_states,
     processes_of,
 )
-from tests.integration.worker.test_worker import TIMES
 from tests.postgresql import PASSWORD, Server
 from tests.proxy import Proxy
 from tests.simulated.places import simulated_executor

@@ -12,13 +12,11 @@ from db.states import ExperimentState, JobState
 from experiments.recording import load_launches
 from experiments.space.configuration import KnobValue
 from experiments.worker.cancelling import ENDS_WITH_WHAT_IT_HAS, end_measuring
+from tests.integration.worker.in_process import Running, stage_is
 from tests.integration.worker.processes import processes_of
-from tests.integration.worker.test_worker import Running, campaign, stage_is
 from tests.simulated.queueing import enqueue_job
 from tests.simulated.specs import FASTER, a_test_job
 from tests.waiting import wait_for
-
-__all__ = ["campaign"]
 
 WHY = "the budget of 8m was spent 1m before, and no test may overrun it by more"
 SCORES_FOR_EVER: dict[str, KnobValue] = FASTER | {"simulated.hangs": "score"}

@@ -123,7 +123,7 @@ def test_a_shape_too_is_asked_for_no_more_than_a_drafter_s_block_has(tmp_path: P
 
 
 def test_a_cache_for_64_sequences_of_the_9b_shape_leaves_room_for_a_second_launch(tmp_path: Path) -> None:
-    from experiments.engines.vllm.engine import cache_bytes
+    from experiments.engines.vllm.reserved_cache import cache_bytes
 
     knobs = {"serving.max_sequences": 64, "serving.max_model_len": 4096}
     folder = write_shape(profile(), Configuration.of(knobs), tmp_path)

@@ -7,7 +7,7 @@ import pytest
 from configs.models import load_model_profile
 from experiments.engines.kernel_timings import HEAD, products_of
 from experiments.engines.port import Infeasible
-from experiments.engines.vllm.engine import timed_format
+from experiments.engines.vllm.timed_format import timed_format
 from experiments.space.configuration import Configuration, KnobValue
 
 NINE, FOUR = (load_model_profile(name) for name in ("qwen3.5-9b", "qwen3.5-4b"))
