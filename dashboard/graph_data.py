@@ -6,7 +6,7 @@ import gzip
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
@@ -18,9 +18,9 @@ from dashboard.pages.knowledge import KnowledgeFilters, filtered
 from dashboard.routes import Server
 from dashboard.web.kept import keep
 from knowledge.graph.building import sketch_graph
-from knowledge.graph.layout import layout
+from knowledge.graph.layout import BLOCK_ROWS, Cell, layout
 from knowledge.graph.sketch import NOTHING, Sketch
-from knowledge.graph.typed_graph import Graph, graphml, neighbourhood, node_link
+from knowledge.graph.typed_graph import Graph, NodeKind, graphml, neighbourhood, node_link
 from knowledge.queries.around import node_name
 from knowledge.queries.graph_changes import last_change
 
@@ -113,7 +113,8 @@ def canvas_json(graph: Sketch, asked: KnowledgeFilters) -> bytes:
 
 def canvas(graph: Sketch, asked: KnowledgeFilters) -> dict[str, Any]:
     """The graph as short rows: `nodes` are id, kind, title, state, column, row; `edges` are the places of two
-    nodes and a relation. Positions are those of the whole graph, whatever the filters leave of it."""
+    nodes and a relation; `lanes` are a lever, and the column and row of the first hypothesis that is left of
+    a block of its rows. Positions are those of the whole graph, whatever the filters leave of it."""
     cells = layout(graph)
     found = graph if asked == KnowledgeFilters() else _sketched(filtered(graph.graph(), asked))
     places = {node: place for place, node in enumerate(found.nodes)}
@@ -129,7 +130,19 @@ def canvas(graph: Sketch, asked: KnowledgeFilters) -> dict[str, Any]:
         for node, data in found.nodes.items()
     ]
     edges = [(places[source], places[target], relation) for source, target, relation in found.edges]
-    return {"nodes": nodes, "edges": edges}
+    return {"nodes": nodes, "edges": edges, "lanes": _lanes(found, cells)}
+
+
+def _lanes(graph: Sketch, cells: Mapping[str, Cell]) -> list[tuple[str, int, int]]:
+    """The first hypothesis of each block of rows of a lever: the leftmost, of those the uppermost."""
+    found: dict[int, tuple[str, int, int]] = {}
+    for node, data in graph.nodes.items():
+        if data["kind"] == NodeKind.HYPOTHESIS:
+            cell = cells[node]
+            lane = (data.get("lever", ""), cell.column, cell.row)
+            block = cell.row // BLOCK_ROWS
+            found[block] = min(lane, found.get(block, lane))
+    return list(found.values())
 
 
 def _sketched(graph: Graph) -> Sketch:

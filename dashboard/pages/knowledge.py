@@ -22,6 +22,7 @@ from knowledge.queries.around import around, newest_finding, node_name
 from knowledge.queries.found.doubts import NO_DOUBT, doubts_of
 from knowledge.queries.found.findings import FindingView, list_findings
 from knowledge.queries.found.scopes import besides
+from knowledge.queries.lanes import Lanes, list_lanes
 from knowledge.queries.things import ThingRow, Things, list_things
 from knowledge.queries.view import Page as Rows
 from knowledge.queries.view import View
@@ -51,6 +52,12 @@ class KnowledgeFilters(Filters):
         given: dict[str, Any] = self.model_copy(update=changes).model_dump(mode="json", exclude_defaults=True)
         given = {name: "1" if value is True else value for name, value in given.items() if value is not None}
         return f"/knowledge?{urlencode(given)}" if given else "/knowledge"
+
+    @property
+    def in_lanes(self) -> bool:
+        """Whether the whole graph is asked for lever by lever: a search, a kind or a relation leaves single
+        things of it."""
+        return self.whole and (self.q, self.kind, self.relation, self.offset) == (None, None, None, 0)
 
     @property
     def data(self) -> str:
@@ -100,9 +107,11 @@ class Around(View):
 
 
 class KnowledgeView(View):
-    """A neighbourhood, or a list of all things; `counts` are rows by kind."""
+    """A neighbourhood, or a list of all things, and of the whole graph its lanes, unless filters leave
+    single things of it; `counts` are rows by kind."""
 
     around: Around | None
+    lanes: Lanes | None
     things: Rows[ThingRow] | None
     findings: Rows[FindingView]
     counts: dict[str, int]
@@ -123,6 +132,7 @@ def read(session: Session, request: Request[KnowledgeFilters], ground: Ground) -
         near = None if node is None else _around(session, node, asked)
     return KnowledgeView(
         around=near,
+        lanes=list_lanes(session, asked.lever) if asked.in_lanes else None,
         things=things,
         findings=list_findings(session, limit=MOST_FINDINGS),
         counts=_counts(session),

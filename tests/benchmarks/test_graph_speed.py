@@ -101,6 +101,8 @@ def test_the_graph_is_shown_at_once_and_dragged_without_a_jerk(browser: Browser,
         nodes = int(page.locator("#canvas").get_attribute("data-nodes") or 0)
         print(f"\n{page.locator('#canvas-told').inner_text()}")
         assert nodes >= NODES
+        page.get_by_role("button", name="All of it").click()
+        page.locator("#canvas").scroll_into_view_if_needed()
         page.evaluate(FRAMES)
         far_s = dragged(page)
         box = page.locator("#canvas").bounding_box()

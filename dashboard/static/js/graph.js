@@ -1,13 +1,20 @@
 // The whole graph on a canvas: one request, positions from the server, colours from the style sheet's tokens.
 // A push adds what is new; a node that stands is never moved.
 import { dots } from "./graph_renderer.js";
-import { COLUMN_PX, ROW_PX, fitting, sceneOf } from "./graph_scene.js";
+import { COLUMN_PX, ROW_PX, beginning, fitting, sceneOf } from "./graph_scene.js";
 
 const ROOM_PX = 24;
 const LEAST_ZOOM = 0.02;
 const MOST_ZOOM = 3;
 const PART = 500; // elements, some 20 ms
 const REST = 9; // times as long as an answer took: to follow a graph is a tenth of the server's time at most
+
+const STEP_PX = 80; // that an arrow key moves the graph
+const KEYS = {
+  ArrowLeft: { by: { x: STEP_PX, y: 0 } }, ArrowRight: { by: { x: -STEP_PX, y: 0 } },
+  ArrowUp: { by: { x: 0, y: STEP_PX } }, ArrowDown: { by: { x: 0, y: -STEP_PX } },
+  "+": { zoom: 2 }, "-": { zoom: 0.5 }, 0: { zoom: 0 },
+};
 
 const canvas = document.getElementById("canvas");
 const told = document.getElementById("canvas-told");
@@ -84,17 +91,17 @@ async function show() {
   let renew = () => { missed = true; };
   document.getElementById("stream")?.addEventListener("htmx:sse:after:message", () => renew());
   let data = await ask();
-  let scene = sceneOf(data);
+  let scene = { ...sceneOf(data), pointed: -1 };
   let looks = looksOf(canvas);
   const all = () => fitting(scene, canvas.clientWidth, canvas.clientHeight, ROOM_PX);
-  const start = all();
+  const start = beginning(scene, canvas.clientWidth, canvas.clientHeight, ROOM_PX);
   const cy = cytoscape({
     container: canvas,
     renderer: dots(cytoscape),
     styleEnabled: false, // the renderer has its own looks
     autoungrabify: true,
     boxSelectionEnabled: false,
-    minZoom: Math.min(LEAST_ZOOM, start.zoom),
+    minZoom: Math.min(LEAST_ZOOM, all().zoom),
     maxZoom: MOST_ZOOM,
     ...start,
   });
@@ -106,16 +113,33 @@ async function show() {
   canvas.dataset.shownMs = String(Math.round(performance.now()));
   canvas.graph = cy;
   cy.on("tap", "node", (event) => { location.href = `/knowledge?${new URLSearchParams({ node: event.target.id() })}`; });
-  cy.on("mouseover", "node", (event) => { canvas.title = `${event.target.id()}: ${event.target.data("title")}`; });
-  cy.on("mouseout", "node", () => { canvas.title = ""; });
+  const point = (place, title) => {
+    canvas.title = title;
+    scene.pointed = place;
+    cy.renderer().repaint();
+  };
+  cy.on("mouseover", "node", (event) => {
+    const id = event.target.id();
+    point(data.nodes.findIndex(([each]) => each === id), `${id}: ${event.target.data("title")}`);
+  });
+  cy.on("mouseout", "node", () => { point(-1, ""); });
+  const zoom = (factor) => {
+    const middle = { x: canvas.clientWidth / 2, y: canvas.clientHeight / 2 };
+    if (factor) cy.zoom({ level: factor * cy.zoom(), renderedPosition: middle });
+    else cy.viewport(all());
+  };
   for (const button of document.querySelectorAll("[data-zoom]")) {
-    button.addEventListener("click", () => {
-      const factor = Number(button.dataset.zoom);
-      const middle = { x: canvas.clientWidth / 2, y: canvas.clientHeight / 2 };
-      if (factor) cy.zoom({ level: factor * cy.zoom(), renderedPosition: middle });
-      else cy.viewport(all());
-    });
+    button.addEventListener("click", () => zoom(Number(button.dataset.zoom)));
   }
+  canvas.addEventListener("keydown", (event) => {
+    const act = event.ctrlKey || event.metaKey || event.altKey ? undefined : KEYS[event.key];
+    if (!act) return;
+    event.preventDefault();
+    if (act.by) cy.panBy(act.by);
+    else zoom(act.zoom);
+  });
+  // What stands above it may grow with a push: Cytoscape looks by itself where it is after a scroll alone.
+  new ResizeObserver(() => { cy.renderer().invalidateContainerClientCoordsCache(); }).observe(document.body);
   const restyle = () => { looks = looksOf(canvas); paint(); };
   new MutationObserver(restyle).observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", restyle);
@@ -131,7 +155,7 @@ async function show() {
     const took = performance.now() - began;
     if (now) {
       data = now;
-      scene = sceneOf(data);
+      scene = { ...sceneOf(data), pointed: -1 };
       paint();
       say();
       await add();

@@ -1,6 +1,6 @@
 // Draws a scene onto a canvas: lines in bulk, dots by kind, names where there is room for them. Pure but for
 // the canvas it is given.
-import { COLUMN_PX, KINDS } from "./graph_scene.js";
+import { COLUMN_PX, KINDS, READABLE_ZOOM, linesOf } from "./graph_scene.js";
 
 export const NODE_PX = 10;
 const LEAST_NODE_PX = 2;
@@ -12,6 +12,7 @@ const HALO_PX = 4; // around a name, so that lines don't strike it through
 const LEAST_LABEL_ROW_PX = 11; // from a name to the next one below it
 const LEAST_LABEL_COLUMN_PX = 64; // and from a column of names to the next
 const MOST_LABEL_PX = 80;
+const LANE_COLUMNS = 2; // that the name of a lane may be long
 const LINE_OPACITY = 0.6;
 const FAR_ZOOM = 0.2; // lines lie so close that fainter ones let their dots be seen
 const FAR_LINE_OPACITY = 0.2;
@@ -29,8 +30,11 @@ export function draw(context, scene, view, looks) {
   strokeAll(context, scene.against, place, looks.against);
   context.setLineDash([]);
   const size = Math.max(LEAST_NODE_PX, NODE_PX * Math.min(view.zoom, 1));
+  context.globalAlpha = 1;
+  if (scene.pointed >= 0) strokeAll(context, linesOf(scene, scene.pointed), place, looks.hypothesis);
   KINDS.forEach((name, kind) => fillAll(context, scene.kinds, kind, place, size, looks[name]));
   if (view.zoom * COLUMN_PX >= LEAST_LABEL_COLUMN_PX) label(context, scene, place, size, looks);
+  if (view.zoom >= READABLE_ZOOM) nameLanes(context, scene, view, size, looks);
 }
 
 // Only hairlines: those are drawn one by one, whereas thicker ones are made into an outline of them all.
@@ -90,6 +94,18 @@ function label(context, scene, { x, y, view }, size, looks) {
     const name = fitted(context, scene.nodes[at][0], room);
     context.strokeText(name, left, y[at]);
     context.fillText(name, left, y[at]);
+  }
+}
+
+// Above each lane the name of its lever, in the row that layouts leave empty there.
+function nameLanes(context, { lanes }, view, size, looks) {
+  context.font = `600 ${LABEL_PX}px ${looks.font}`;
+  for (const { name, x, y } of lanes) {
+    const left = x * view.zoom + view.pan.x - size / 2, top = y * view.zoom + view.pan.y;
+    if (!seen(left, top, MOST_LABEL_PX, view)) continue;
+    const told = fitted(context, name, view.zoom * COLUMN_PX * LANE_COLUMNS);
+    context.strokeText(told, left, top);
+    context.fillText(told, left, top);
   }
 }
 

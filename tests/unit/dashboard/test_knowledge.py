@@ -25,7 +25,7 @@ from db.states import VerdictOutcome
 from knowledge.findings.told import Telling, tell
 from knowledge.findings.verdict_fact import Saying
 from knowledge.graph.building import build_graph, sketch_graph
-from knowledge.graph.layout import layout
+from knowledge.graph.layout import BLOCK_ROWS, layout
 from knowledge.graph.pieces import OF_EVIDENCE
 from knowledge.graph.tree import Branch, tree
 from knowledge.graph.typed_graph import NodeKind, Relation, neighbourhood
@@ -237,6 +237,28 @@ def test_without_the_libraries_a_sentence_stands_for_the_canvas(
     assert "python -m dashboard.browser_libraries" in html
     assert 'id="canvas"' not in html
     assert "H-001" in html
+
+
+def test_the_whole_graph_stands_lever_by_lever_until_filters_leave_single_things(client: TestClient) -> None:
+    whole = client.get("/knowledge?whole=1").text
+    lanes = whole.partition('id="kn-lanes"')[2].partition("</section>")[0]
+    assert 'id="ln-threads"' in lanes
+    assert "/experiments/E-0001" in lanes
+    for query in ("kind=finding", "q=threads", "relation=tests"):
+        assert 'id="kn-lanes"' not in client.get(f"/knowledge?whole=1&{query}").text
+    nothing = client.get("/knowledge?whole=1&lever=nothing-like-it").text
+    assert 'id="kn-lanes"' not in nothing
+    assert "Nothing fits what you asked for." in nothing
+
+
+def test_each_block_of_rows_on_the_canvas_names_its_lever(history: History) -> None:
+    with history.database.read() as session:
+        found = canvas(sketch_graph(session), KnowledgeFilters())
+    cells = {tuple(each[4:]) for each in found["nodes"] if each[1] == "hypothesis"}
+    blocks = [row // BLOCK_ROWS for _, _, row in found["lanes"]]
+    assert sorted(blocks) == sorted({row // BLOCK_ROWS for _, row in cells})
+    assert {(column, row) for _, column, row in found["lanes"]} <= cells
+    assert "threads" in {lever for lever, _, _ in found["lanes"]}
 
 
 def test_an_empty_database_says_what_to_do(tmp_path: Path) -> None:
