@@ -59,6 +59,7 @@ def environment() -> Environment:
         "unit",
         "percent",
         "interval",
+        "between",
         "effect",
         "ends",
         "seconds",

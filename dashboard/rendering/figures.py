@@ -34,6 +34,13 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:,.{decimals}f}".replace("-", MINUS)
 
 
+def between(low: float, high: float, digits: int = 3) -> str:
+    """An interval of numbers in brackets. A narrow space keeps thousands apart here, for a comma would make
+    four numbers of two: `[15.2, 16.4]`, `[1 200, 1 300]`."""
+    ends = (number(each, digits).replace(",", NARROW) for each in (low, high))
+    return f"[{', '.join(ends)}]"
+
+
 def exact(value: float) -> str:
     """A number that was set, not measured: a whole one as it is, else to four digits, without zeros at its
     end: `0.05`, `1`, `2048`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from agent.ground.stored_spec import REFERENCE
-from dashboard.rendering.figures import NARROW, interval, number, percent, signed
+from dashboard.rendering.figures import NARROW, between, interval, number, percent, signed
 from db.states import ExperimentState, VerdictOutcome
 from knowledge.figures import SHARES, metric_word
 from knowledge.queries.present.now_best import MarginView
@@ -55,7 +55,7 @@ def meaning_of(metric: str) -> str | None:
 
 def speedup(value: float, low: float | None, high: float | None) -> str:
     """A speed-up with its interval: `5.07× [4.57, 5.62]`."""
-    around = "" if low is None or high is None else f" [{number(low)}, {number(high)}]"
+    around = "" if low is None or high is None else f" {between(low, high)}"
     return f"{number(value)}×{around}"
 
 
@@ -71,7 +71,7 @@ def milliseconds(value: float | None, low: float | None = None, high: float | No
     """A latency with its interval: `1.20 ms [1.06, 1.30]`."""
     if value is None:
         return NONE
-    around = "" if low is None or high is None else f" [{number(low)}, {number(high)}]"
+    around = "" if low is None or high is None else f" {between(low, high)}"
     return f"{number(value)}{NARROW}ms{around}"
 
 

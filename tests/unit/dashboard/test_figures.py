@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 
+from dashboard.rendering import figures
 from dashboard.rendering.figures import (
+    between,
     day,
     effect,
     ends,
@@ -20,6 +24,8 @@ from dashboard.rendering.figures import (
     unit,
     until,
 )
+from dashboard.rendering.linking import together
+from dashboard.report.words import milliseconds, speedup
 from knowledge.queries.view import EffectView
 
 
@@ -37,6 +43,22 @@ from knowledge.queries.view import EffectView
 )
 def test_a_number_has_three_digits_that_count(value: float, text: str) -> None:
     assert number(value) == text
+
+
+def test_an_interval_above_a_thousand_reads_as_two_numbers() -> None:
+    assert between(1_234.5, 12_300) == "[1\u202f234, 12\u202f300]"
+    assert between(15.21, 1_005) == "[15.2, 1\u202f005]"
+    assert between(1_980, 2_619, 4) == "[1\u202f980, 2\u202f619]"
+    assert speedup(1_250.0, 1_200.0, 1_300.0).endswith("[1\u202f200, 1\u202f300]")
+    assert milliseconds(1_250.0, 1_200.0, 1_300.0).endswith("[1\u202f200, 1\u202f300]")
+    assert together("<b>[1\u202f200, 1\u202f300]</b>") == "<b>[1\u202f200,\u00a01\u202f300]</b>"
+
+
+def test_no_page_or_report_writes_thousands_into_an_interval_by_itself() -> None:
+    written = re.compile(r"\[\{\{[^}]*\|(number|whole|reading)[^}]*\}\}, |\[\{(number|whole|reading)\(")
+    rooms = Path(figures.__file__).parents[1]
+    texts = [*rooms.rglob("*.html"), *rooms.rglob("*.py")]
+    assert [each.name for each in texts if written.search(each.read_text("utf-8"))] == []
 
 
 @pytest.mark.parametrize(
