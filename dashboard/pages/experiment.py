@@ -24,7 +24,7 @@ from db.labels import Noun
 from db.models import Job
 from db.models.base import JsonObject
 from db.states import Arm, ExperimentKind, VerdictOutcome
-from experiments.measurement.evidence import TIMED_METRICS, Metric, NoiseProfile
+from experiments.measurement.evidence import SCORED_METRICS, TIMED_METRICS, Metric, NoiseProfile
 from knowledge.figures import SHARES, changed, in_scale
 from knowledge.queries.lookup import labelled
 from knowledge.queries.measured.belief import CheckView, checks_of
@@ -94,6 +94,18 @@ class ExperimentView(ExperimentDetail):
     planned_s: float | None
     targets: tuple[str, ...]
     rented_run: RentedRunView | None
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether its metric is timed over launch pairs; others are scored, and no pair is planned for them."""
+        return self.metric not in SCORED_METRICS
+
+    @property
+    def scored_units(self) -> str:
+        """What a scored metric was read of, once a launch."""
+        return {Metric.NLL_BITS: "documents", Metric.TASK_CORRECT: "items"}.get(
+            Metric(self.metric), "readings"
+        )
 
     @property
     def can_promote(self) -> bool:
