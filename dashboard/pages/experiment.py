@@ -97,7 +97,7 @@ class ExperimentView(ExperimentDetail):
 
     @property
     def is_timed(self) -> bool:
-        """Whether its metric is timed over launch pairs; others are scored, and no pair is planned for them."""
+        """Whether its metric is timed over launch pairs; others are scored, and none is planned for them."""
         return self.metric not in SCORED_METRICS
 
     @property

@@ -24,6 +24,9 @@ from knowledge.queries.order.queue import QueueRow
 from knowledge.queries.order.queue_board import EXPERIMENTS, MoveView, QueueBoard, queue_board
 from knowledge.queries.view import EffectView, View
 
+MOST_LEVERS = 5
+"""Levers that stand above the queue by themselves; the others open by a click."""
+
 MOST_ROWS = 200
 MOST_MOVES = 500
 FEW_MOVES = 8
@@ -54,6 +57,19 @@ class QueueShown(View):
     """How often what was predicted in this campaign held so far."""
     carried: CarriedView | None = None
     asked: QueueFilters
+
+    @property
+    def levers_in_sight(self) -> tuple[tuple[str, int], ...]:
+        """The levers with the most hypotheses, each with its number, and the one that is asked for."""
+        assert self.board is not None
+        first, rest = self.board.levers[:MOST_LEVERS], self.board.levers[MOST_LEVERS:]
+        return (*first, *(each for each in rest if each[0] == self.asked.lever))
+
+    @property
+    def levers_folded(self) -> tuple[tuple[str, int], ...]:
+        """All others: a dozen chips would push the queue out of a phone's first screen."""
+        assert self.board is not None
+        return tuple(each for each in self.board.levers[MOST_LEVERS:] if each[0] != self.asked.lever)
 
     @property
     def lead(self) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 
 from configs.settings import Settings
 from dashboard.app import create_app
+from dashboard.pages.queue import MOST_LEVERS
 from db import events
 from db.event_kinds import EventKind
 from db.models import Campaign, Hypothesis
@@ -121,6 +122,24 @@ def test_the_link_of_many_levers_together_leads_to_what_changes_them(
     assert (found.status_code, re.findall(r'id="(H-\d+)"', found.text)) == (200, ["H-002"])
     for page in ("hypotheses", "predictions", "experiments", "knowledge"):
         assert client.get(f"/{page}", params={"lever": levers}).status_code == 200, page
+
+
+def test_few_levers_stand_above_the_queue_and_the_others_are_folded(
+    client: TestClient, history: History
+) -> None:
+    assert 'id="q-more"' not in client.get("/queue").text
+    changes = [{"serving.threads": each} for each in (4, 8, 16)]
+    changes += [{**each, "serving.dtype": "bfloat16"} for each in changes]
+    for lever, change in zip("uvwxyz", changes, strict=True):
+        hypothesis = history.propose(change, rank=99)
+        with history.database.write() as session:
+            session.get_one(Hypothesis, hypothesis).lever = lever
+    nav = client.get("/queue").text.partition('class="q-parts"')[2].partition("</nav>")[0]
+    sight, _, folded = nav.partition("<details")
+    assert sight.count('title="') == MOST_LEVERS
+    assert {"x", "y", "z"} <= set(re.findall('title="([^"]*)"', folded))
+    chosen = client.get("/queue?lever=z").text.partition('class="q-parts"')[2].partition("<details")[0]
+    assert 'aria-current="true" title="z"' in chosen
 
 
 def test_the_number_of_statements_does_not_grow_with_the_queue(client: TestClient, history: History) -> None:
