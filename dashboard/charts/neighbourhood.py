@@ -15,6 +15,7 @@ from dashboard.rendering.linking import without_beside
 from knowledge.graph.layout import Column
 from knowledge.graph.tree import WORDS, strongest
 from knowledge.graph.typed_graph import Graph, NodeKind, Relation
+from knowledge.machines import machine, machines_named
 
 WIDTH = 968
 TOP, ROW = 58, 32
@@ -167,7 +168,12 @@ def _shown(graph: Graph, node: str, row: int, middle: str) -> Shown:
     looks = ["nd"] + ["on"] * near + ["sel"] * (node == middle)
     looks += ["mono"] * (data["kind"] == NodeKind.KNOB) + ["old"] * (data.get("state") == "superseded")
     text = _cut(_text(node, data, room), room)
-    return Shown(node, x, TOP + ROW * row, text, f"{node}: {data['title']}", shape, " ".join(looks))
+    return Shown(node, x, TOP + ROW * row, text, _told(node, data), shape, " ".join(looks))
+
+
+def _told(node: str, data: dict[str, str]) -> str:
+    title = machines_named(data["title"])
+    return title if data["kind"] == NodeKind.HARDWARE else f"{node}: {title}"
 
 
 def _text(node: str, data: dict[str, str], room: int) -> str:
@@ -180,8 +186,8 @@ def _text(node: str, data: dict[str, str], room: int) -> str:
         return f"{node} {title}"
     if kind == NodeKind.KNOB and len(title) > room:
         return "…" + title.rpartition(".")[2]
-    if kind == NodeKind.HARDWARE and ":" in title:
-        return title.split(":")[1] or title
+    if kind == NodeKind.HARDWARE:
+        return machine(title)
     return f"{node} {title}" if kind == NodeKind.CAMPAIGN else title
 
 

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from db.states import Arm
+from knowledge.machines import machine as named
 from knowledge.queries.measured.experiment_detail import ExperimentDetail
 from knowledge.queries.measured.resolved import flat
 from knowledge.queries.measured.stages import StageView
@@ -112,7 +113,7 @@ def machine_in_short(detail: ExperimentDetail) -> tuple[tuple[str, str], ...]:
         ("Software", ", ".join(versions)),
         ("GPU", str(graphics) if graphics else ""),
         ("CPU", f"{processor}, {cores} cores" if processor and cores else str(processor or "")),
-        ("Target", detail.target),
+        ("Target", named(detail.target)),
         ("Device", detail.device or ""),
         ("Revision", str(known.get("machine.git_revision") or "")[:12]),
     ]

@@ -30,7 +30,7 @@ from dashboard.rendering.proposers import proposer_words
 from dashboard.rendering.subjects import subject_url
 from knowledge.figures import margin, metric_word, size
 from knowledge.graph.tree import relation_words
-from knowledge.machines import machine
+from knowledge.machines import machine, machines_named
 from knowledge.stored import judge_words
 
 ROOM = Path(__file__).parents[1]
@@ -73,6 +73,7 @@ def environment() -> Environment:
     ):
         found.filters[name] = getattr(figures, name)
     found.filters["usd"], found.filters["machine"] = format_usd, machine
+    found.filters["machines_named"] = machines_named
     found.filters["author"], found.filters["judge"] = author_words, judge_words
     found.filters["proposer"], found.filters["in_short"] = proposer_words, in_short
     found.filters["relation"], found.filters["asked_over"] = relation_words, asked_over_words

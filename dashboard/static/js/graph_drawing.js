@@ -12,6 +12,7 @@ const HALO_PX = 4; // around a name, so that lines don't strike it through
 const LEAST_LABEL_ROW_PX = 11; // from a name to the next one below it
 const LEAST_LABEL_COLUMN_PX = 64; // and from a column of names to the next
 const MOST_LABEL_PX = 80;
+const TITLED = new Set(["hardware", "model"]); // whose ids are keys, for machines to read
 const LANE_COLUMNS = 2; // that the name of a lane may be long
 const LINE_OPACITY = 0.6;
 const FAR_ZOOM = 0.2; // lines lie so close that fainter ones let their dots be seen
@@ -91,7 +92,8 @@ function label(context, scene, { x, y, view }, size, looks) {
     above = y[at];
     if (!seen(x[at], y[at], MOST_LABEL_PX, view)) continue;
     const left = x[at] + size / 2 + HALO_PX;
-    const name = fitted(context, scene.nodes[at][0], room);
+    const [id, kind, title] = scene.nodes[at];
+    const name = fitted(context, TITLED.has(kind) ? title : id, room);
     context.strokeText(name, left, y[at]);
     context.fillText(name, left, y[at]);
   }

@@ -12,11 +12,20 @@ from sqlalchemy import select
 
 from configs.settings import Settings
 from dashboard.page import Ground, Request
-from dashboard.pages import campaigns, compare, costs, experiment, experiment_samples, hypothesis
+from dashboard.pages import (
+    campaigns,
+    compare,
+    costs,
+    experiment,
+    experiment_samples,
+    finding,
+    hypothesis,
+    knowledge,
+)
 from db.models import Launch, Verdict
 from db.samples import Sample, insert_samples
 from db.states import VerdictOutcome
-from knowledge.machines import machine
+from knowledge.machines import machine, machines_named
 from tests.history.campaign_history import History
 from tests.unit.dashboard.test_in_doubt import html_of
 
@@ -91,16 +100,32 @@ def test_costs_have_no_column_of_quotes_where_nothing_was_quoted(history: Histor
 
 
 def test_a_machine_is_called_by_its_name_and_size() -> None:
-    assert machine("cuda:NVIDIA H200:151 GB") == "NVIDIA H200, 151 GB"
-    assert machine("cpu:Example CPU:2 cores") == "Example CPU, 2 cores"
+    assert machine("cuda:NVIDIA H200:151 GB") == "NVIDIA H200 (151 GB)"
+    assert machine("cpu:Example CPU:2 cores") == "Example CPU (2 cores)"
     assert machine("modal:H100!") == "modal:H100!"
     assert machine("cuda:0,cuda:1") == "cuda:0,cuda:1"
+
+
+def test_a_sentence_calls_machines_by_their_names_and_leaves_what_a_command_takes() -> None:
+    said = "Faster on model m, target cuda:NVIDIA H200:151 GB, engine vllm; not on cpu:Example CPU:1 core."
+    named = "Faster on model m, target NVIDIA H200 (151 GB), engine vllm; not on Example CPU (1 core)."
+    assert machines_named(said) == named
+    command = "Answered by autoinfer promote E-0001 --target cuda:0, or vm/cuda:1."
+    assert machines_named(command) == command
+
+
+def test_a_finding_and_its_machine_in_the_graph_have_its_name(history: History) -> None:
+    for page, path in ((finding.PAGE, {"label": "F-001"}), (knowledge.PAGE, {})):
+        html = html_of(history, page, **path)
+        text = re.sub("<[^>]*>", " ", html)
+        assert "Example CPU (2 cores)" in text, page.name
+        assert "cpu:Example CPU" not in text, page.name
 
 
 def test_pages_call_a_machine_so(history: History) -> None:
     for page, path in ((campaigns.PAGE, {}), (costs.PAGE, {}), (experiment.PAGE, {"label": "E-0001"})):
         html = html_of(history, page, **path)
-        assert "Example CPU, 2 cores" in html, page.name
+        assert "Example CPU (2 cores)" in html, page.name
         assert "on cpu:Example CPU" not in html, page.name
 
 

@@ -88,7 +88,7 @@ def test_a_reader_who_knows_nothing_is_told_what_is_measured_and_of_what(full_hi
     found = read(full_history)
     text = as_markdown(found)
     assert text.startswith(
-        "# How much faster does the packaged reference model answer on Example CPU, 2 cores?"
+        "# How much faster does the packaged reference model answer on Example CPU (2 cores)?"
     )
     assert "TPOT is the time per output token of a request after its first" in text
     assert "Bits per byte are the model's loss on held-out text" in text
