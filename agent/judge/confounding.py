@@ -18,7 +18,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import median
 
-from agent.judge.consequences import VERSION_WORDS, explained, words
+from agent.judge.consequences import (
+    VERSION_WORDS,
+    explained,
+    follows_from_linear_kernel,
+    is_linear_kernel,
+    words,
+)
 from agent.judge.once import once
 from experiments.measurement.evidence import Json, LaunchRecord
 from experiments.space.configuration import Change
@@ -113,10 +119,20 @@ def scored_otherwise(timed: Iterable[LaunchRecord], scored: Iterable[LaunchRecor
     return tuple(found)
 
 
+def clauses(found: Iterable[Difference]) -> list[str]:
+    """The differences in words. What follows from another one is named with it, since it is no second cause:
+    how weights lie once they are loaded, from the kernel of linear layers that loads them so."""
+    told = list(found)
+    kernel = next((each for each in told if is_linear_kernel(each.key)), None)
+    following = [each for each in told if kernel and follows_from_linear_kernel(each.key)]
+    with_it = f", and with it {', '.join(each.key for each in following)}" if following else ""
+    return [each.sentence() + (with_it if each is kernel else "") for each in told if each not in following]
+
+
 def sentence(found: Collection[Difference], changes: Iterable[Change]) -> str:
     """What the guard says: the claimed change, and the first differences beyond it."""
-    named = list(found)
-    shown = "; ".join(each.sentence() for each in named[:MOST_SHOWN])
+    named = clauses(found)
+    shown = "; ".join(named[:MOST_SHOWN])
     more = f"; and {len(named) - MOST_SHOWN} more" if len(named) > MOST_SHOWN else ""
     claimed = ", ".join(str(change) for change in changes) or "nothing"
     return f"What ran differs by more than the claimed change ({claimed}): {shown}{more}."

@@ -195,6 +195,18 @@ def _follows(change: Change, found: frozenset[str]) -> bool:
     return False
 
 
+def is_linear_kernel(key: str) -> bool:
+    """Whether the key names the kernel of linear layers."""
+    return _is_linear_kernel(words(key))
+
+
+def follows_from_linear_kernel(key: str) -> bool:
+    """Whether the kernel of linear layers decides it: how the target's weights lie once they are loaded."""
+    found = words(key)
+    phrases = CONSEQUENCES["serving.linear_backend"]
+    return not found & DRAFTER_WORDS and any(each <= found for each in phrases) and not is_linear_kernel(key)
+
+
 def _switches(change: Change) -> bool:
     return (change.before in OFF) != (change.after in OFF)
 

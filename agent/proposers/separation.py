@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from agent.judge.confounding import Difference
+from agent.judge.confounding import Difference, clauses
 from agent.judge.consequences import explained
 from agent.proposers import draft as words
 from agent.proposers.port import Draft, nothing_refused
@@ -205,7 +205,7 @@ def _draft(space: Space, found: Confounded, step: _Step, predict: Predict) -> Dr
     else:
         claim = words.claim(space, step.control, step.candidate, found.min_effect, found.metric)
         what = f"{step.alone.name} alone" + (f", with {held}" if held else "")
-    told = "; ".join(each.sentence() for each in found.differences)
+    told = "; ".join(clauses(found.differences))
     return Draft(
         claim=claim,
         control=step.control,

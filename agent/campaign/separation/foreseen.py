@@ -23,7 +23,7 @@ from agent.campaign.known import store
 from agent.campaign.known.facts import Facts, Queued
 from agent.campaign.learning.verdicts import CONFOUNDERS
 from agent.campaign.queue.accept import Duplicate, accept
-from agent.judge.confounding import PACE_WORDS, Difference
+from agent.judge.confounding import PACE_WORDS, Difference, clauses
 from agent.judge.consequences import TEXT_KNOBS, explained, words
 from agent.proposers.claims import refuted_if
 from agent.proposers.separation import PROPOSER, Confounded, Corner, Separation, separate
@@ -223,7 +223,7 @@ def _made_anew(
     seen_in = experiment
     if foreseen.campaign_id != desk.facts.id:
         seen_in += f" of {format_label(Noun.CAMPAIGN, foreseen.campaign_id)}"
-    would = "; ".join(each.sentence() for each in foreseen.differences)
+    would = "; ".join(clauses(foreseen.differences))
     told_by = f"as {seen_in} was"
     why = f"for what confounded {seen_in} would confound it too"
     if foreseen.timed:

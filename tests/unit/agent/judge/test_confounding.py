@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.judge.confounding import CLOCK_TOLERANCE, differences
+from agent.judge.confounding import CLOCK_TOLERANCE, Difference, clauses, differences, sentence
 from agent.judge.consequences import CONSEQUENCES, explained
 from agent.judge.gates import check, clock_tolerance, confounders
 from agent.judge.launch_interval import LaunchIntervalJudge
@@ -295,6 +295,25 @@ def test_clocks_are_those_of_most_launches_however_often_the_others_were_seen() 
     assert (
         differences(arm_of(Arm.CONTROL, *mostly_fast), arm_of(Arm.CANDIDATE, *always_fast), [THREADS]) == ()
     )
+
+
+def test_what_follows_from_the_kernel_is_told_with_it_and_alone_where_no_kernel_differs() -> None:
+    kernel = Difference("linear_kernel", "Marlin", "Humming")
+    types = Difference("weights.dtype", "bfloat16, int32, int64", "bfloat16, int32")
+    loaded, drafter = (
+        Difference("weights.loaded_bytes", "2", "1"),
+        Difference("drafter.weights.dtype", "a", "b"),
+    )
+    layers = Difference("layers", "24", "22")
+    with_it = "linear_kernel is Marlin in the control, Humming in the candidate, and with it weights.dtype"
+    assert clauses((kernel, types)) == [with_it]
+    assert clauses((layers, kernel, loaded, types, drafter)) == [
+        layers.sentence(),
+        f"{kernel.sentence()}, and with it weights.loaded_bytes, weights.dtype",
+        drafter.sentence(),
+    ]
+    assert clauses((types, layers)) == [types.sentence(), layers.sentence()]
+    assert sentence((kernel, types), (GROUPS,)).endswith(f": {with_it}.")
 
 
 def test_more_differences_than_a_sentence_holds_are_counted() -> None:
