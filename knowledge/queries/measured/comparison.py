@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session, aliased
 from db.models import Configuration, Experiment, Launch, Measurement, Verdict
 from db.models.base import JsonObject
 from db.states import Arm
+from experiments.measurement.evidence import TIMED_METRICS
 from knowledge.figures import metric_word
 from knowledge.queries.measured.experiments import ExperimentRow, experiment_rows
 from knowledge.queries.measured.quality_tests import QualityTestView, places_of, quality_tests
@@ -119,13 +120,15 @@ def _stored(session: Session, numbers: Sequence[int]) -> dict[int, _Stored]:
 
 
 def _medians(session: Session, numbers: Sequence[int]) -> dict[int, _Medians]:
-    """The median of the judged metric of each arm."""
+    """The median of the judged metric of each arm; of what is scored none: an item is solved or not, and
+    documents differ in length."""
     judged = func.coalesce(Experiment.plan["metric"].as_string(), metric_of({}))
     query = (
         select(Experiment.id, Launch.arm, Measurement.metric, Measurement.unit, Measurement.value)
         .join(Launch, Launch.experiment_id == Experiment.id)
         .join(Measurement, Measurement.launch_id == Launch.id)
-        .where(Experiment.id.in_(numbers), Launch.stage.in_(STAGES), Measurement.metric == judged)
+        .where(Experiment.id.in_(numbers), Launch.stage.in_(STAGES))
+        .where(Measurement.metric == judged, Measurement.metric.in_(TIMED_METRICS))
     )
     values: dict[int, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
     for number, arm, metric, unit, value in session.execute(query):

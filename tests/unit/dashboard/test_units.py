@@ -22,7 +22,7 @@ from dashboard.pages import (
     hypothesis,
     knowledge,
 )
-from db.models import Launch, Verdict
+from db.models import Experiment, Launch, Verdict
 from db.samples import Sample, insert_samples
 from db.states import VerdictOutcome
 from knowledge.machines import machine, machines_named
@@ -73,6 +73,23 @@ def test_compared_quality_has_the_digits_of_an_experiment_s_page(history: Histor
     told = cells(compare.PAGE.live(view, request))
     assert told.count("0.00\u202f%") == 2
     assert told.count("0.00\u00a0points") == 2
+
+
+def test_no_median_is_compared_of_what_is_scored(history: History) -> None:
+    """Of items it is 0 or 1, and of documents it is no bits per byte."""
+    with history.database.write() as session:
+        for label, metric in ((1, "tpot_ms"), (2, "task_correct")):
+            tested = session.get_one(Experiment, label)
+            tested.plan = {**tested.plan, "metric": metric}
+        launch = session.scalars(select(Launch).where(Launch.experiment_id == 2)).first()
+        assert launch is not None
+        launch.stage = "validation"
+        insert_samples(session, launch.id, [Sample(9, 0, "a", 0, "task_correct", "1", 1.0)])
+    request = Request({}, compare.CompareFilters(ids="E-0001,E-0002"))
+    with history.database.read() as session:
+        view = compare.PAGE.read(session, request, Ground(Settings(data_dir=Path("unused"))))
+    (times,) = [each for each in view.groups if each.title == "Time"]
+    assert [each.name for each in times.rows] == ["median TPOT, candidate", "median TPOT, control"]
 
 
 def test_a_whole_sample_has_no_decimals(history: History) -> None:
