@@ -333,6 +333,19 @@ def test_a_lost_gpu_is_said_first_until_the_campaign_goes_on(history: History) -
     assert "A GPU is lost" not in shown(history)[1]
 
 
+def test_two_tests_that_run_at_once_have_names_of_their_own_for_a_screen_reader(history: History) -> None:
+    measure_baseline(history)
+    for threads in (1, 4):
+        history.start_testing(history.propose({"serving.threads": threads}))
+    html = shown(history)[1]
+    sections = re.findall('<section class="run" [^>]*aria-labelledby="([^"]*)"', html)
+    named = []
+    for ids in sections:
+        parts = (re.search(f'id="{each}">(.*?)</(?:h2|a)>', html) for each in ids.split())
+        named.append(" ".join(re.sub("<[^>]*>", "", each.group(1)) for each in parts if each))
+    assert named == ["Testing now E-0002", "Testing now E-0001"]
+
+
 def test_a_gpu_that_others_use_is_said_until_it_is_back(history: History) -> None:
     measure_baseline(history)
     with history.database.write() as session:
