@@ -13,7 +13,7 @@ cent may be wrong, and so may a pass.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from configs.models import BFLOAT16_BYTES, FLOAT32_BYTES, ModelProfile, Part, PartKind
 from configs.weight_formats import BITS_PER_BYTE, WeightFormat
@@ -48,7 +48,7 @@ LARGE_CARD_BYTES = 70 * 10**9
 """A card from which on memory for the cache is not spared: where vLLM's own defaults change too."""
 
 SMALL_CARD_SHARE = 1 / 8
-"""Share of a smaller card that a cache is given at most, unless states alone take more. A choice: weights and
+"""Share of a smaller card that a cache is given at most, unless less would not do. A choice: weights and
 a workspace have room beside it, and the requests of a measurement are shorter than the longest sequence."""
 
 GB = 1e9
@@ -138,26 +138,18 @@ def launch_bytes(held: Held) -> int:
     return sum(bytes_by_part(held).values())
 
 
-def reserved_cache_bytes(one: Held, sequences: int, memory_bytes: int | None) -> int:
+def reserved_cache_bytes(one: Held, sequences: int, least_bytes: int, memory_bytes: int | None) -> int:
     """Bytes that a launch of vLLM reserves for keys, values and states of so many sequences as `one`.
 
-    On a card of less than `LARGE_CARD_BYTES` no more than a share of it, but room for the states of all and
-    one whole sequence. It goes by the card's whole memory, never by what is free, so that the launches of a
-    test get the same. None: not spared.
+    On a card of less than `LARGE_CARD_BYTES` no more than a share of it; nowhere less than `least_bytes`, in
+    which vLLM has room for the states of all and one whole sequence (`CacheLayout.least_bytes`). It goes by
+    the card's whole memory, never by what is free, so that the launches of a test get the same. None: not
+    spared.
     """
     wanted = max(CACHE_BYTES_MIN, CACHE_SLACK * sequences * (one.cache_bytes + one.state_bytes))
-    if memory_bytes is None or memory_bytes >= LARGE_CARD_BYTES:
-        return wanted
-    least = max(CACHE_BYTES_MIN, sequences * one.state_bytes + one.cache_bytes)
-    return min(wanted, max(least, round(SMALL_CARD_SHARE * memory_bytes)))
-
-
-def sequences_that_fit(one: Held, tokens: int, cache_bytes: int) -> int:
-    """How many sequences of so many tokens a cache has room for by count, with a state for each token that a
-    step gives; more would wait in the engine's queue."""
-    states = one.draft_tokens + 1
-    each = one.state_bytes * states // (states + 1) + replace(one, cached=tokens).cache_bytes
-    return cache_bytes // max(1, each)
+    if memory_bytes is not None and memory_bytes < LARGE_CARD_BYTES:
+        wanted = min(wanted, max(CACHE_BYTES_MIN, round(SMALL_CARD_SHARE * memory_bytes)))
+    return max(wanted, least_bytes)
 
 
 def refusal(

@@ -25,7 +25,7 @@ from experiments.engines.device_memory import (
     Held,
     reserved_cache_bytes,
 )
-from experiments.engines.hybrid_cache import draft_tokens, gdn_channels, hybrid_cache
+from experiments.engines.hybrid_cache import cache_layout, draft_tokens, gdn_channels, hybrid_cache
 from experiments.engines.stored_bytes import draft_lm_head_bits, head_quantized, part_bytes
 from experiments.space.configuration import KnobValue
 from experiments.space.legality import KINDS_OF
@@ -57,6 +57,12 @@ GRAPH_MODE, EAGER = "serving.graph_mode", ("none", "off", "eager")
 
 WEIGHTS = "weights"
 """The name of the part that holds the model's weights."""
+
+MTP_HEAD, DRAFTING_HEAD, DRAFTER, PROCESS = "MTP head", "output head that drafts", "drafter", "process"
+"""The names of further parts."""
+
+HELD_WHILE_LOADING = (WEIGHTS, MTP_HEAD, DRAFTING_HEAD, DRAFTER, PROCESS)
+"""Parts that are there once the weights have been read; the others come when it has loaded."""
 
 AS_STORED = "as the files store them"
 """What the figure of weights rests on that a checkpoint stores quantized."""
@@ -103,12 +109,12 @@ def launch_parts(
     found = [_weights(served, configuration, asked)]
     if configuration.get("drafting.method") == "mtp":
         head = served.mtp_parameters * SIXTEEN_BIT / BITS_PER_BYTE
-        found.append(Part("MTP head", round(head), "its parameters in 16 bits"))
+        found.append(Part(MTP_HEAD, round(head), "its parameters in 16 bits"))
     if (bits := draft_lm_head_bits(configuration)) is not None:
         copied = round(served.vocabulary * served.hidden * bits / BITS_PER_BYTE)
-        found.append(Part("output head that drafts", copied, f"a copy, {bits:g} bits a weight"))
+        found.append(Part(DRAFTING_HEAD, copied, f"a copy, {bits:g} bits a weight"))
     found += [
-        Part("drafter", asked.drafter_bytes, "its parameters in 16 bits"),
+        Part(DRAFTER, asked.drafter_bytes, "its parameters in 16 bits"),
         Part(
             "KV cache",
             max(asked.sequences * cache.kv_bytes, whole.kv_bytes),
@@ -132,12 +138,20 @@ def launch_parts(
             *_activations(served, configuration, asked.scored_tokens),
             guessed=True,
         ),
-        Part("process", PROCESS_BYTES, "context, kernels, libraries; a guess", guessed=True),
+        Part(PROCESS, PROCESS_BYTES, "context, kernels, libraries; a guess", guessed=True),
     ]
     # weights are given room once, in whole tensors, and nothing of them is handed back
     lost = round(ALLOCATOR_SHARE * sum(part.bytes for part in found[1:]))
     basis = f"{ALLOCATOR_SHARE:.0%} of everything but weights; a guess"
     found.append(Part("lost by the allocator", lost, basis, guessed=True))
+    later = sum(part.bytes for part in found if part.name not in HELD_WHILE_LOADING)
+    found.append(
+        Part(
+            "more while it loads",
+            max(0, _copied_while_loading(served, configuration) - later),
+            "what drafts has the embedding and the output head once more until it has loaded",
+        )
+    )
     return tuple(part for part in found if part.bytes)
 
 
@@ -179,13 +193,28 @@ def _reserved(
         window_tokens=drafts,
         mtp=configuration.get("drafting.method") == "mtp",
     )
-    reserved = reserved_cache_bytes(one, sequences, asked.card_bytes)
+    least = cache_layout(profile, configuration).least_bytes(sequences, length)
+    reserved = reserved_cache_bytes(one, sequences, least, asked.card_bytes)
     served = f"{sequences} sequence{'' if sequences == 1 else 's'}"
     return Part(
         "cache reserved beyond that",
         max(0, reserved - counted_bytes),
         f"for {served} of {length:,} tokens, with slack; less on a card below {LARGE_CARD_BYTES / GB:.0f} GB",
     )
+
+
+def _copied_while_loading(profile: ModelProfile, configuration: Mapping[str, KnobValue]) -> int:
+    """Bytes of the embedding and the output head that an MTP head or a DFlash drafter is built with, and that
+    are let go once it has loaded, for it uses the model's own (vLLM 0.32 and 0.33: `Qwen3_5MTP`,
+    `DFlashQwen3ForCausalLM`, `_maybe_share_embeddings`, `maybe_share_target_embed`)."""
+    method, table = configuration.get("drafting.method"), profile.vocabulary * profile.hidden * BFLOAT16_BYTES
+    if method == "dflash":
+        return 2 * table
+    if method != "mtp":
+        return 0
+    head = next(part for part in profile.parts if part.kind is PartKind.LM_HEAD)
+    own = head.parameters or head_quantized(configuration) or profile.stored_bytes(head) is not None
+    return table + (round(part_bytes(profile, head, configuration)) if own else 0)
 
 
 def _weights(profile: ModelProfile, configuration: Mapping[str, KnobValue], asked: Asked) -> Part:

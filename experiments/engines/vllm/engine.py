@@ -19,7 +19,7 @@ from configs.limits import LOAD_LIMIT_S
 from configs.models import ModelProfile
 from experiments.checkpoints.tokenizer_file import SAVE_TOKENIZER, TOKENIZER_FILE, no_tokenizer
 from experiments.drafters.dflash.config import read_shape
-from experiments.engines.device_memory import CACHE_BYTES_MIN, sequences_that_fit
+from experiments.engines.device_memory import CACHE_BYTES_MIN
 from experiments.engines.kernel_timings import KERNEL, KernelTimings, products_of, timed_by
 from experiments.engines.port import Infeasible, Launch
 from experiments.engines.reference.drafting.order import (
@@ -49,7 +49,7 @@ from experiments.engines.vllm.order import (
     order_for,
     text_only,
 )
-from experiments.engines.vllm.reserved_cache import cache_bytes, one_sequence
+from experiments.engines.vllm.reserved_cache import cache_bytes, layout_of
 from experiments.engines.vllm.serve_command import vllm_serve
 from experiments.engines.vllm.timed_format import timed_format
 from experiments.engines.vllm.timing_order import Case
@@ -278,7 +278,7 @@ class VllmEngine:
         found = needed_environment(device)
         beside = asked_on(device, found.number, order.arguments)
         order = replace(order, arguments=order.arguments | beside)
-        one, reserved = one_sequence(configuration, checkpoint), order.arguments["kv_cache_memory_bytes"]
+        layout, reserved = layout_of(configuration, checkpoint), order.arguments["kv_cache_memory_bytes"]
         gpu = gpu_of(device)
         try:
             launch = VllmLaunch(
@@ -290,7 +290,7 @@ class VllmEngine:
                 cache_dir,
                 load_limit_s,
                 self._request_limit_s,
-                lambda tokens: sequences_that_fit(one, tokens, reserved),
+                lambda tokens: layout.sequences_that_fit(tokens + order.draft_tokens, reserved),
                 asked_over=self._way,
                 ahead=self._ahead,
             )

@@ -66,7 +66,7 @@ def test_what_its_memory_does_not_hold_beside_the_pairs_other_launch_is_refused(
     ((_, alone),) = refused(wide, 50 * GB, at_once=1, **serves)
     ((_, beside),) = refused(wide, 50 * GB, **serves)
     assert "do not fit: it needs 81.1 GB" in alone
-    assert "do not fit with the other launch of its pair: it needs 100.5 GB" in beside
+    assert "do not fit with the other launch of its pair: it needs 99.0 GB" in beside
     assert refused(wide, 12 * GB, **serves) == [], "not even the plan's own fits: that was asked for"
 
 

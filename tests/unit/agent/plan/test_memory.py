@@ -11,7 +11,7 @@ from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.models import ModelProfile, load_model_profile
 from configs.weight_formats import BFLOAT16
 from experiments.engines.device_memory import Held, reserved_cache_bytes
-from experiments.engines.hybrid_cache import hybrid_cache
+from experiments.engines.hybrid_cache import DrafterLayers, cache_layout, hybrid_cache
 from experiments.engines.launch_memory import Asked, after_pruning, launch_parts, needed_bytes, weight_bytes
 from experiments.space.configuration import KnobValue
 
@@ -78,17 +78,61 @@ def test_more_drafted_tokens_take_a_page_of_states_each_in_a_plan(size: str) -> 
     assert 2 * states(7) < states(15) < 2.2 * states(7)
 
 
+MTP_4: dict[str, KnobValue] = {"drafting.method": "mtp", "drafting.draft_tokens": 4}
+DFLASH_7: dict[str, KnobValue] = {"drafting.method": "dflash", "drafting.draft_tokens": 7}
+
+
+@pytest.mark.parametrize(
+    ("size", "configuration", "page_tokens", "block_bytes", "kv_blocks", "state_blocks"),
+    [
+        ("0.8b", {}, 544, 6_684_672, 8, 3),
+        ("0.8b", MTP_4, 560, 8_028_160, 8, 15),
+        ("4b", {}, 528, 17_301_504, 8, 3),
+        ("4b", {"serving.prefix_caching": "on"}, 528, 17_301_504, 8, 6),
+        ("9b", {"drafting.method": "mtp", "drafting.draft_tokens": 1}, 528, 19_464_192, 8, 6),
+        ("9b", DFLASH_7, 560, 29_818_880, 8, 16),
+        (
+            "9b",
+            {"serving.kv_cache_dtype": "fp8_e4m3", "serving.gdn_state_dtype": "bfloat16"},
+            544,
+            8_912_896,
+            8,
+            3,
+        ),
+    ],
+)
+def test_a_cache_is_laid_out_in_blocks_as_by_the_engine(
+    size: str,
+    configuration: dict[str, KnobValue],
+    page_tokens: int,
+    block_bytes: int,
+    kv_blocks: int,
+    state_blocks: int,
+) -> None:
+    """Figures of vLLM 0.32's own functions for 4,096 tokens, which
+    `tests/integration/engines/test_vllm_cache_layout.py` asks for 480 such cases."""
+    drafter = DrafterLayers(5, 4, 256) if configuration.get("drafting.method") == "dflash" else None
+    found = cache_layout(shape(size), configuration, drafter)
+    assert (found.page_tokens, found.block_bytes) == (page_tokens, block_bytes)
+    assert (found.kv_blocks(4096), found.state_blocks) == (kv_blocks, state_blocks)
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("drafts", [0, 1, 7, 15])
 @pytest.mark.parametrize("sequences", [1, 16, 64])
-def test_the_cache_that_is_reserved_on_a_small_card_has_a_page_for_each_state(
-    size: str, drafts: int, sequences: int
+@pytest.mark.parametrize("memory", [8 * 10**9, None])
+def test_the_cache_that_is_reserved_has_room_for_a_whole_sequence_beside_the_states_of_all(
+    size: str, drafts: int, sequences: int, memory: int | None
 ) -> None:
-    one = Held(shape(size), BFLOAT16, 4096, draft_tokens=drafts, window_tokens=drafts)
-    drafting: dict[str, KnobValue] = {"drafting.method": "ngram", "drafting.draft_tokens": drafts}
-    paged = hybrid_cache(shape(size), drafting if drafts else {}, 4096)
-    reserved = reserved_cache_bytes(one, sequences, 8 * 10**9)
-    assert reserved >= sequences * paged.state_bytes + paged.kv_bytes
+    drafting: dict[str, KnobValue] = {"drafting.method": "mtp", "drafting.draft_tokens": drafts}
+    configuration: dict[str, KnobValue] = {**(drafting if drafts else {}), "serving.prefix_caching": "on"}
+    one = Held(shape(size), BFLOAT16, 32768, draft_tokens=drafts, window_tokens=drafts)
+    layout = cache_layout(shape(size), configuration)
+    reserved = reserved_cache_bytes(one, sequences, layout.least_bytes(sequences, 32768), memory)
+    # one block is kept free, and without room for one whole sequence vLLM does not start
+    assert reserved // layout.block_bytes - 1 >= layout.kv_blocks(32768) + sequences * layout.state_blocks
+    assert layout.sequences_that_fit(32768, reserved) >= 1
+    assert layout.sequences_that_fit(100, reserved) >= sequences
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -117,6 +161,30 @@ def test_a_head_counts_where_it_drafts_and_its_layer_has_a_cache() -> None:
     assert "MTP head" not in plain
     assert drafted["MTP head"] == pytest.approx(486.6e6, rel=5e-3)
     assert drafted["KV cache"] == pytest.approx(plain["KV cache"] * 9 / 8, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("size", "drafting", "copies"),
+    [("4b", "mtp", 1), ("9b", "mtp", 2), ("4b", "dflash", 2), ("9b", "dflash", 2), ("9b", "ngram", 0)],
+)
+def test_what_drafts_needs_room_for_its_own_embedding_and_head_until_it_has_loaded(
+    size: str, drafting: str, copies: int
+) -> None:
+    """vLLM builds an MTP head with both (one where they are tied), a DFlash drafter always, and shares the
+    model's own afterwards. Of a load that takes less later that is the most it ever takes."""
+    lean: dict[str, KnobValue] = {"serving.graph_mode": "none", "serving.max_sequences": 1}
+    configuration: dict[str, KnobValue] = {
+        **lean,
+        "drafting.method": drafting,
+        "drafting.draft_tokens": 1,
+        "serving.max_model_len": 2048,
+    }
+    parts = bytes_of(size, configuration, card_bytes=24 * 10**9)
+    table = 2 * shape(size).vocabulary * shape(size).hidden
+    held = parts["weights"] + parts["process"] + parts.get("MTP head", 0)
+    assert sum(parts.values()) >= held + copies * table
+    assert ("more while it loads" in parts) == (sum(parts.values()) == held + copies * table)
+    assert ("more while it loads" in parts) == (copies > 0)
 
 
 @pytest.mark.parametrize(("value", "bits"), [("fp8", 8.0), ("nvfp4", 4.5)])

@@ -119,7 +119,7 @@ def test_a_head_that_is_tied_is_not_quantized_for_the_copy_that_it_would_be() ->
 def test_where_nothing_fits_it_is_the_default_and_the_plan_says_what_is_missing() -> None:
     found = plan("27b", 8)
     assert (found.start.is_default, found.start.fits) == (True, False)
-    assert "54.8 GB missing" in found.memory.sentences[0]
+    assert "53.2 GB missing" in found.memory.sentences[0]
     assert found.start.told is not None
     assert re.search(r"begin from is .*groups of 128.* needs 19\.5 GB, and 7\.2 GB", found.start.told)
     refused = begun("9b", 8).told or ""

@@ -127,7 +127,7 @@ def test_a_kernel_of_a_package_that_vllm_s_python_lacks_is_refused_with_how_to_g
 
 def test_too_little_free_memory_is_told_in_figures_and_an_unknown_amount_passes(tmp_path: Path) -> None:
     with pytest.raises(
-        Infeasible, match=r"A launch needs 10\.2 GB at least .*weights 8\.4 GB, .* 2\.2 GB too few"
+        Infeasible, match=r"A launch needs 9\.7 GB at least .*weights 8\.4 GB, .* 1\.7 GB too few"
     ) as refused:
         on_a_4b(tmp_path, 8, launches=1)
     assert refused.value.kind == "out_of_memory"
@@ -145,7 +145,7 @@ def test_weights_count_as_the_configuration_will_have_stored_them(tmp_path: Path
 def test_what_only_the_guesses_leave_no_room_for_is_told_and_not_refused(tmp_path: Path) -> None:
     told = on_a_4b(tmp_path, 12, launches=1)
     assert told is not None
-    assert re.search(r"needs 12\.6 GB on cuda:0 .* 2\.4 GB of which are upper guesses, and 12\.0 GB", told)
+    assert re.search(r"needs 12\.3 GB on cuda:0 .* 2\.4 GB of which are upper guesses, and 12\.0 GB", told)
     assert on_a_4b(tmp_path, 16, launches=1) is None
 
 
@@ -159,8 +159,8 @@ DRAFTING: dict[str, KnobValue] = MANY | {"drafting__method": "mtp", "drafting__d
     [
         (8, 1, ONE, ["quantization.method=awq"]),
         (16, 2, {}, ["quantization.method=awq in each"]),
-        (12, 1, MANY, ["serving.max_sequences=1"]),
-        (16, 1, DRAFTING, ["serving.max_sequences=16"]),
+        (12, 1, MANY, ["serving.max_sequences=1", "quantization.method=awq"]),
+        (16, 1, DRAFTING, ["serving.max_sequences=16", "drafting.method=none"]),
         (
             24,
             1,
@@ -170,6 +170,7 @@ DRAFTING: dict[str, KnobValue] = MANY | {"drafting__method": "mtp", "drafting__d
                 "quantization.method=awq",
                 "drafting.method=none",
                 "drafting.draft_tokens=1",
+                "serving.gdn_state_dtype=bfloat16",
             ],
         ),
     ],

@@ -66,7 +66,7 @@ def test_what_can_not_be_counted_keeps_its_cause(tmp_path: Path) -> None:
 def test_more_missing_takes_a_larger_change(tmp_path: Path) -> None:
     knobs: dict[str, KnobValue] = {"serving.max_sequences": 64}
     little, _ = loaded(tmp_path / "a", 24, GB // 10, 24, knobs)
-    much, _ = loaded(tmp_path / "b", 24, 6 * GB, 24, knobs)
+    much, _ = loaded(tmp_path / "b", 24, 4 * GB, 24, knobs)
     assert [value for _, _, knob, value in WAY.findall(little.cause) if knob == SEQUENCES] == ["16"]
     assert [value for _, _, knob, value in WAY.findall(much.cause) if knob == SEQUENCES] == ["1"]
 
