@@ -11,6 +11,7 @@ from itertools import islice, product
 from agent.ground.legal import Legal
 from configs.errors import UsageError
 from experiments.engines.port import Infeasible
+from experiments.engines.single_changes import single_changes
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import Knob, is_among, listed, same_value, written
 from experiments.space.legality import LAYERS
@@ -68,12 +69,12 @@ def _row(knob: Knob, value: KnobValue, legal: Legal, check: Check | None, start:
             return LeverRow(knob.name, knob.lever, value, standing, each.why)
     doubt = legal.unsure.get((knob.name, value))
     refused: list[tuple[Standing, str]] = []
-    checked: list[Infeasible] = []
+    checked: list[tuple[Infeasible, Configuration]] = []
     for configuration in islice(witnesses(legal.space, knob.name, value, start), MOST_WITNESSES):
         reason = legal.refused(configuration)
         found = None if reason is not None else _refusal(check, configuration)
         if found is not None:
-            checked.append(found)
+            checked.append((found, configuration))
             continue
         if reason is None:
             standing = Standing.YES if doubt is None else Standing.NOT_KNOWN
@@ -88,8 +89,8 @@ def _row(knob: Knob, value: KnobValue, legal: Legal, check: Check | None, start:
                 )
                 continue
         refused.append((Standing.WITH_PRUNING if paid else Standing.NO, reason))
-    checked.sort(key=lambda each: each.missing_bytes or 0)  # of several ways, what is nearest to fitting
-    refused = [*((Standing.NO, each.cause) for each in checked), *refused]
+    checked.sort(key=lambda each: each[0].missing_bytes or 0)  # of several ways, what is nearest to fitting
+    refused = [*(_told(legal, knob.name, check, *each) for each in checked[:1]), *refused]
     if not refused:
         needs = " and ".join(f"{other} {listed(values)}" for other, values in knob.when)
         return LeverRow(
@@ -97,6 +98,28 @@ def _row(knob: Knob, value: KnobValue, legal: Legal, check: Check | None, start:
         )
     standing, why = next((each for each in refused if each[0] is not Standing.NO), refused[0])
     return LeverRow(knob.name, knob.lever, value, standing, why)
+
+
+def _told(
+    legal: Legal, name: str, check: Check | None, refused: Infeasible, configuration: Configuration
+) -> tuple[Standing, str]:
+    """What is told of a value that a check refuses: for want of memory with the first change of one other
+    knob with which it fits, fewer sequences before narrower weights."""
+    if refused.kind == "out_of_memory":
+        with suppress(UsageError):
+            ways = single_changes(
+                legal.space,
+                configuration,
+                lambda each: 0 if refusal_of(check, each) is None else 1,
+                0,
+                lambda each: legal.refused(each),
+            )
+            for way in ways.fitting:
+                changed = legal.space.with_change(configuration, {way.knob: way.value})
+                if way.knob != name and changed.get(name) == configuration.get(name):
+                    had = f"{refused.cause.rstrip('.')}; it can be had with {way.knob}={written(way.value)}."
+                    return Standing.WITH_ANOTHER, had
+    return Standing.NO, refused.cause
 
 
 def _pruned(space: Space, configuration: Configuration) -> Iterator[Configuration]:

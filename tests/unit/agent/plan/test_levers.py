@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +39,7 @@ from experiments.space.loading import load_space
 from experiments.space.space import Space
 
 LEVERS = load_space("levers")
+ONLY_AWQ: dict[str, KnobValue] = {"quantization.method": "awq"}
 ON_VLLM = {"engine": "vllm", "space": "vllm", "baseline.sweep": []}
 
 
@@ -129,10 +131,30 @@ def test_of_several_ways_to_a_value_the_one_that_misses_least_is_told() -> None:
     """By MTP, which comes first, four drafts miss more than five do by n-grams."""
     spec = load_campaign("default", {**ON_VLLM, "target": "cuda:0"})
     made = make_plan(spec, find_model("qwen3.5-9b"), Card("a card", 24 * 10**9, is_gpu=True))
-    rows = [row for row in made.levers if row.knob == "drafting.draft_tokens" and row.standing is Standing.NO]
+    rows = [row for row in made.levers if row.knob == "drafting.draft_tokens" and "By count" in str(row.why)]
     needed = [float(str(row.why).partition("it needs ")[2].partition(" GB")[0]) for row in rows]
     assert rows[0].value == 4
     assert needed == sorted(needed)
+
+
+def test_what_the_memory_has_no_room_for_is_told_with_what_it_can_be_had_beside() -> None:
+    """A laptop's 8 GB begin from as many sequences as fit, which leaves no room for drafts beside all."""
+    spec = load_campaign("default", {**ON_VLLM, "target": "cuda:0"})
+    card = Card("a laptop's card", 8_585_740_288, is_gpu=True, compute_capability="8.9")
+    made = make_plan(spec, find_model("qwen3.5-4b"), card)
+    rows = {(row.knob, row.value): row for row in made.levers}
+    mtp = rows["drafting.method", "mtp"]
+    assert mtp.standing is Standing.WITH_ANOTHER
+    assert mtp.why is not None
+    told = re.search(
+        r"By count it does not fit: .*; it can be had with serving\.max_sequences=(\d+)\.$", mtp.why
+    )
+    assert told is not None
+    begun = made.start.configuration
+    one = {"serving.max_sequences": int(told[1]), "drafting.method": "mtp"}
+    spec = load_campaign("default", {**ON_VLLM, "target": "cuda:0", "baseline.start": {**ONLY_AWQ, **one}})
+    assert int(told[1]) < int(str(begun["serving.max_sequences"]))
+    assert make_plan(spec, find_model("qwen3.5-4b"), card).memory.rooms[0].fits
 
 
 def test_a_witness_is_legal_and_has_the_value() -> None:
