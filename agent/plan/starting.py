@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agent.ground.legal import Legal
 from agent.plan.at_once import parts_on, usable_on
 from agent.plan.card import Card
@@ -18,16 +20,25 @@ from experiments.telemetry.identity import BUSY_SHARE
 
 
 def _in_use(card: Card) -> str:
-    """What to do about a GPU that others hold a part of; empty of one that is free or not here."""
+    """What to do about a GPU of which others hold a part, so that less of it may be taken; empty of one that
+    is free or not here."""
     if not (card.is_gpu and card.here) or card.free_bytes is None:
         return ""
     used = card.memory_bytes - card.free_bytes
-    if used <= BUSY_SHARE * card.memory_bytes:
+    if used <= BUSY_SHARE * card.memory_bytes or usable_on(card) < card.free_bytes:
         return ""
     return (
-        f"{format_bytes(used)} of its {format_bytes(card.memory_bytes)} are in use: end what uses them "
-        "(autoinfer devices). "
+        f" {format_bytes(used)} of its {format_bytes(card.memory_bytes)} are in use: end what uses them "
+        "(autoinfer devices), and more may be taken."
     )
+
+
+def _told_in_use(start: Start, card: Card) -> Start:
+    """The start, and what comes after it, with what is in use of a card that has no room for the default."""
+    if start.told is None or start.default_bytes <= usable_on(card):
+        return start
+    then = None if start.then is None else _told_in_use(start.then, card)
+    return replace(start, told=start.told + _in_use(card), then=then)
 
 
 def start_on(spec: CampaignSpec, model: ModelFound, card: Card, legal: Legal, context_tokens: int) -> Start:
@@ -37,7 +48,7 @@ def start_on(spec: CampaignSpec, model: ModelFound, card: Card, legal: Legal, co
         return needed_bytes(parts_on(spec, model, card, each, context_tokens))
 
     room = Room(legal, model.profile, count, usable_on(card), card.name, not spec.latency_only)
-    return find_start(spec.baseline, room)
+    return _told_in_use(find_start(spec.baseline, room), card)
 
 
 def check_start(spec: CampaignSpec, card: Card, start: Start) -> None:
@@ -46,7 +57,7 @@ def check_start(spec: CampaignSpec, card: Card, start: Start) -> None:
     if not start.fits:
         raise UsageError(
             f"{start.told} No campaign was begun.",
-            f"{_in_use(card)}{'' if card.limit_bytes is None else 'Raise --memory. '}"
+            f"{'' if card.limit_bytes is None else 'Raise --memory. '}"
             f"{'Other cards: autoinfer plan --hardware all. ' if card.is_gpu else ''}"
             "The default all the same, for parts of the count are upper guesses: --baseline default",
         )

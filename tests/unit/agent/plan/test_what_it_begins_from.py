@@ -203,19 +203,37 @@ def test_a_campaign_without_room_for_anything_is_refused_with_what_is_missing() 
     assert "Raise --memory" in str(refused.value.hint)
 
 
-@pytest.mark.parametrize(("free_gb", "said"), [(1.0, True), (23.8, False), (None, False)])
-def test_where_others_hold_a_card_that_has_no_room_it_is_said_first(
-    free_gb: float | None, said: bool
-) -> None:
+IN_USE = " are in use: end what uses them (autoinfer devices), and more may be taken."
+
+
+def on_a_desktop(size: str, free_gb: float | None) -> Start:
+    """What is begun from on a card of 8 GiB of which so much is free."""
     free_bytes = None if free_gb is None else round(free_gb * 10**9)
-    card = Card("NVIDIA L4", 24 * 10**9, here=True, free_bytes=free_bytes)
-    spec = load_campaign("default", {"engine": "vllm", "space": "vllm", "target": "cuda:0"})
-    start = begun("27b", 8)
-    with pytest.raises(UsageError) as refused:
-        check_start(spec, card, start)
-    hint = str(refused.value.hint)
-    assert hint.startswith("23.0 GB of its 24.0 GB are in use: end what uses them") is said
-    assert ("in use" in hint) is said
+    card = Card("NVIDIA GeForce RTX 4060", 8 * 2**30, here=True, free_bytes=free_bytes)
+    asked = {"engine": "vllm", "space": "vllm", "target": "cuda:0", "baseline.sweep": []}
+    return make_plan(load_campaign("default", asked), find_model(f"qwen3.5-{size}"), card).start
+
+
+@pytest.mark.parametrize(("free_gb", "told"), [(7.5, "1.1 GB of its 8.6 GB"), (8.4, None), (None, None)])
+@pytest.mark.parametrize("size", ["4b", "9b"])
+def test_where_a_desktop_holds_a_part_of_a_card_that_has_too_little_room_it_is_said(
+    size: str, free_gb: float | None, told: str | None
+) -> None:
+    start = on_a_desktop(size, free_gb)
+    assert start.told is not None
+    assert start.fits is (size == "4b")
+    assert start.told.endswith(IN_USE) is (told is not None)
+    if told is not None:
+        assert f". {told}{IN_USE}" in start.told
+        assert start.then is None or str(start.then.told).endswith(IN_USE)
+    if not start.fits:
+        with pytest.raises(UsageError) as refused:
+            check_start(load_campaign("default"), Card("a card", 8 * 2**30), start)
+        assert refused.value.message.count("are in use") == (told is not None)
+
+
+def test_what_a_desktop_holds_is_not_said_where_the_default_fits() -> None:
+    assert on_a_desktop("0.8b", 7.5).told is None
 
 
 def test_what_must_be_quantized_first_needs_something_that_quantizes(monkeypatch: pytest.MonkeyPatch) -> None:
