@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import select
@@ -47,10 +47,13 @@ class Attempts:
     kind: str | None = None
 
 
-def baseline_attempts(session: Session, campaign_id: int, newest_id: int | None) -> Attempts:
-    """The attempts so far; `newest_id` is the one that this process began. Those that lost their device, or
-    met a full disk, in another process don't count: it may be back, or have room. Nor do those that found
-    others on a device of one's own."""
+def baseline_attempts(
+    session: Session, campaign_id: int, newest_id: int | None, begun: Collection[int] = ()
+) -> Attempts:
+    """The attempts so far; `newest_id` is the newest that this process began, `begun` are all of these. Those
+    of another process don't count: whoever takes the campaign up again may have put right why they failed.
+    Nor do those that lost their device, or met a full disk, before the newest, nor those that found others on
+    a device of one's own."""
     tried = session.scalars(
         select(Experiment)
         .where(
@@ -66,6 +69,7 @@ def baseline_attempts(session: Session, campaign_id: int, newest_id: int | None)
     counted = [each for each in tried if each.failure_kind not in AT_ONCE or each.id == newest_id]
     counted = [each for each in counted if not _found_others(session, each)]
     counted = _of_what_it_begins_from_now(counted, steps(session.get_one(Campaign, campaign_id)))
+    counted = [each for each in counted if each.id in begun or each.id == newest_id]
     if not counted:
         return Attempts(0, "", "", is_last=False, gone=gone, found_others=found_others)
     last = counted[-1]

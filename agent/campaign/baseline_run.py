@@ -16,6 +16,7 @@ from agent.campaign.known.within_memory import legal_of
 from agent.campaign.queue.dispatch import dispatch_baseline
 from agent.campaign.resources.device_faults import give_up_device, go_on_after_room
 from configs.errors import AutoinferError
+from db.labels import Noun, format_label
 from db.session import Database
 from experiments.disk import DISK_FULL
 
@@ -37,6 +38,7 @@ class BaselineRun:
         self._writing = writing
         self._stop = stop
         self._newest_id: int | None = None
+        self._begun: set[int] = set()
 
     def begin(self, facts: Facts, seen: Seen) -> str | None:
         """Dispatch the baseline; the reason to end where no device is left for it.
@@ -44,7 +46,7 @@ class BaselineRun:
         Raises `AutoinferError`, the campaign being stopped, where it failed and no attempt is worth making.
         """
         with self._database.read() as session:
-            tried = baseline_attempts(session, facts.id, self._newest_id)
+            tried = baseline_attempts(session, facts.id, self._newest_id, self._begun)
         if tried.gone is not None and tried.gone.at_once and len(seen.devices.every) > 1:
             self._newest_id = None
             with self._writing() as session:
@@ -60,13 +62,22 @@ class BaselineRun:
                 if begin_from_fewer_bits(session, facts.id, tried.kind, tried.cause):
                     return None
             self._stop(f"the baseline could not be measured: {tried.cause}")
-            see = f"See its log with: autoinfer show {tried.label} --log"
             raise AutoinferError(
                 f"The baseline could not be measured: {tried.cause}",
-                go_on_after_room(facts.id) if tried.kind == DISK_FULL else see,
+                go_on_after_room(facts.id) if tried.kind == DISK_FULL else _put_right(facts.id, tried.label),
             )
         device = seen.free[tried.count % len(seen.free)]  # another one than before, where there is one
         space = legal_of(facts).space
         with self._writing() as session:
             self._newest_id = dispatch_baseline(session, facts, space, device)
+        self._begun.add(self._newest_id)
         return None
+
+
+def _put_right(campaign_id: int, experiment: str) -> str:
+    """What to do about a baseline that failed."""
+    campaign = format_label(Noun.CAMPAIGN, campaign_id)
+    return (
+        f"See its log with: autoinfer show {experiment} --log. It is tried again, once that is put right, "
+        f"with: autoinfer run --resume {campaign}"
+    )
