@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ LONGEST_ERROR = 300
 
 _PIP_ERROR = "ERROR: "
 _NONE = "(from versions: none)"
+_VERSIONS = re.compile(r"\(from versions: ([^)]+)\)")
 
 Run = Callable[[Sequence[str], Path], int]
 """Runs a command, adds what it says to a log, and returns its exit code."""
@@ -100,5 +102,7 @@ def _last_error(log_path: Path) -> str:
     ]
     if not errors:
         return ""
-    nowhere = "; it found no version at all, so it may not reach its package index" if _NONE in said else ""
-    return f": {errors[-1][:LONGEST_ERROR].rstrip('.')}{nowhere}"
+    beside = "; it found no version at all, so it may not reach its package index" if _NONE in said else ""
+    if not beside and (versions := _VERSIONS.findall(said)):
+        beside = f"; the newest that it found is {versions[-1].rpartition(',')[2].strip()}"
+    return f": {errors[-1][:LONGEST_ERROR].rstrip('.')}{beside}"

@@ -52,7 +52,8 @@ def test_one_s_own_and_a_place_where_nothing_is_yet_are_installed_into(tmp_path:
         (
             "ERROR: Could not find a version (from versions: 0.26.0, 0.27.0)\n"
             "ERROR: No matching distribution found for vllm==0.27.99\n",
-            "pip failed: No matching distribution found for vllm==0.27.99.",
+            "pip failed: No matching distribution found for vllm==0.27.99; the newest that it found is "
+            "0.27.0.",
         ),
         (
             "ERROR: Could not find a version (from versions: none)\nERROR: No matching distribution found\n",
