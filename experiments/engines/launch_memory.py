@@ -35,11 +35,12 @@ GRAPH_BYTES = round(0.73 * 2**30)
 vllm-project/vllm#39559 has it. Fewer sizes take less."""
 
 PREFILL_TOKENS = 2048
-"""Tokens that go through a layer at once: vLLM's `max_num_batched_tokens` of a server on cards below 70 GB;
-on larger ones it is four times that, which is little beside the card."""
+"""Tokens that go through a layer at once: vLLM's `max_num_batched_tokens` of an engine that a program builds,
+on every card (0.32 and 0.33; its launches on H200s told so)."""
 
 SAMPLED_SEQUENCES = 256
-"""Sequences whose logits vLLM tries out at once while it starts (`max_num_seqs` on such cards)."""
+"""Sequences whose logits vLLM tries out at once while it starts, where no knob says how many (`max_num_seqs`
+of its server on cards below 70 GiB)."""
 
 LOGIT_COPIES = 3
 """Copies of those logits in float32, sorted and as probabilities. A guess."""

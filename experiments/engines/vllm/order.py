@@ -83,8 +83,8 @@ SHARE_FREE_AT_START = 0.05
 for nothing else; vLLM's own 0.92 would refuse a second launch beside the first."""
 
 BATCH_TOKENS_MIN = 2048
-"""Tokens of a step at least where prompts are not cut into chunks: a whole prompt must fit into a step, and
-vLLM itself takes no fewer."""
+"""Tokens of a step: what vLLM takes where a program builds its engine, as launches do, and the fewest where
+prompts are not cut into chunks, for a whole prompt must fit into a step then."""
 
 _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 
