@@ -13,6 +13,8 @@ from configs.weight_formats import BFLOAT16
 from experiments.engines.device_memory import Held, reserved_cache_bytes
 from experiments.engines.hybrid_cache import DrafterLayers, cache_layout, hybrid_cache
 from experiments.engines.launch_memory import Asked, after_pruning, launch_parts, needed_bytes, weight_bytes
+from experiments.engines.reference.shape import read_profile
+from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import KnobValue
 
 GB = 1e9
@@ -115,6 +117,30 @@ def test_a_cache_is_laid_out_in_blocks_as_by_the_engine(
     found = cache_layout(shape(size), configuration, drafter)
     assert (found.page_tokens, found.block_bytes) == (page_tokens, block_bytes)
     assert (found.kv_blocks(4096), found.state_blocks) == (kv_blocks, state_blocks)
+
+
+@pytest.mark.parametrize(
+    ("drafting", "drafts", "page_tokens", "concurrency"),
+    [("none", 0, 80, 136.50), ("mtp", 3, 80, 65.52), ("ngram", 9, 96, 44.39)],
+)
+def test_blocks_are_those_that_vllm_told_on_an_h200(
+    drafting: str, drafts: int, page_tokens: int, concurrency: float
+) -> None:
+    """The log of vLLM 0.33 for the packaged model with states in bfloat16 and a cache of 256 MiB says so:
+    "Setting attention block size to 80 tokens", "Maximum concurrency for 1,024 tokens per request: 136.50x"
+    (2026-11-28, the loads of docs/results/h200-levers-once-vllm-0.33.md)."""
+    layout = cache_layout(
+        read_profile(reference_model_path()),
+        {
+            "drafting.method": drafting,
+            "drafting.draft_tokens": drafts,
+            "serving.gdn_state_dtype": "bfloat16",
+        },
+    )
+    assert layout.page_tokens == page_tokens
+    blocks = 256 * 2**20 // layout.block_bytes
+    each = layout.state_blocks + layout.kv_blocks(1024)
+    assert blocks / each == pytest.approx(concurrency, abs=0.005)
 
 
 @pytest.mark.parametrize("size", SIZES)
