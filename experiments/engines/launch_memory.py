@@ -34,9 +34,10 @@ GRAPH_BYTES = round(0.73 * 2**30)
 """What captured graphs take: vLLM's own estimate for a Qwen3.5 with 51 + 35 captured sizes, as a log in
 vllm-project/vllm#39559 has it. Fewer sizes take less."""
 
-PREFILL_TOKENS = 2048
-"""Tokens that go through a layer at once: vLLM's `max_num_batched_tokens` of an engine that a program builds,
-on every card (0.32 and 0.33; its launches on H200s told so)."""
+PREFILL_TOKENS: tuple[tuple[int, int], ...] = ((160 * 2**30, 16_384), (70 * 2**30, 8192), (0, 2048))
+"""Tokens that go through a layer at once on a card of so many bytes or more: the `max_num_batched_tokens` of
+vLLM's server there (0.32 and 0.33), as which a launch asks. An A100 gets 2,048 of any size; so is a card that
+is not known counted."""
 
 SAMPLED_SEQUENCES = 256
 """Sequences whose logits vLLM tries out at once while it starts, where no knob says how many (`max_num_seqs`
@@ -136,7 +137,7 @@ def launch_parts(
         ),
         Part(
             "activations",
-            *_activations(served, configuration, asked.scored_tokens),
+            *_activations(served, configuration, asked),
             guessed=True,
         ),
         Part(PROCESS, PROCESS_BYTES, "context, kernels, libraries; a guess", guessed=True),
@@ -265,16 +266,17 @@ def _whole(configuration: Mapping[str, KnobValue], knob: str) -> int | None:
 
 
 def _activations(
-    profile: ModelProfile, configuration: Mapping[str, KnobValue], scored_tokens: int
+    profile: ModelProfile, configuration: Mapping[str, KnobValue], asked: Asked
 ) -> tuple[int, str]:
     """Bytes of whatever takes more, a prefill's tensors or the logits of a document that is scored, which are
     made when those are gone, beside the logits of what is sampled; and what the figure rests on."""
     mlp = MLP_COPIES * profile.intermediate * BFLOAT16_BYTES
     gdn = GDN_COPIES * gdn_channels(profile) * FLOAT32_BYTES
-    prefill = PREFILL_TOKENS * max(mlp, gdn)
-    scored = SCORED_BYTES * scored_tokens * profile.vocabulary
+    tokens = next(each for least, each in PREFILL_TOKENS if (asked.card_bytes or 0) >= least)
+    prefill = tokens * max(mlp, gdn)
+    scored = SCORED_BYTES * asked.scored_tokens * profile.vocabulary
     sequences = _whole(configuration, MOST_SEQUENCES) or SAMPLED_SEQUENCES
     sampled = LOGIT_COPIES * sequences * profile.vocabulary * FLOAT32_BYTES
     if scored > prefill:
-        return scored + sampled, f"logits of a scored document of {scored_tokens:,} tokens; a guess"
-    return prefill + sampled, f"a prefill of {PREFILL_TOKENS:,} tokens; a guess"
+        return scored + sampled, f"logits of a scored document of {asked.scored_tokens:,} tokens; a guess"
+    return prefill + sampled, f"a prefill of {tokens:,} tokens; a guess"

@@ -86,6 +86,7 @@ class LoadedEngine:
         import vllm
         from vllm import ModelRegistry
         from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.usage.usage_lib import UsageContext
         from vllm.v1.engine.async_llm import AsyncLLM
 
         known_models = served_architectures(
@@ -108,7 +109,10 @@ class LoadedEngine:
         keep_arrivals(steps if order.draft_tokens else None)
         if imported.processes is not None and not imported.processes.use():
             print("vLLM imports for its engine's process once more.", flush=True)
-        engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+        # as its server: what is left to vLLM, such as tokens of a step, it chooses by who asks
+        engine = AsyncLLM.from_engine_args(
+            AsyncEngineArgs(**arguments), usage_context=UsageContext.OPENAI_API_SERVER
+        )
         gc.collect()
         gc.freeze()
         load: dict[str, Json] = {

@@ -7,18 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from experiments.engines.serve_command import ServeCommand
-from experiments.engines.vllm.order import BATCH_TOKENS_MIN, VllmOrder
+from experiments.engines.vllm.order import VllmOrder
 
 MEASURED_ONLY = frozenset(
     {"model", "skip_tokenizer_init", "gpu_memory_utilization", "distributed_executor_backend"}
 )
 """Arguments that a measurement needs and a server does not: it reads text, has its device to itself, and
 names its model first."""
-
-BATCH_TOKENS = "max_num_batched_tokens"
-"""The argument of how many tokens a step reads at most. Where it is not given vLLM goes by who asks: 2,048 of
-an engine that a program builds, as launches do, and of a server by the card, 8,192 from 70 GiB on and 16,384
-from 160 (`EngineArgs.get_batch_defaults`, 0.32 and 0.33). So a server is told."""
 
 NOTE = (
     "vLLM's own OpenAI server over the same engine arguments that were measured. Not as measured: what a "
@@ -32,7 +27,6 @@ NOTE = (
 def vllm_serve(order: VllmOrder, told: Mapping[str, Any] | None = None) -> ServeCommand:
     """The command of an order; `told` are further arguments, such as that only the text model is loaded."""
     arguments = {**order.arguments, **(told or {})}
-    arguments.setdefault(BATCH_TOKENS, BATCH_TOKENS_MIN)
     words = ["vllm", "serve", str(arguments["model"])]
     for name, value in arguments.items():
         if name not in MEASURED_ONLY:

@@ -284,6 +284,19 @@ def test_the_logits_of_a_document_that_is_scored_are_counted_where_they_are_more
     assert told == ["logits of a scored document of 2,048 tokens; a guess"]
 
 
+@pytest.mark.parametrize(
+    ("card_gib", "tokens"), [(8, 2048), (24, 2048), (79, 8192), (139, 8192), (179, 16_384)]
+)
+def test_a_prefill_is_of_as_many_tokens_as_vllm_s_server_reads_a_step_on_the_card(
+    card_gib: int, tokens: int
+) -> None:
+    """`EngineArgs.get_batch_defaults` of vLLM 0.32 and 0.33 for its server."""
+    parts = launch_parts(shape("9b"), {}, Asked(128, card_bytes=card_gib * 2**30))
+    assert [part.basis for part in parts if part.name == "activations"] == [
+        f"a prefill of {tokens:,} tokens; a guess"
+    ]
+
+
 def test_the_cache_has_room_for_one_sequence_of_the_longest() -> None:
     short, long = bytes_of("4b", {}), bytes_of("4b", {"serving.max_model_len": 32768})
     assert long["KV cache"] == bytes_of("4b", {}, context_tokens=32768)["KV cache"] > short["KV cache"]
