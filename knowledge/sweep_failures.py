@@ -70,7 +70,7 @@ def update_sweep_failures(
     for failed, cause in _failed(session, experiment_id):
         key = _key(scope, failed.digest)
         if session.scalars(select(Finding.id).where(Finding.key == key)).first() is None:
-            added.append(_add(session, key, scope, failed, lever_of(failed), cause, campaign))
+            added.append(_add(session, key, scope, failed, lever_of(failed), cause, experiment))
     return tuple(added)
 
 
@@ -94,15 +94,17 @@ def _add(
     failed: Configuration,
     lever: str,
     cause: str,
-    campaign: Campaign,
+    experiment: Experiment,
 ) -> int:
     changes = scope.control.changes_to(failed)
     words = f"{change_in_place(changes, scope.control)} does not run: {clause(cause)}"
+    label = format_label(Noun.EXPERIMENT, experiment.id)
+    objective = session.get_one(Campaign, experiment.campaign_id).objective
     finding = Finding(
-        campaign_id=campaign.id,
+        campaign_id=experiment.campaign_id,
         key=key,
-        claim=f"{words}; {scope.sentence()}.",
-        scope={**scope.as_json(changes, lever, 0.0), "metric": metric_of(campaign.objective)},
+        claim=f"{words}; {scope.sentence()}, in the sweep of {label}.",
+        scope={**scope.as_json(changes, lever, 0.0), "metric": metric_of(objective)},
         strength=Strength.SINGLE.value,
         status=FindingStatus.HOLDS,
         rule=RULE,

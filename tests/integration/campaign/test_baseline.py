@@ -244,6 +244,7 @@ def test_what_the_sweep_could_not_run_is_a_finding_with_its_cause_and_scope(
         "The engine has no kernel for this here: NotImplementedError; on model "
     )
     assert (found.status, found.scope["engine"]) == (FindingStatus.HOLDS, "simulated")
+    assert found.claim.endswith(", engine simulated, in the sweep of E-0001.")
     assert found.scope["lever"] == "threads"
     assert [each["knob"] for each in found.scope["change"]] == ["simulated.threads"]
     with database.write() as session:
