@@ -251,6 +251,16 @@ def test_the_whole_graph_stands_lever_by_lever_until_filters_leave_single_things
     assert "Nothing fits what you asked for." in nothing
 
 
+def test_knobs_alone_are_drawn_and_the_list_says_where_they_are(client: TestClient) -> None:
+    page = client.get("/knowledge?whole=1&kind=knob").text
+    assert "The whole graph: its knobs." in page
+    assert 'id="canvas"' in page
+    assert "Knobs are drawn above" in page
+    nothing = client.get("/knowledge?whole=1&q=nothing-like-it").text
+    assert "The whole graph: 0 things with" in nothing
+    assert 'id="canvas"' not in nothing
+
+
 def test_each_block_of_rows_on_the_canvas_names_its_lever(history: History) -> None:
     with history.database.read() as session:
         found = canvas(sketch_graph(session), KnowledgeFilters())
@@ -267,7 +277,11 @@ def test_an_empty_database_says_what_to_do(tmp_path: Path) -> None:
     database = new_database(tmp_path)
     try:
         html = TestClient(create_app(Settings(data_dir=tmp_path), database), base_url="http://127.0.0.1")
-        assert "autoinfer run" in html.get("/knowledge").text
+        for path in ("/knowledge", "/knowledge?whole=1"):
+            page = html.get(path).text
+            assert "Nothing is known yet." in page
+            assert "autoinfer run" in page
+            assert 'id="canvas"' not in page
     finally:
         database.close()
 
