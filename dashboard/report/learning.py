@@ -11,6 +11,7 @@ from dashboard.report.origins import origins
 from db.states import VerdictOutcome
 from knowledge.claim_scope import claim_and_scope
 from knowledge.figures import SHARES, counted, listed, metric_word
+from knowledge.machines import machines_named
 from knowledge.report.view import ReportView, TrialView
 
 RULED_OUT = (VerdictOutcome.REFUTED, VerdictOutcome.INFEASIBLE)
@@ -126,7 +127,7 @@ def findings(view: ReportView) -> Section:
         )
         for each in view.findings
     ]
-    here = f", here of {came_up(scopes[0])}" if len(scopes) == 1 else ""
+    here = f", here of {machines_named(came_up(scopes[0]))}" if len(scopes) == 1 else ""
     blocks: list[Block] = [
         Paragraph(
             f"A finding speaks of this model, target, engine, versions and workload alone{here}. "
@@ -135,7 +136,8 @@ def findings(view: ReportView) -> Section:
         )
     ]
     if apart:
-        blocks.append(Points(tuple(f"Scope {number[each]}: {_scope(each, scopes[0])}." for each in scopes)))
+        told = (f"Scope {number[each]}: {_scope(each, scopes[0])}." for each in scopes)
+        blocks.append(Points(tuple(machines_named(each) for each in told)))
     blocks.append(
         table(
             "Findings with the effect of all their evidence, pooled over campaigns where there are several, "

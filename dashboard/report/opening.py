@@ -42,7 +42,7 @@ def opening(view: ReportView) -> Document:
     facts = [
         ("Campaign", f"{campaign.id} ({campaign.name})"),
         ("Model", campaign.model),
-        ("Target", campaign.target),
+        ("Target", machine(campaign.target)),
         ("Engine", view.engine),
         ("Began", f"{words.instant(campaign.started_at)} UTC" if campaign.started_at else "not yet"),
         ("Ended", f"{words.instant(campaign.ended_at)} UTC" if campaign.ended_at else "not yet"),
@@ -176,7 +176,7 @@ def set_up(view: ReportView) -> Section:
     rows = [
         ("Model", f"{campaign.model}, SHA-256 `{campaign.model_fingerprint}`"),
         ("Revision", f"{campaign.hub.repo} at `{campaign.hub.commit}`" if campaign.hub else None),
-        ("Target", campaign.target),
+        ("Target", machine(campaign.target)),
         ("Engine", view.engine),
         ("Space of configurations", view.space),
         (

@@ -21,6 +21,7 @@ from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Finding
 from db.noise import SERIES_NAME
 from db.states import CampaignState, FindingStatus, VerdictOutcome
+from knowledge.machines import machines_named
 from knowledge.queries.claims.model_answers import AskedView
 from knowledge.queries.found.verification import Standing
 from knowledge.queries.present.now_best import BestView, StepView
@@ -105,7 +106,8 @@ def test_the_scope_that_all_findings_share_is_told_once(full_history: History) -
     assert len(scopes) == 1
     text = as_markdown(found)
     assert text.count(" on model ") == 0
-    assert text.count(f"workload alone, here of model {scopes.pop()}. ") == 1
+    assert text.count(f"workload alone, here of model {machines_named(scopes.pop())}. ") == 1
+    assert "target cpu:Example CPU" not in text
     first, *rest = found.findings
     other = first.model_copy(update={"claim": first.claim.replace("torch 2.13.0", "torch 2.14.0")})
     apart = as_markdown(found.model_copy(update={"findings": (other, *rest)}))
