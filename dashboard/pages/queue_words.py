@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 
 from dashboard.rendering.figures import MINUS, NARROW, signed
-from dashboard.rendering.proposers import proposer_words
 from db.states import CampaignState, HypothesisState
 from knowledge.figures import counted
+from knowledge.proposers import proposer_words
 from knowledge.queries.order.queue import QueueRow
 from knowledge.queries.order.queue_board import QueueBoard
 

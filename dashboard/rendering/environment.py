@@ -26,11 +26,11 @@ from dashboard.rendering.linking import (
     together,
     without_beside,
 )
-from dashboard.rendering.proposers import proposer_words
 from dashboard.rendering.subjects import subject_url
 from knowledge.figures import margin, metric_word, size
 from knowledge.graph.tree import relation_words
 from knowledge.machines import machine, machines_named
+from knowledge.proposers import proposer_words
 from knowledge.stored import judge_words
 
 ROOM = Path(__file__).parents[1]

@@ -12,6 +12,7 @@ from knowledge.claim_scope import claim_and_scope
 from knowledge.figures import DEFAULT_METRIC, listed, metric_word
 from knowledge.graph.typed_graph import Graph, NodeKind, Relation
 from knowledge.latency_only import LATENCY_ONLY
+from knowledge.machines import machine
 from knowledge.queries.view import EffectView, View
 
 MOST_ROWS = 12
@@ -256,7 +257,7 @@ def down_to_samples(graph: Graph, experiment: str, relation: str | None = None) 
 
 
 def _experiment_words(graph: Graph, node: str) -> str:
-    """What an experiment is, of what and where: `a test of H-026 on cpu:…`."""
+    """What an experiment is, of what and where: `a test of H-026 on NVIDIA H200 (151 GB)`."""
     data = graph.nodes[node]
     purpose = {
         "test": "a test",
@@ -267,4 +268,4 @@ def _experiment_words(graph: Graph, node: str) -> str:
     }.get(str(data.get("purpose")), "an experiment")
     tested = next((other for other, edges in graph.succ[node].items() if Relation.TESTS.value in edges), None)
     target = data.get("target")
-    return purpose + (f" of {tested}" if tested else "") + (f" on {target}" if target else "")
+    return purpose + (f" of {tested}" if tested else "") + (f" on {machine(target)}" if target else "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from configs.authors import author_words
 from knowledge.asking.answer import Answer, Question, Row, Section, author_of, named, row_of, section
 from knowledge.asking.walking import (
     AGREEING,
@@ -18,6 +17,7 @@ from knowledge.asking.walking import (
 )
 from knowledge.figures import counted, listed
 from knowledge.graph.typed_graph import Graph, NodeKind, Relation
+from knowledge.proposers import proposer_words
 
 MOST_GENERATIONS = 12
 """Steps back that are followed."""
@@ -105,7 +105,7 @@ class _Climb:
         if node in self.seen:
             return row_of(self.graph, node, relation, because="told above")
         if data["kind"] == NodeKind.HYPOTHESIS:
-            proposer = author_words(str(data.get("proposer", "")))
+            proposer = proposer_words(str(data.get("proposer", "")))
             self.proposers.append(proposer)
             because = f"Proposed by {proposer}. {because or ''}".strip()
         if data.get("imported_for"):
@@ -176,7 +176,7 @@ def _baseline(graph: Graph, campaign: str | None) -> str | None:
 def _sentence(graph: Graph, subject: str, climbed: _Climb, people: Sequence[str], imported: int) -> str:
     proposer = graph.nodes[subject].get("proposer")
     count = len(climbed.seen) - 1
-    by = f"{subject} was proposed by {author_words(proposer)}" if proposer else ""
+    by = f"{subject} was proposed by {proposer_words(proposer)}" if proposer else ""
     if author := author_of(graph.nodes[subject]):
         by = f"{subject} was written down by {author}"
     told = [counted(imported, "imported verdict")] if imported else []

@@ -33,6 +33,17 @@ def test_what_led_to_a_hypothesis_goes_back_over_the_best_then(chain: History) -
     assert ids(test.rows) == ["H-002"]
 
 
+def test_who_proposed_it_and_where_it_ran_are_told_in_the_words_of_pages(history: History) -> None:
+    asked = history.propose({"serving.threads": 1}, proposer="questions")
+    history.judge(asked, VerdictOutcome.SUPPORTED)
+    answer = led_to(graph_of(history), "F-001")
+    (test,) = rows(answer, "Where it comes from")
+    assert test.text == "a test of H-001 on Example CPU (2 cores)"
+    (tested,) = test.rows
+    assert str(tested.because).startswith("Proposed by the campaign. ")
+    assert "proposers on the way: the campaign" in answer.sentence
+
+
 def test_a_rerun_and_another_campaign_led_to_a_finding_each_by_its_own_word(history: History) -> None:
     hypothesis = history.propose({"serving.threads": 1})
     first = history.judge(hypothesis, VerdictOutcome.SUPPORTED).experiment_id

@@ -1,4 +1,4 @@
-"""Who proposed a hypothesis, in the words of a page. Pure."""
+"""Who proposed a hypothesis, in the words of pages and answers. Pure."""
 
 from __future__ import annotations
 
