@@ -6,9 +6,10 @@ the configuration that
 1. differs from the default in how weights are stored (`STORED`) and in how many sequences, and how long ones,
    are served (`SERVED`), and in nothing else,
 2. is legal here, and fits by the plan's count, one launch alone,
-3. keeps the most bits of the weights that a step reads, so that the fewest are lost; of those it sets the
-   fewest knobs, and of those it takes the most memory, which is then for sequences. What is still equal is
-   taken in the space's own order.
+3. keeps the most bits of the weights that a step reads, so that the fewest are lost; of those it leaves room
+   to draft a token by MTP, where the model can, for what fills the card with room for sequences could never
+   be compared with that; of those it sets the fewest knobs, and of those it takes the most memory, which is
+   then for sequences. What is still equal is taken in the space's own order.
 
 It is the least change of the model, not the fastest one: what is faster is the campaign's own question. What
 the engine refuses, or what does not run, gives way to what the rule takes of fewer bits. Pure.
@@ -49,6 +50,9 @@ they are made while 16 bits are read, and whether these ever stand in memory who
 SERVED = ("serving.max_sequences", "serving.max_model_len")
 """Knobs that say for how many sequences, and how long ones, a cache is kept: they change no text."""
 
+
+DRAFTED: Mapping[str, KnobValue] = {"drafting.method": "mtp", "drafting.draft_tokens": 1}
+"""What there is to be room for beside what a campaign begins from."""
 
 DENSE_BITS = 16
 """Bits of a weight that is not quantized, whatever type it is computed in."""
@@ -213,12 +217,13 @@ def _against(start: Start, room: Room) -> str:
 def _least_changes(room: Room, default: Configuration) -> list[Configuration]:
     """What the rule of this module takes, and after it what it would take of fewer bits a weight and fewer
     bytes, in case that the former does not run; empty where nothing fits."""
-    best: dict[int, tuple[tuple[float, int, int], Configuration]] = {}
+    best: dict[int, tuple[tuple[float, bool, int, int], Configuration]] = {}
     for knobs, each in _candidates(room.legal, default):
         needed = room.count(each)
         if needed > room.usable:
             continue
-        key = (-step_weight_bytes(room.profile, each).mean, knobs, -needed)
+        kept = step_weight_bytes(room.profile, each).mean
+        key = (-kept, _has_no_room_to_draft(room, each), knobs, -needed)
         bits = _weight_bits(each)
         if bits not in best or key < best[bits][0]:  # the earlier one wins a tie: the space's own order
             best[bits] = (key, each)
@@ -228,6 +233,14 @@ def _least_changes(room: Room, default: Configuration) -> list[Configuration]:
         if not found or room.count(each) < room.count(found[-1]):
             found.append(each)
     return found
+
+
+def _has_no_room_to_draft(room: Room, each: Configuration) -> bool:
+    """Whether memory alone is against drafting beside a configuration."""
+    with suppress(UsageError):  # a space, or what is left of it, in which nothing drafts so
+        drafting = room.legal.space.with_change(each, DRAFTED)
+        return room.legal.refused(drafting) is None and room.count(drafting) > room.usable
+    return False
 
 
 def _weight_bits(configuration: Configuration) -> int:

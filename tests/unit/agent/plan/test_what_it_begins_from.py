@@ -20,6 +20,7 @@ from agent.campaign.known.within_memory import legal_of
 from agent.campaign.queue.dispatch import dispatch_baseline
 from agent.ground.sweep import swept
 from agent.plan.card import Card, card_asked
+from agent.plan.levers import Standing
 from agent.plan.model import find_model
 from agent.plan.plan import Plan, make_plan
 from agent.plan.start import Start, figures, first_served
@@ -70,7 +71,7 @@ def begun(size: str, card_gb: float, **more: object) -> Start:
         ("9b", 24, "serving.max_sequences=1"),
         ("4b", 12, "quantization.bits=8, quantization.method=awq"),
         ("9b", 16, f"quantization.bits=8, quantization.group_size=64, {LEAST_SERVED}"),
-        ("4b", 8, "quantization.method=awq, serving.max_sequences=4"),
+        ("4b", 8, "quantization.method=awq, serving.max_sequences=1"),
         ("9b", 12, f"quantization.group_size=128, {LEAST_SERVED}"),
         ("27b", 24, f"quantization.group_size=128, {LEAST_SERVED}"),
     ],
@@ -201,6 +202,21 @@ def test_a_campaign_without_room_for_anything_is_refused_with_what_is_missing() 
     with pytest.raises(UsageError, match=r"it needs 547 MB, and 300 MB of .* 247 MB too few\. No") as refused:
         survey(of_little_memory(memory="300MB"))
     assert "Raise --memory" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("size", "bytes_of_card"), [("4b", 8 * 2**30), ("4b", 8 * 10**9), ("4b", 12 * 10**9)]
+)
+def test_what_it_begins_from_leaves_room_to_draft_before_room_for_more_sequences(
+    size: str, bytes_of_card: int
+) -> None:
+    asked = {"engine": "vllm", "space": "vllm", "target": "cuda:0", "baseline.sweep": []}
+    made = make_plan(
+        load_campaign("default", asked), find_model(f"qwen3.5-{size}"), Card("a card", bytes_of_card)
+    )
+    standing = {(row.knob, row.value): row.standing for row in made.levers}
+    assert made.start.fits
+    assert standing["drafting.method", "mtp"] is Standing.YES
 
 
 IN_USE = " are in use: end what uses them (autoinfer devices), and more may be taken."
