@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import queue
+import re
 import select
 import signal
 import subprocess
@@ -80,6 +81,9 @@ KILLED = "The system ends processes so where memory runs out; its kernel's log (
 
 LOG_TAIL_BYTES = 4096
 """How much of the log's end is searched for the cause of a death."""
+
+_INFORMATION = re.compile(r"(?:\(\w+ pid=\d+\) )?(?:INFO|DEBUG)[: ]")
+"""Begins a line of vLLM's log, or of its HTTP server's, that is no warning."""
 
 LOOK_S = 0.5
 """How often it is looked whether the process is still there while it is waited for, seconds."""
@@ -244,10 +248,14 @@ class ServerProcess:
 
     def last_log_line(self) -> str:
         """The last line of the log, or a word that there is none. What Python's tracker says of what it gave
-        back is passed over: it speaks when all else has ended."""
+        back is passed over: it speaks when all else has ended. So is what is logged as a mere information,
+        such as the throughput of each ten seconds, which tells nothing of an end."""
         lines = self.log_since_start(LOG_TAIL_BYTES).strip().splitlines()
-        told = [each.strip() for each in lines if "resource_tracker: " not in each]
-        return told[-1] if told else "its log is empty."
+        told = [each.strip() for each in lines if "resource_tracker" not in each]
+        if not told:
+            return "its log is empty."
+        left = [each for each in told if not _INFORMATION.match(each)]
+        return left[-1] if left else "its log names no error."
 
     def _check_disk(self, answer: str = "") -> None:
         said = f"{self.log_since_start(FAILURE_LOG_BYTES)}\n{answer}"

@@ -49,6 +49,26 @@ def test_a_request_that_is_never_read_is_given_up_at_its_limit(started: Started)
 
 
 @pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("warned", "told"),
+    [
+        ("", "its log names no error."),
+        ("WARNING 11-28 15:16:47 [x.py:1] It waits.\n", "WARNING .* It waits."),
+    ],
+)
+def test_what_a_hung_process_logged_as_information_is_not_told_as_its_cause(
+    started: Started, warned: str, told: str
+) -> None:
+    said = (
+        f"{warned}(MainProcess pid=2533) INFO 11-28 15:16:58 [loggers.py:335] Engine 000: Avg prompt "
+        'throughput: 0.0 tokens/s\nINFO:     127.0.0.1:1 - "POST /v1/completions HTTP/1.1" 200 OK\n'
+    )
+    process = started(f"import sys, time; sys.stderr.write({said!r}); sys.stderr.flush(); time.sleep(600)")
+    with pytest.raises(Infeasible, match=f"within 1 s; it was ended: {told}$"):
+        process.ask(LARGE, LIMIT_S, "serve them")
+
+
+@pytest.mark.timeout(60)
 def test_a_request_that_is_read_late_is_answered(started: Started) -> None:
     process = started(
         "import sys, time; time.sleep(0.2)\n"
