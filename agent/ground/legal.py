@@ -20,8 +20,14 @@ from configs.models import ModelProfile
 from configs.targets import devices_of, is_rented
 from experiments.drafters.dflash.config import read_shape
 from experiments.drafters.packaged import packaged_drafter_path
+from experiments.engines.hybrid_cache import DrafterLayers
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.drafting.order import DraftingOrder, check_drafter, drafter_folder
+from experiments.engines.reference.drafting.order import (
+    DraftingOrder,
+    check_drafter,
+    drafter_folder,
+    drafter_layers,
+)
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
 from experiments.engines.reference.packed_layout import packing_of, stored_quantized, unread_layout
 from experiments.engines.reference.shape import read_profile
@@ -264,6 +270,15 @@ def _no_drafter(configuration: Configuration, checkpoint: Path) -> str | None:
     except Infeasible as reason:
         return reason.cause
     return None
+
+
+def drafter_cache(configuration: Configuration) -> DrafterLayers | None:
+    """The layers of the configuration's external drafter that keep a cache; None where they are not known."""
+    method, drafter = str(configuration.get(DRAFTING, "none")), str(configuration.get(DRAFTER, PACKAGED))
+    try:
+        return drafter_layers(DraftingOrder(method, drafter=drafter))
+    except Infeasible:  # this installation came without it, or it is not there
+        return None
 
 
 def drafter_parameters(configuration: Configuration) -> dict[tuple[str, str], int]:

@@ -8,7 +8,7 @@ given.
 
 from __future__ import annotations
 
-from agent.ground.legal import drafter_parameters
+from agent.ground.legal import drafter_cache, drafter_parameters
 from agent.plan.card import Card
 from agent.plan.memory import usable_bytes
 from agent.plan.model import ModelFound
@@ -38,6 +38,7 @@ def parts_on(
         card.memory_bytes if card.is_gpu else None,
         graphs=card.is_gpu,
         scored_tokens=0 if spec.latency_only else spec.plan.workload.evaluation_tokens_per_document,
+        drafter=drafter_cache(configuration),
     )
     counted = launch_parts if serves_packed(spec.engine) else dense_parts
     return counted(model.profile, configuration, asked)

@@ -25,7 +25,13 @@ from experiments.engines.device_memory import (
     Held,
     reserved_cache_bytes,
 )
-from experiments.engines.hybrid_cache import cache_layout, draft_tokens, gdn_channels, hybrid_cache
+from experiments.engines.hybrid_cache import (
+    DrafterLayers,
+    cache_layout,
+    draft_tokens,
+    gdn_channels,
+    hybrid_cache,
+)
 from experiments.engines.stored_bytes import draft_lm_head_bits, head_quantized, part_bytes
 from experiments.space.configuration import KnobValue
 from experiments.space.legality import KINDS_OF
@@ -86,9 +92,9 @@ class Asked:
 
     `scored_tokens` are those of a document that is scored in one prefill; 0 where none is.
     `stored_weight_bytes` are those of a checkpoint whose weights are quantized as they are stored, and count
-    for the shape's; `drafter_bytes` those of a drafter with weights of its own; `card_bytes` is the memory
-    of the card, by which a cache is reserved; `graphs` tells whether steps may be captured there, which a
-    processor's are not.
+    for the shape's; `drafter_bytes` those of a drafter with weights of its own, `drafter` are its layers that
+    keep a cache; `card_bytes` is the memory of the card, by which a cache is reserved; `graphs` tells whether
+    steps may be captured there, which a processor's are not.
     """
 
     context_tokens: int
@@ -98,6 +104,7 @@ class Asked:
     card_bytes: int | None = None
     graphs: bool = True
     scored_tokens: int = 0
+    drafter: DrafterLayers | None = None
 
 
 def launch_parts(
@@ -107,7 +114,7 @@ def launch_parts(
     served = after_pruning(profile, configuration)
     tokens = asked.context_tokens
     longest = max(tokens, _whole(configuration, MODEL_LENGTH) or 0)
-    cache, whole = (hybrid_cache(served, configuration, each) for each in (tokens, longest))
+    cache, whole = (hybrid_cache(served, configuration, each, asked.drafter) for each in (tokens, longest))
     found = [_weights(served, configuration, asked)]
     if configuration.get("drafting.method") == "mtp":
         head = served.mtp_parameters * SIXTEEN_BIT / BITS_PER_BYTE
@@ -195,7 +202,7 @@ def _reserved(
         window_tokens=drafts,
         mtp=configuration.get("drafting.method") == "mtp",
     )
-    least = cache_layout(profile, configuration).least_bytes(sequences, length)
+    least = cache_layout(profile, configuration, asked.drafter).least_bytes(sequences, length)
     reserved = reserved_cache_bytes(one, sequences, least, asked.card_bytes)
     served = f"{sequences} sequence{'' if sequences == 1 else 's'}"
     return Part(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from configs.models import BFLOAT16_BYTES
 from experiments.engines.launch_memory import WEIGHTS, Asked, Part, launch_parts, needed_bytes
+from experiments.engines.reference.drafting.order import drafter_layers
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.memory import drafter_parameters
 from experiments.engines.reference.packed_layout import packing_of, stored_quantized
@@ -71,6 +72,7 @@ def part_counter(
             context_tokens,
             stored_weight_bytes=as_stored,
             drafter_bytes=drafter,
+            drafter=drafter_layers(drafting_of(each)),
             card_bytes=memory_bytes,
             scored_tokens=scored,
         )

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from experiments.drafters.dflash.config import read_shape
 from experiments.engines.device_memory import Held, reserved_cache_bytes
-from experiments.engines.hybrid_cache import CacheLayout, DrafterLayers, cache_layout
+from experiments.engines.hybrid_cache import CacheLayout, cache_layout
 from experiments.engines.reference.device_fit import held
-from experiments.engines.reference.drafting.order import drafter_folder
+from experiments.engines.reference.drafting.order import drafter_layers
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.vllm.order import chosen_knobs, drafting_of
 from experiments.space.configuration import Configuration
@@ -26,11 +25,7 @@ def cache_bytes(configuration: Configuration, checkpoint: Path, memory_bytes: in
 
 def layout_of(configuration: Configuration, checkpoint: Path) -> CacheLayout:
     """How vLLM lays out the cache of a launch. Raises `Infeasible` for a drafter that can't be read."""
-    drafting = drafting_of(configuration)
-    drafter = None
-    if drafting.method == "dflash":
-        shape = read_shape(drafter_folder(drafting), built_here=False)
-        drafter = DrafterLayers(shape.layers, shape.kv_heads, shape.head_size)
+    drafter = drafter_layers(drafting_of(configuration))
     return cache_layout(read_profile(checkpoint), {**configuration, **chosen_knobs(configuration)}, drafter)
 
 

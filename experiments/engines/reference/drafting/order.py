@@ -12,6 +12,7 @@ from experiments.checkpoints.tokenizer_file import TOKENIZER_FILE
 from experiments.drafters.dflash.config import read_shape
 from experiments.drafters.dflash.fitting import TargetSizes, check_same_model
 from experiments.drafters.packaged import packaged_drafter_path
+from experiments.engines.hybrid_cache import DrafterLayers
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import MTP_PREFIXES, CheckpointFiles, inspect_checkpoint
 from experiments.measurement.evidence import Json
@@ -172,6 +173,15 @@ def drafter_folder(order: DraftingOrder) -> Path:
         return packaged_drafter_path() if order.method == "dflash" else reference_model_path()
     except CheckpointMissing as missing:
         raise Infeasible("checkpoint", str(missing)) from None
+
+
+def drafter_layers(order: DraftingOrder) -> DrafterLayers | None:
+    """The layers of attention of a DFlash drafter; None of another way to draft. Raises `Infeasible` for one
+    that can't be read."""
+    if order.method != "dflash":
+        return None
+    shape = read_shape(drafter_folder(order), built_here=False)
+    return DrafterLayers(shape.layers, shape.kv_heads, shape.head_size)
 
 
 def drafter_source(order: DraftingOrder) -> DrafterSource:

@@ -223,6 +223,21 @@ def test_a_copy_of_the_output_head_that_drafts_counts_beside_the_model_s_own(val
     assert copied["weights"] == own["weights"]
 
 
+def test_a_drafter_s_own_layers_keep_a_cache_in_the_plan_of_a_small_card() -> None:
+    """A launch reserves what vLLM needs for them too (`reserved_cache.py`), so a plan counts no less."""
+    configuration: dict[str, KnobValue] = {
+        **DFLASH_7,
+        "serving.max_sequences": 16,
+        "serving.max_model_len": 4096,
+    }
+    drafter = DrafterLayers(5, 4, 256)
+    asked = Asked(640, card_bytes=12 * 10**9, drafter=drafter)
+    parts = {part.name: part.bytes for part in launch_parts(shape("9b"), configuration, asked)}
+    least = cache_layout(shape("9b"), configuration, drafter).least_bytes(16, 4096)
+    held = sum(parts[name] for name in ("KV cache", "GDN and conv state", "cache reserved beyond that"))
+    assert held == least > cache_layout(shape("9b"), configuration).least_bytes(16, 4096)
+
+
 def test_weights_that_are_stored_quantized_count_as_they_are_stored() -> None:
     assert bytes_of("9b", {}, stored_weight_bytes=7_000_000_000)["weights"] == 7_000_000_000
 
