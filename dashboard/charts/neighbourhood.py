@@ -1,17 +1,20 @@
 """A neighbourhood as a picture: a column for each kind, nodes beside what they came from. Pure.
 
-A node takes the free row nearest to its parents, in the order in which nodes were made, so that what is added
-later moves nothing that stands. What a finding is scoped to stands in the tree, not as
-lines across everything.
+The node in the middle stands at the top, with what it came from and what came of its tests. Below that a
+node takes the free row nearest to its parents, in the order in which nodes were made, so that what is added
+later moves nothing that stands, but for more of that first part. What a finding is scoped to stands in the
+tree, not as lines across everything.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass
 
 from dashboard.rendering.figures import percent, signed
 from dashboard.rendering.linking import without_beside
+from db.states import EvidenceRelation
 from knowledge.graph.layout import Column
 from knowledge.graph.tree import WORDS, strongest
 from knowledge.graph.typed_graph import Graph, NodeKind, Relation
@@ -52,6 +55,7 @@ _ABOVE = 6
 _TOLD = frozenset(
     each.value for each in (Relation.SUPPORTS, Relation.REFUTES, Relation.CONTRADICTS, Relation.SUPERSEDES)
 )
+_EVIDENCE = tuple(each.value for each in EvidenceRelation)
 _SCOPE = frozenset({Relation.CHANGES.value, Relation.SCOPED_TO.value})
 _AGAINST = frozenset({Relation.REFUTES.value, Relation.CONTRADICTS.value})
 
@@ -97,14 +101,15 @@ class Picture:
 
 def picture(graph: Graph, middle: str) -> Picture:
     """Draw a neighbourhood around its middle."""
-    rows = _rows(graph)
-    nodes = {node: _shown(graph, node, rows[node], middle) for node in rows}
+    story = _story(graph, middle)
+    rows = _rows(graph, story)
+    nodes = {node: _shown(graph, node, rows[node], middle, node in story) for node in rows}
     lines = []
     for source, target in sorted({(one, other) for one, other in graph.edges()}):
         relation = strongest(list(graph.adj[source][target]))
         if source == target or (relation in _SCOPE and _is_found(graph, source)):
             continue
-        lines.append(_line(nodes[source], nodes[target], relation, middle))
+        lines.append(_line(nodes[source], nodes[target], relation, middle, {source, target} <= story))
     lines.sort(key=lambda line: "on" in line.looks)
     deepest = max((each.y for each in nodes.values()), default=TOP)
     return Picture(tuple(nodes.values()), tuple(lines), deepest + 24)
@@ -131,15 +136,40 @@ def effect_of(data: dict[str, float | str]) -> str:
     return f"{signed(100 * value)} points" if data.get("metric") == "task_correct" else percent(value)
 
 
-def _rows(graph: Graph) -> dict[str, int]:
+def _rows(graph: Graph, story: Set[str]) -> dict[str, int]:
     columns = [Column() for _ in HEADS]
     found: dict[str, int] = {}
-    ordered = sorted(graph.nodes(data="kind"), key=lambda each: _COLUMN[each[1]])
-    for node, kind in ordered:
+    for node, kind in sorted(
+        graph.nodes(data="kind"), key=lambda each: (each[0] not in story, _COLUMN[each[1]])
+    ):
         column = _COLUMN[kind]
         near = 0 if column < 2 else next((found[each] for each in _parents(graph, node) if each in found), 0)
         found[node] = columns[column].take(near)
     return found
+
+
+def _story(graph: Graph, middle: str) -> set[str]:
+    """The node in the middle, what its tests came to, and all that these came from, up to the first claim."""
+    tests = _by(graph.pred[middle], Relation.TESTS)
+    todo = [
+        middle,
+        *tests,
+        *(found for each in (middle, *tests) for found in _by(graph.adj[each], *_EVIDENCE)),
+    ]
+    story: set[str] = set()
+    while todo:
+        node = todo.pop()
+        if node not in story:
+            story.add(node)
+            todo += _by(graph.adj[node], Relation.TESTS, Relation.DERIVED_FROM)
+            if graph.nodes[node]["kind"] == NodeKind.FINDING:
+                todo += _by(graph.pred[node], *_EVIDENCE)
+    return story
+
+
+def _by(near: Mapping[str, Collection[str]], *relations: str) -> list[str]:
+    """The neighbours that one of these relations leads to."""
+    return [other for other, edges in near.items() if any(each in edges for each in relations)]
 
 
 def _parents(graph: Graph, node: str) -> list[str]:
@@ -158,13 +188,13 @@ def _is_found(graph: Graph, node: str) -> bool:
     return graph.nodes[node]["kind"] == NodeKind.FINDING and bool(_parents(graph, node))
 
 
-def _shown(graph: Graph, node: str, row: int, middle: str) -> Shown:
+def _shown(graph: Graph, node: str, row: int, middle: str, told: bool) -> Shown:
     data = graph.nodes[node]
     column = _COLUMN[data["kind"]]
     x, width, _ = HEADS[column]
     shape = shape_of(data)
     room = int((width - (_ICON if shape else 0)) / (_BOLD_LETTERS if node == middle else _LETTERS))
-    near = node == middle or graph.has_edge(node, middle) or graph.has_edge(middle, node)
+    near = told or graph.has_edge(node, middle) or graph.has_edge(middle, node)
     looks = ["nd"] + ["on"] * near + ["sel"] * (node == middle)
     looks += ["mono"] * (data["kind"] == NodeKind.KNOB) + ["old"] * (data.get("state") == "superseded")
     text = _cut(_text(node, data, room), room)
@@ -195,10 +225,10 @@ def _cut(text: str, room: int) -> str:
     return text if len(text) <= room else text[: room - 1].rstrip() + "…"
 
 
-def _line(source: Shown, target: Shown, relation: str, middle: str) -> Line:
+def _line(source: Shown, target: Shown, relation: str, middle: str, of_story: bool) -> Line:
     left, right = sorted((source, target), key=lambda each: (each.x, each.y))
     on = middle in (source.id, target.id)
-    looks = ["ed"] + ["on"] * on + ["neg"] * (relation in _AGAINST)
+    looks = ["ed"] + ["on"] * (on or of_story) + ["neg"] * (relation in _AGAINST)
     y_left, y_right = left.y - 4, right.y - 4
     if left.x == right.x:
         x = left.x - 6

@@ -81,6 +81,27 @@ def test_the_tree_and_the_picture_have_every_node_once(history: History) -> None
     assert len({(each.x, each.y) for each in drawn.nodes}) == len(graph)
 
 
+def test_the_picture_begins_with_the_node_in_the_middle_and_what_it_came_from(tmp_path: Path) -> None:
+    history = a_full_history(tmp_path)
+    late = history.propose(
+        {"serving.threads": 1, "serving.dtype": "bfloat16"}, claim="Both are faster.", parents=[2]
+    )
+    history.judge(late, VerdictOutcome.SUPPORTED)
+    with history.database.read() as session:
+        whole = build_graph(session)
+    middle = format_label(Noun.HYPOTHESIS, late)
+    experiment = next(each for each, _, kind in whole.in_edges(middle, keys=True) if kind == Relation.TESTS)
+    found = picture(whole, middle)
+    drawn = {each.id: each.y for each in found.nodes}
+    assert whole.has_edge("H-002", "H-001", Relation.DERIVED_FROM)
+    downwards = sorted((node for node in drawn if node.startswith("H-")), key=drawn.__getitem__)
+    assert set(downwards[:3]) == {"H-001", "H-002", middle}
+    assert drawn[experiment] <= drawn[downwards[2]]
+    told = {each.id for each in found.nodes if "on" in each.looks.split()}
+    assert {"H-001", "H-002", middle, experiment} <= told
+    assert any(each.id == "H-002>H-001" and "on" in each.looks.split() for each in found.lines)
+
+
 def test_what_is_new_moves_nothing_on_the_canvas_or_in_the_picture(tmp_path: Path) -> None:
     history = a_full_history(tmp_path)
     with history.database.read() as session:
