@@ -59,8 +59,8 @@ def test_a_card_too_small_for_the_default_tells_what_a_campaign_begins_from(auto
     line = "plan --model qwen3.5-4b --hardware 8GB"
     text, plan = autoinfer(line), autoinfer(f"{line} --json").json()
     told = " ".join(text.out.split())
-    assert "The engine's default does not fit: it needs 13.1 GB, and 7.2 GB of a card of 8 GB" in told
-    assert "begins from quantization.method=awq, serving.max_sequences=4 (7.1 GB, projections in 4" in told
+    assert "The engine's default does not fit: it needs 12.5 GB, and 7.2 GB of a card of 8 GB" in told
+    assert "begins from quantization.method=awq, serving.max_sequences=1 (6.5 GB, projections in 4" in told
     assert "every claim is against that, and not against the default. Quality too" in told
     assert plan["begins_from"]["configuration"] == plan["configuration"]
     assert not plan["begins_from"]["default"]
