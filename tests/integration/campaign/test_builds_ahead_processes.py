@@ -23,9 +23,15 @@ from tests.simulated.campaign import drive, start
 pytestmark = pytest.mark.timeout(600)
 
 
-def on_a_shape(folder: Path) -> tuple[Database, int]:
+LONG_S = 3.0
+"""Seconds of a load in which three builds are done, on two cores with other tests at work too."""
+
+
+def on_a_shape(folder: Path, load_s: float = 1.0) -> tuple[Database, int]:
     """A campaign on made-up weights, whose checkpoints are built in no time, and whose launches take some."""
-    loads = "{name: simulated.load_s, lever: loads, values: [1.0], default: 1.0, help: How long.}"
+    loads = (
+        f"{{name: simulated.load_s, lever: loads, values: [{load_s}], default: {load_s}, help: How long.}}"
+    )
     space = SPACE.replace("knobs:", f"knobs:\n  - {loads}")
     return start(
         folder,
@@ -69,7 +75,7 @@ def built_once(database: Database) -> None:
 
 @pytest.mark.slow
 def test_a_test_finds_the_checkpoint_that_another_device_built(tmp_path: Path) -> None:
-    database, campaign_id = on_a_shape(tmp_path)
+    database, campaign_id = on_a_shape(tmp_path, LONG_S)
     drive(
         database,
         tmp_path,
@@ -111,7 +117,7 @@ def test_what_is_killed_while_it_builds_is_built_again(
 
 @pytest.mark.slow
 def test_a_loop_killed_after_it_began_builds_is_continued_without_loss(tmp_path: Path) -> None:
-    database, campaign_id = on_a_shape(tmp_path)
+    database, campaign_id = on_a_shape(tmp_path, LONG_S)
 
     def leave(seconds: float) -> None:
         with database.read() as session:
