@@ -33,6 +33,9 @@ LEASES = "devices"
 BESIDE_BYTES = 8 * 10**9
 """What a launch takes beside weights and cache, generously: the driver's context, graphs, workspaces."""
 
+HUNG_BYTES = 2 * 10**9
+"""What a load that hung holds at least, and a desktop does not: less keeps no load from being tried."""
+
 
 @dataclass(frozen=True)
 class TableDevice:
@@ -74,13 +77,17 @@ class TableDevice:
             return False
         return free is not None and free >= needed_bytes + BESIDE_BYTES
 
-    def held_by(self, look: Callable[[str], DeviceUse] = device_use) -> str | None:
+    def held_by(self, needed_bytes: int = 0, look: Callable[[str], DeviceUse] = device_use) -> str | None:
         """Who holds memory of a GPU on which no launch of this process is up, in words with number and GB;
-        None for nobody, on a processor, and where `look` can't tell."""
+        None for nobody, for too little to matter, where a launch that needs so much would not fit on the
+        empty GPU either, on a processor, and where `look` can't tell."""
         if not self.is_gpu:
             return None
         try:
-            return others_of(look(self.device), frozenset(), 0, allowed_bytes())
+            use = look(self.device)
+            if use.used_bytes < HUNG_BYTES or use.total_bytes < needed_bytes + BESIDE_BYTES:
+                return None
+            return others_of(use, frozenset(), 0, allowed_bytes())
         except (DeviceGone, MemoryUnknown):
             return None
 

@@ -174,7 +174,7 @@ class DeviceRun:
     def _is_held(self, load: PlannedLoad, digest: str) -> bool:
         """Whether something holds memory though no launch is up, which is why this load has no room: it is
         put back, and the device is left."""
-        held = self._device.held_by()
+        held = self._device.held_by(needed_bytes(load, digest, self._sources))
         if held is None or self._budget.is_over:
             return False
         self._work.put_first(load)

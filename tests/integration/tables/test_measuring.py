@@ -485,12 +485,21 @@ def test_who_holds_memory_of_a_gpu_is_told_by_number_and_amount() -> None:
     engine = Occupant(4242, "VLLM::EngineCore", 30_100_000_000)
     device = replace(DEVICE, device="cuda:0")
     held = DeviceUse(30_600_000_000, 80_000_000_000, (engine,))
-    assert device.held_by(lambda _: held) == "process 4242 (VLLM::EngineCore) holds 30.1 GB"
-    assert device.held_by(lambda _: replace(held, used_bytes=500_000_000, computing=())) is None
-    hidden = device.held_by(lambda _: replace(held, computing=()))
+    assert device.held_by(look=lambda _: held) == "process 4242 (VLLM::EngineCore) holds 30.1 GB"
+    assert device.held_by(look=lambda _: replace(held, used_bytes=500_000_000, computing=())) is None
+    hidden = device.held_by(look=lambda _: replace(held, computing=()))
     assert hidden is not None
     assert hidden.startswith("30.6 GB are held, and the driver names no process that computes")
-    assert DEVICE.held_by(lambda _: held) is None  # a processor
+    assert DEVICE.held_by(look=lambda _: held) is None  # a processor
+
+
+def test_a_desktop_or_a_gpu_too_small_for_a_load_keeps_it_from_being_tried_no_more_than_before() -> None:
+    device = replace(DEVICE, device="cuda:0")
+    desktop = DeviceUse(1_200_000_000, 24_000_000_000, (Occupant(7, "Xorg", 1_100_000_000),))
+    assert device.held_by(look=lambda _: desktop) is None
+    hung = DeviceUse(10_000_000_000, 24_000_000_000, (Occupant(7, "VLLM::EngineCore", 9_900_000_000),))
+    assert device.held_by(12 * 10**9, look=lambda _: hung) is not None
+    assert device.held_by(20 * 10**9, look=lambda _: hung) is None  # no room on the empty GPU either
 
 
 def test_devices_of_two_kinds_are_refused(tmp_path: Path) -> None:
