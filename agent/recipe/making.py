@@ -137,7 +137,7 @@ def _served(
     folder = chain[-1].path if chain else original
     at = folder if folder.is_dir() else original
     try:
-        command = engine.serve_command(configuration, at, device)
+        command = engine.serve_command(configuration, at, device, _resolved(session, experiment))
     except Infeasible as refusal:
         raise AutoinferError(
             f"The engine {name} can't serve this here ({refusal.kind}): {refusal.cause}",

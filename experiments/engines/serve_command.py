@@ -1,7 +1,7 @@
 """How an engine is started for use rather than for measuring, by the order that it measures with. Pure.
 
-An engine may have `serve_command(configuration, checkpoint, device)`, which gives a `ServeCommand` and raises
-`Infeasible` as its launch would; one without can be measured and not deployed.
+An engine may have `serve_command(configuration, checkpoint, device, resolved)`, which gives a `ServeCommand`
+and raises `Infeasible` as its launch would; one without can be measured and not deployed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import Any, Protocol, runtime_checkable
 
 from experiments.space.configuration import Configuration
 
@@ -45,10 +46,21 @@ class ServeCommand:
         )
 
 
+NOTHING_RAN: Mapping[str, Any] = MappingProxyType({})
+"""In place of what a launch resolved, where none ran."""
+
+
 @runtime_checkable
 class Servable(Protocol):
     """An engine that can say how it is started for use."""
 
-    def serve_command(self, configuration: Configuration, checkpoint: Path, device: str) -> ServeCommand:
-        """The command that serves the configuration; raises `Infeasible` as `launch`."""
+    def serve_command(
+        self,
+        configuration: Configuration,
+        checkpoint: Path,
+        device: str,
+        resolved: Mapping[str, Any] = NOTHING_RAN,
+    ) -> ServeCommand:
+        """The command that serves the configuration; raises `Infeasible` as `launch`. `resolved` is what a
+        launch of it said that it ran: what the engine chooses by the card is told as it was there."""
         ...

@@ -34,7 +34,7 @@ from experiments.engines.port import (
     ScoringTask,
     TaskScore,
 )
-from experiments.engines.serve_command import ServeCommand
+from experiments.engines.serve_command import NOTHING_RAN, ServeCommand
 from experiments.executors import guard
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Configuration, KnobValue
@@ -225,7 +225,13 @@ class SimulatedEngine:
         if KERNEL in configuration and (configuration[GROUP], kernel_of(configuration)) not in KERNEL_TPOT_MS:
             raise Infeasible("unsupported", "The simulated kernel has no groups of this size.")
 
-    def serve_command(self, configuration: Configuration, checkpoint: Path, device: str) -> ServeCommand:
+    def serve_command(
+        self,
+        configuration: Configuration,
+        checkpoint: Path,
+        device: str,
+        resolved: Mapping[str, Any] = NOTHING_RAN,
+    ) -> ServeCommand:
         knobs = [f"--{name}={value}" for name, value in sorted(configuration.items())]
         return ServeCommand(("serve-simulated", str(checkpoint), device, *knobs), "Made up.")
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from configs.cpu import usable_cores
 from configs.errors import AutoinferError
@@ -32,7 +33,7 @@ from experiments.engines.reference.memory import (
 )
 from experiments.engines.reference.protocol import LaunchOrder
 from experiments.engines.reference.serve_command import CACHE, reference_serve
-from experiments.engines.serve_command import ServeCommand
+from experiments.engines.serve_command import NOTHING_RAN, ServeCommand
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.telemetry.free_memory import DeviceMemory, MemoryUnknown, device_memory
 
@@ -166,7 +167,13 @@ class ReferenceEngine:
         order = order_for(configuration, checkpoint, device, cache_dir)
         return ReferenceLaunch(configuration, order, log_path, load_limit_s, self._request_timeout_s)
 
-    def serve_command(self, configuration: Configuration, checkpoint: Path, device: str) -> ServeCommand:
+    def serve_command(
+        self,
+        configuration: Configuration,
+        checkpoint: Path,
+        device: str,
+        resolved: Mapping[str, Any] = NOTHING_RAN,
+    ) -> ServeCommand:
         """The server that a launch starts, with its order; raises `Infeasible` as `launch`, and starts
         nothing."""
         self._check_order(configuration, checkpoint, device)

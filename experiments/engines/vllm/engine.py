@@ -32,7 +32,7 @@ from experiments.engines.reference.expected_tensors import check_served_tensors
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
 from experiments.engines.reference.memory import LAUNCHES_AT_ONCE
 from experiments.engines.reference.shape import read_profile
-from experiments.engines.serve_command import ServeCommand
+from experiments.engines.serve_command import NOTHING_RAN, ServeCommand
 from experiments.engines.vllm.device_check import check_device
 from experiments.engines.vllm.drivers_ahead import DriversAhead
 from experiments.engines.vllm.environment import PACKAGES, needed_environment, untried
@@ -50,7 +50,7 @@ from experiments.engines.vllm.order import (
     text_only,
 )
 from experiments.engines.vllm.reserved_cache import cache_bytes, layout_of
-from experiments.engines.vllm.serve_command import vllm_serve
+from experiments.engines.vllm.serve_command import as_measured, vllm_serve
 from experiments.engines.vllm.timed_format import timed_format
 from experiments.engines.vllm.timing_order import Case
 from experiments.engines.vllm.would_fit import Place, with_what_would_fit
@@ -331,11 +331,17 @@ class VllmEngine:
         order = Order(products_of(profile), rows, dtype, device)
         return KernelTimer(order, needed_environment(device), log_path, cache_dir).time(cases, tell, known)
 
-    def serve_command(self, configuration: Configuration, checkpoint: Path, device: str) -> ServeCommand:
-        """`vllm serve` with the arguments that a launch gets; starts nothing. Raises `Infeasible` as
-        `launch`."""
+    def serve_command(
+        self,
+        configuration: Configuration,
+        checkpoint: Path,
+        device: str,
+        resolved: Mapping[str, Any] = NOTHING_RAN,
+    ) -> ServeCommand:
+        """`vllm serve` with the arguments that a launch gets, and as many tokens a step as were `resolved`;
+        starts nothing. Raises `Infeasible` as `launch`."""
         order, _ = self._order(configuration, checkpoint, device)
-        return vllm_serve(order, text_only(checkpoint))
+        return vllm_serve(order, {**as_measured(resolved), **text_only(checkpoint)})
 
     def _over_http(self, checkpoint: Path) -> dict[str, Any]:
         """The arguments that vLLM's HTTP server needs besides: a tokenizer, and that it adds nothing to what

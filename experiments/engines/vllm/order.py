@@ -82,11 +82,6 @@ SHARE_FREE_AT_START = 0.05
 """The share of a GPU's memory that must be free for vLLM to start. With a fixed size of the cache it is used
 for nothing else; vLLM's own 0.92 would refuse a second launch beside the first."""
 
-BATCH_TOKENS_MIN = 2048
-"""Tokens of a step at least where prompts are not cut into chunks, for a whole prompt must fit into a step
-then. Where they are cut vLLM chooses: for a launch, which asks as its server does, 2,048, from 70 GiB on
-8,192 and from 160 GiB on 16,384 (`EngineArgs.get_batch_defaults`, 0.32 and 0.33)."""
-
 _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 
 
@@ -264,6 +259,4 @@ def _switch_arguments(chosen: Mapping[str, KnobValue]) -> dict[str, Any]:
     ):
         if chosen[knob] != AUTO:
             told[argument] = chosen[knob] == ON
-    if told.get("enable_chunked_prefill") is False:
-        told["max_num_batched_tokens"] = max(BATCH_TOKENS_MIN, int(chosen["serving.max_model_len"]))
     return told

@@ -15,6 +15,10 @@ MEASURED_ONLY = frozenset(
 """Arguments that a measurement needs and a server does not: it reads text, has its device to itself, and
 names its model first."""
 
+BATCH_TOKENS, RESOLVED_BATCH_TOKENS = "max_num_batched_tokens", "max_batch_tokens"
+"""The argument of how many tokens a step reads at most, which vLLM's server chooses by the card, and as what
+a launch tells it."""
+
 NOTE = (
     "vLLM's own OpenAI server over the same engine arguments that were measured. Not as measured: what a "
     "request does not name, such as its temperature, it takes from the checkpoint's generation_config.json, "
@@ -22,6 +26,13 @@ NOTE = (
     "of the device's memory must be free at the start, where launches are measured side by side. The size of "
     "the cache is the measured one; a server that has the device to itself may leave it out."
 )
+
+
+def as_measured(resolved: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of what vLLM chose by the card where a configuration was measured, so that another card,
+    or a vLLM that chooses otherwise, serves it alike."""
+    tokens = resolved.get(RESOLVED_BATCH_TOKENS)
+    return {BATCH_TOKENS: tokens} if isinstance(tokens, int) else {}
 
 
 def vllm_serve(order: VllmOrder, told: Mapping[str, Any] | None = None) -> ServeCommand:

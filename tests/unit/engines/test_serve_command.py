@@ -70,6 +70,15 @@ def test_vllm_serve_has_every_argument_of_the_launch_but_those_of_measuring(
     assert told == {**as_words, "language_model_only": True}
 
 
+def test_vllm_serve_reads_as_many_tokens_a_step_as_were_measured_whatever_the_card() -> None:
+    """Of itself vLLM's server takes 2,048, or 8,192 on an H200; launches of before 2026-11-28 read 2,048."""
+    engine, checkpoint = VllmEngine(), reference_model_path()
+    for told, tokens in ((2048, "2048"), (8192, "8192"), ("unknown", None)):
+        resolved = {"max_batch_tokens": told}
+        command = engine.serve_command(Configuration.of({}), checkpoint, "cpu", resolved)
+        assert arguments_in(command.words).get("max_num_batched_tokens") == tokens
+
+
 def test_vllm_serve_is_run_with_the_variables_of_the_launch() -> None:
     asked = {"drafting.method": "mtp", "drafting.draft_tokens": 1, "serving.gdn_decode_kernel": "triton"}
     command = vllm_serve(vllm_order_for(Configuration.of(asked), "model", "cuda:0", 1))
