@@ -74,14 +74,21 @@ def closed_at(session: Session, finding: Finding) -> datetime | None:
 
 
 def statement_of(finding: Finding) -> str:
-    """Return how the keys of all findings of the same statement begin, whatever their versions."""
-    lineage, mark, _ = finding.key.rpartition(VERSIONS_MARK)
-    return f"{lineage}{mark}"
+    """Return how the keys of all findings of the same statement begin, whatever their versions; a key that
+    names none is whole."""
+    lineage, mark, versions = finding.key.rpartition(VERSIONS_MARK)
+    return f"{lineage}{mark}" if mark else versions
 
 
 def says_words(finding: Finding, other: Finding) -> str:
     """Return what a finding says of what another one of the same statement says, as a clause."""
-    return "says it" if finding.scope.get(SAYING) == other.scope.get(SAYING) else "says otherwise"
+    same = finding.scope.get(SAYING) == other.scope.get(SAYING) and not _was_contradicted(other)
+    return "says it" if same else "says otherwise"
+
+
+def _was_contradicted(finding: Finding) -> bool:
+    """Whether what ran later has spoken against it for good: its own evidence does not say both."""
+    return finding.status is FindingStatus.CONTRADICTED and finding.rule != Rule.CONTRADICTED
 
 
 def moved_on(then: Mapping[str, object], now_: Mapping[str, object]) -> tuple[str, ...]:
@@ -112,7 +119,7 @@ def follow_versions(session: Session, ran: Ran, experiment: str) -> tuple[int, .
     away = [each for each in found if moved[each.id]]
     back = [each for each in found if not moved[each.id] and each.status is FindingStatus.STALE]
     here = {statement_of(each) for each in found if not moved[each.id]}
-    left = [each for each in away if each.status is not FindingStatus.STALE]
+    left = [each for each in away if each.status is not FindingStatus.STALE and not _was_contradicted(each)]
     superseded = _superseded_with_these(
         session, ran, [each for each in away if statement_of(each) not in here]
     )
@@ -167,7 +174,10 @@ def _mark_stale(
 
 
 def _with_these(session: Session, finding: Finding, ran: Ran) -> Finding | None:
-    """The finding of the same statement that stands on the versions that the target has now."""
+    """The finding of the same statement that stands on the versions that the target has now; None of one
+    whose key names no versions."""
+    if VERSIONS_MARK not in finding.key:
+        return None
     query = select(Finding).where(
         Finding.key.startswith(statement_of(finding), autoescape=True),
         Finding.id != finding.id,

@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import select
 
 from agent.campaign.known.facts import Facts
 from agent.campaign.known.reading_facts import read_facts
 from agent.campaign.known.ruled_out import RuledOut
 from agent.campaign.known.stale_findings import helped_before, why_again
-from db.states import VerdictOutcome
+from db.models import Finding
+from db.states import FindingStatus, VerdictOutcome
 from experiments.measurement.evidence import Json
 from knowledge.acts.notes import add_note
+from knowledge.findings.staleness import Ran, follow_versions
 from knowledge.findings.told import Telling, tell
-from tests.history.campaign_history import BASE, SPACE, VERSIONS, History
+from tests.history.campaign_history import BASE, SPACE, TARGET, VERSIONS, History
 from tests.unit.knowledge.test_carried import later
 
 SUPPORTED, REFUTED = VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED
@@ -95,3 +98,38 @@ def test_what_comes_along_because_it_has_a_meaning_beside_it_alone_is_no_other_c
     only = replace(found, change={"drafting.method": "ngram"})
     assert helped_before([only], BASE, drafts) == only
     assert helped_before([found], BASE, drafts) == found
+
+
+def of_a_sweep(history: History, key: str, status: FindingStatus = FindingStatus.HOLDS) -> int:
+    scope = {"target": TARGET, "engine": "reference", "versions": VERSIONS}
+    with history.database.write() as session:
+        finding = Finding(campaign_id=1, key=key, claim="It does not run.", scope=scope, rule="R8-sweep")
+        finding.strength, finding.status, finding.status_reason = "single", status, "It ran in E-0007."
+        session.add(finding)
+        session.flush()
+        return finding.id
+
+
+def test_a_finding_whose_key_names_no_versions_is_stale_without_naming_another(history: History) -> None:
+    history.judge(history.propose({"serving.threads": 1}), SUPPORTED, versions=NEWER)
+    with history.database.read() as session:
+        (other,) = session.scalars(select(Finding))
+        start = other.key[:4]
+    for key in ("sweep: abc", start):
+        found = of_a_sweep(history, key)
+        with history.database.write() as session:
+            follow_versions(session, Ran(TARGET, "reference", NEWER), "E-0009")
+            finding = session.get_one(Finding, found)
+            assert finding.status is FindingStatus.STALE
+            assert (finding.status_reason or "").endswith("and it was not tested with these.")
+
+
+def test_what_ran_though_a_sweep_had_found_that_it_does_not_stays_contradicted(history: History) -> None:
+    history.judge(history.propose({"serving.threads": 1}), SUPPORTED)
+    found = of_a_sweep(history, "sweep: abc@def", FindingStatus.CONTRADICTED)
+    with history.database.write() as session:
+        for versions in (NEWER, VERSIONS):
+            follow_versions(session, Ran(TARGET, "reference", versions), "E-0009")
+            finding = session.get_one(Finding, found)
+            told = finding.status, finding.status_reason
+            assert told == (FindingStatus.CONTRADICTED, "It ran in E-0007.")
