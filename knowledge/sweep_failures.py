@@ -2,8 +2,9 @@
 
 The campaign goes round such a configuration, and no verdict is ever reached on it. So it stands as a finding
 with its cause, once for each model, target and engine in its versions, and is stale, like any other, once its
-target has other versions. A sweep there in which the very configuration was timed contradicts it. What was
-ended at a limit of time is none: it may have been that launch.
+target has other versions. A sweep there in which the very configuration was timed contradicts it. Only what
+the engine says that it does not do here is one: a crash or a limit of time may have been that launch, and a
+want of memory comes of what was up beside it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from experiments.space.configuration import Configuration
 from knowledge.figures import clause
 from knowledge.findings.facts import versions_of_experiments
 from knowledge.findings.rules import Strength
+from knowledge.findings.verdict_fact import VERSIONS_MARK
 from knowledge.findings.wording import change_in_place
 from knowledge.latency_only import latency_only
 from knowledge.scope import Scope
@@ -35,6 +37,12 @@ from knowledge.stored import configuration_of, engine_of, metric_of
 
 RULE = "R8-sweep"
 """What derived such a finding."""
+
+SWEEP = "sweep"
+"""Where the scope of such a finding holds the label of the experiment whose sweep it is of."""
+
+_NOT_DONE_HERE = ("unsupported", "illegal")
+"""Kinds of failures (`experiments.engines.port.Infeasible`) that would come again with the same versions."""
 
 _KEY_DIGITS = 16
 
@@ -75,12 +83,12 @@ def update_sweep_failures(
 
 
 def _failed(session: Session, experiment_id: int) -> list[tuple[Configuration, str]]:
-    """The configurations that the sweep could not run, with why."""
+    """The configurations of the sweep that the engine does not do here, with why."""
     found = []
     for stage in load_stages(session, experiment_id):
         told = stage.detail.get(FAILED) if stage.stage is Stage.SWEEP else None
         for each in told if isinstance(told, Sequence) and not isinstance(told, str) else ():
-            if isinstance(each, Mapping) and each.get("kind") != "timed_out":
+            if isinstance(each, Mapping) and each.get("kind") in _NOT_DONE_HERE:
                 knobs = each.get("configuration")
                 if isinstance(knobs, dict):
                     found.append((configuration_of(knobs), str(each.get("cause"))))
@@ -104,7 +112,7 @@ def _add(
         campaign_id=experiment.campaign_id,
         key=key,
         claim=f"{words}; {scope.sentence()}, in the sweep of {label}.",
-        scope={**scope.as_json(changes, lever, 0.0), "metric": metric_of(objective)},
+        scope={**scope.as_json(changes, lever, 0.0), "metric": metric_of(objective), SWEEP: label},
         strength=Strength.SINGLE.value,
         status=FindingStatus.HOLDS,
         rule=RULE,
@@ -141,5 +149,6 @@ def _tell(session: Session, finding: Finding, kind: EventKind, text: str) -> Non
 
 def _key(scope: Scope, digest: str) -> str:
     """The same whatever the sweep has chosen, and with whatever it was compared."""
-    text = "\n".join([scope.model_fingerprint, scope.target, scope.engine, scope.versions_digest, digest])
-    return f"sweep: {hashlib.sha256(text.encode()).hexdigest()[:_KEY_DIGITS]}"
+    text = "\n".join([scope.model_fingerprint, scope.target, scope.engine, digest])
+    statement = hashlib.sha256(text.encode()).hexdigest()[:_KEY_DIGITS]
+    return f"sweep: {statement}{VERSIONS_MARK}{scope.versions_digest[:_KEY_DIGITS]}"
