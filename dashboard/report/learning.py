@@ -120,7 +120,9 @@ def findings(view: ReportView) -> Section:
                 + (f": {each.status_reason}" if each.status_reason else "")
                 + (f" But {each.doubt}." if each.status_reason and each.doubt else "")
                 + (f", but {each.doubt}" if each.doubt and not each.status_reason else ""),
-                ", ".join(dict.fromkeys(one.named for one in each.evidence)),
+                f"the sweep of {each.sweep}"
+                if each.sweep
+                else ", ".join(dict.fromkeys(one.named for one in each.evidence)),
                 *((number.get(said[each.id][1], words.NONE),) if apart else ()),
             ),
             anchor=each.id,
@@ -131,8 +133,7 @@ def findings(view: ReportView) -> Section:
     blocks: list[Block] = [
         Paragraph(
             f"A finding speaks of this model, target, engine, versions and workload alone{here}. "
-            f"{counted(len(rows), 'finding')} {'rests' if len(rows) == 1 else 'rest'} on verdicts of "
-            "this campaign."
+            f"{_rest(view)}"
         )
     ]
     if apart:
@@ -155,6 +156,18 @@ def findings(view: ReportView) -> Section:
         )
     )
     return Section("Findings", tuple(blocks))
+
+
+def _rest(view: ReportView) -> str:
+    """How many findings rest on verdicts, and how many on what a sweep could not run."""
+    of_sweeps = sum(each.sweep is not None for each in view.findings)
+    counts = ((len(view.findings) - of_sweeps, "verdicts of this campaign"), (of_sweeps, "its sweep"))
+    told = (
+        f"{counted(count, 'finding')} {'rests' if count == 1 else 'rest'} on {what}."
+        for count, what in counts
+        if count
+    )
+    return " ".join(told)
 
 
 def _scope(scope: str, first: str) -> str:

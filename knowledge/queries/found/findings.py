@@ -34,6 +34,7 @@ from knowledge.queries.found.ties import FindingTieView, ties_of_findings
 from knowledge.queries.view import ChangeView, EffectView, Page, View, effect_view, verdict_effect
 from knowledge.stored import TOLD_BY, metric_of
 from knowledge.sweep_failures import RULE as SWEEP_RULE
+from knowledge.sweep_failures import SWEEP
 
 
 class EvidenceView(View):
@@ -106,6 +107,12 @@ class FindingView(View):
         if self.rule != Rule.TOLD:
             return None
         return author_words(str(self.scope.get(TOLD_BY) or "you"))
+
+    @property
+    def sweep(self) -> str | None:
+        """The label of the experiment whose sweep could not run what it is about; None of any other."""
+        found = self.scope.get(SWEEP)
+        return None if found is None else str(found)
 
 
 def list_findings(

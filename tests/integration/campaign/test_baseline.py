@@ -1,11 +1,14 @@
 """Trial 0 against the naive default: compared where they were timed side by side, and nowhere else."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from sqlalchemy import select
+from starlette.testclient import TestClient
 
 from agent.campaign.decision.desk import Desk
 from agent.campaign.known.measured import read_measured, scaled
@@ -15,6 +18,9 @@ from agent.campaign.learning.outcome import campaign_outcome
 from agent.ground.legal import legal_here
 from agent.surrogate.feasibility import FAILED_BEFORE, Tried
 from cli.running.telling import naive_words
+from configs.settings import Settings
+from dashboard.app import create_app
+from dashboard.report.markdown import as_markdown
 from db import events
 from db.event_kinds import EventKind
 from db.models import Experiment, Finding
@@ -25,7 +31,9 @@ from experiments.job.result import StageRecord
 from experiments.measurement.evidence import Arm, Metric, Stage
 from experiments.space.configuration import Configuration
 from experiments.space.space import Space
+from knowledge.findings.staleness import statement_of
 from knowledge.queries.found.findings import list_findings
+from knowledge.report.gathering import report
 from knowledge.sweep_failures import RULE, update_sweep_failures
 from tests.simulated.by_hand import BEGAN, launch, measure_sweep
 from tests.simulated.campaign import drive, start
@@ -246,21 +254,41 @@ def test_what_the_sweep_could_not_run_is_a_finding_with_its_cause_and_scope(
     assert (found.status, found.scope["engine"]) == (FindingStatus.HOLDS, "simulated")
     assert found.claim.endswith(", engine simulated, in the sweep of E-0001.")
     assert found.scope["lever"] == "threads"
+    assert statement_of(found) not in ("", found.key), "its key names the versions"
     assert [each["knob"] for each in found.scope["change"]] == ["simulated.threads"]
     with database.write() as session:
         assert update_sweep_failures(session, 1, Configuration.of({"a": 1}), (), str) == ()  # once
         assert list_findings(session, campaign_id=campaign_id, limit=9, offset=0).total == 1
 
 
-def test_what_was_ended_at_its_limit_is_no_finding(campaign: tuple[Database, int]) -> None:
+@pytest.mark.parametrize("kind", ["timed_out", "out_of_memory", "crashed", "build_failed"])
+def test_what_may_have_come_of_that_launch_alone_is_no_finding(
+    campaign: tuple[Database, int], kind: str
+) -> None:
     database, campaign_id = campaign
-    swept(database, campaign_id, best_alone, "timed_out")
+    swept(database, campaign_id, best_alone, kind)
     assert of_sweeps(database) == []
 
 
 def test_a_sweep_in_which_it_runs_contradicts_what_was_found(campaign: tuple[Database, int]) -> None:
     database, campaign_id = campaign
-    swept(database, campaign_id, best_alone, "crashed")
+    swept(database, campaign_id, best_alone, "illegal")
     swept(database, campaign_id, both)
     (found,) = of_sweeps(database)
     assert (found.status, found.status_reason) == (FindingStatus.CONTRADICTED, "It ran in E-0002.")
+
+
+def test_where_a_finding_of_a_sweep_is_told_it_rests_on_that_sweep(
+    campaign: tuple[Database, int], tmp_path: Path
+) -> None:
+    database, campaign_id = campaign
+    swept(database, campaign_id, best_alone, "unsupported")
+    (found,) = of_sweeps(database)
+    app = create_app(Settings(data_dir=tmp_path), database)
+    page = TestClient(app, base_url="http://127.0.0.1").get(f"/knowledge/F-{found.id:03}").text
+    assert "wrote down" not in page
+    assert re.search(r"No verdict: .{0,60}sweep of <a [^>]*>.*E-0001", page, re.DOTALL)
+    with database.read() as session:
+        text = as_markdown(report(session, campaign_id, datetime.now(UTC)))
+    assert "verdicts of this campaign" not in text
+    assert "| the sweep of E-0001 |" in text
