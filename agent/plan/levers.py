@@ -118,7 +118,10 @@ def _told(
                 changed = legal.space.with_change(configuration, {way.knob: way.value})
                 if way.knob != name and changed.get(name) == configuration.get(name):
                     had = f"{refused.cause.rstrip('.')}; it can be had with {way.knob}={written(way.value)}."
-                    return Standing.WITH_ANOTHER, had
+                    doubt = legal.unsure.get((name, configuration[name]))
+                    if doubt is None:
+                        return Standing.WITH_ANOTHER, had
+                    return Standing.NOT_KNOWN, f"{had} {doubt}"
     return Standing.NO, refused.cause
 
 

@@ -156,6 +156,22 @@ def test_what_the_memory_has_no_room_for_is_told_with_what_it_can_be_had_beside(
     assert make_plan(spec, find_model("qwen3.5-2b"), card).memory.rooms[0].fits
 
 
+def test_a_doubt_of_what_has_room_beside_another_change_alone_is_told_too() -> None:
+    space, facts = load_space("vllm"), ModelFacts.of(load_model_profile("qwen3.5-9b"))
+    left, withheld = legal_levers(space, facts)
+    asked, doubt = ("drafting.method", "mtp"), "Whether this engine takes it is not known."
+
+    def check(each: Configuration) -> None:
+        if each.get("drafting.method") == "mtp" and each.get("serving.max_sequences") != 1:
+            raise Infeasible("out_of_memory", "It does not fit.")
+
+    for unsure, standing in (({}, Standing.WITH_ANOTHER), ({asked: doubt}, Standing.NOT_KNOWN)):
+        legal = Legal(left, withheld, lambda each: joint_refusal(each, facts), unsure=unsure)
+        found = {(row.knob, row.value): row for row in lever_rows(space, legal, check)}[asked]
+        assert found.standing is standing
+        assert str(found.why).endswith(" ".join(["serving.max_sequences=1.", *unsure.values()]))
+
+
 def test_a_witness_is_legal_and_has_the_value() -> None:
     for knob in LEVERS.knobs:
         for value in knob.values:
