@@ -16,20 +16,10 @@ from configs.models import ModelProfile, load_model_profile
 from configs.weight_formats import BFLOAT16
 from experiments.engines.device_memory import Held, reserved_cache_bytes
 from experiments.engines.hybrid_cache import DrafterLayers, cache_layout
-from experiments.engines.port import Infeasible
-from experiments.engines.vllm.environment import VllmEnvironment, installed, vllm_python
 from experiments.space.configuration import KnobValue
+from tests.integration.engines.vllm_here import vllm_here
 
-
-def _here() -> VllmEnvironment | None:
-    try:
-        python = vllm_python()
-    except Infeasible:
-        return None
-    return None if python is None else installed(python)
-
-
-HERE = _here()
+HERE = vllm_here()
 
 pytestmark = [
     pytest.mark.skipif(HERE is None, reason="AUTOINFER_VLLM_PYTHON names no Python with vLLM"),

@@ -10,22 +10,13 @@ import pytest
 
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm.engine import VllmEngine
-from experiments.engines.vllm.environment import VllmEnvironment, installed, vllm_python
 from experiments.engines.vllm.known_values import known_values
 from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import Configuration
 from experiments.space.loading import load_space
+from tests.integration.engines.vllm_here import vllm_here
 
-
-def _here() -> VllmEnvironment | None:
-    try:
-        python = vllm_python()
-    except Infeasible:
-        return None
-    return None if python is None else installed(python)
-
-
-HERE = _here()
+HERE = vllm_here()
 
 pytestmark = pytest.mark.skipif(HERE is None, reason="AUTOINFER_VLLM_PYTHON names no Python with vLLM")
 

@@ -2,10 +2,12 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from agent.tables.clock import Budget
 from agent.tables.device import TableDevice
 from agent.tables.grid import Grid, load_grid
+from agent.tables.journal import read_journal
 from agent.tables.loading import Sources
 from agent.tables.run import TableRun, measure
 from configs.models import load_model_profile
@@ -77,3 +79,8 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def lines_of(folder: Path) -> list[dict[str, Any]]:
+    """The lines of the journal in a folder."""
+    return list(read_journal(folder / "measured.jsonl"))
