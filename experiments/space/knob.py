@@ -85,12 +85,13 @@ class Knob:
     `values` are those that are enumerated, `default` one of them. `also` is a regular expression for further
     text that is legal when it is given, such as a path, and that nobody enumerates; `also_like` is how such
     text is written in a sentence. A knob with `also` may have no values; then its default is None, and it
-    must be given wherever it is active. `same` are words that are legal when given and do here what another
+    must be given wherever it is active. `same` are those of `given` that do here what another
     value does, so that a sweep passes them over; `same_beside` are values that do so beside a value of
     another knob alone. `when` maps other knobs to the values under which this one is active; all of them must
     hold, and a knob whose condition names an inactive knob is inactive too. `lever` is the name that
     directives and findings know it by. `pins` are the keys of the resolved configuration that it fixes: two
-    arms that differ there can be made alike by it.
+    arms that differ there can be made alike by it. `given` are values that are legal when they are given and
+    that nobody enumerates.
 
     Raises `UsageError` for a definition that means nothing: no values, a value twice, two values that are
     written alike, a number that is not finite, a default that is not among the values, an `also` that is no
@@ -106,7 +107,8 @@ class Knob:
     also: str | None = None
     also_like: str = ""
     pins: tuple[Pin, ...] = ()
-    same: tuple[str, ...] = ()
+    given: tuple[KnobValue, ...] = ()
+    same: tuple[KnobValue, ...] = ()
     same_beside: tuple[SameBeside, ...] = ()
 
     def __post_init__(self) -> None:
@@ -184,7 +186,7 @@ class Knob:
 
     def is_open(self, value: KnobValue) -> bool:
         """Whether the value is legal although it is not enumerated."""
-        return (
+        return is_among(value, self.given) or (
             self.also is not None
             and isinstance(value, str)
             and not is_among(value, self.values)
@@ -194,7 +196,8 @@ class Knob:
     @property
     def choices(self) -> str:
         """What it may hold, in a sentence: `raw, self or user:PATH`."""
-        return in_words([*map(_quoted, self.values), *([self.also_like] if self.also is not None else [])])
+        like = [self.also_like] if self.also is not None else []
+        return in_words([*map(_quoted, (*self.values, *self.given)), *like])
 
     def check(self, value: KnobValue) -> None:
         """Raise `UsageError` when the knob may not hold this value, saying which it may."""
@@ -208,10 +211,10 @@ class Knob:
         false/off/no. Raises `UsageError` with the allowed values for anything else.
         """
         text = text.strip()
-        for value in self.values:
+        for value in (*self.values, *self.given):
             if written(value) == text:
                 return value
-        for value in self.values:
+        for value in (*self.values, *self.given):
             if _reads_as(value, text):
                 return value
         if self.is_open(text):
@@ -233,7 +236,7 @@ class Knob:
         """
         wanted = tuple(keep)
         left = tuple(value for value in self.values if is_among(value, wanted))
-        if not left and self.also is not None:
+        if not left and (self.also is not None or self.given):
             return replace(self, values=(), default=None, pins=self._pins_of(()))
         if not left:
             raise UsageError(
@@ -257,18 +260,15 @@ class Knob:
         values = self.values if is_among(value, self.values) else (*self.values, value)
         return replace(self, values=values, default=value)
 
-    def only_when_given(self, words: Iterable[str]) -> Knob:
-        """This knob with these words of its values no longer enumerated, but still legal when given.
+    def only_when_given(self, held_back: Iterable[KnobValue]) -> Knob:
+        """This knob with these of its values no longer enumerated, but still legal when given.
 
         Raises `UsageError` as `restricted`, where it has no others.
         """
-        held_back = tuple(word for word in words if is_among(word, self.values))
-        if not held_back:
-            return self
-        pattern = "|".join((*map(re.escape, held_back), *((f"(?:{self.also})",) if self.also else ())))
-        like = ", ".join((*held_back, *((self.also_like,) if self.also else ())))
-        left = [value for value in self.values if not is_among(value, held_back)]
-        return replace(self.restricted(left), also=pattern, also_like=like)
+        wanted = tuple(held_back)
+        found = tuple(value for value in self.values if is_among(value, wanted))
+        left = [value for value in self.values if not is_among(value, found)]
+        return replace(self, given=(*self.given, *found)).restricted(left) if found else self
 
 
 def _reading(value: KnobValue) -> str:

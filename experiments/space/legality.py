@@ -186,15 +186,11 @@ def legal_levers(space: Space, facts: ModelFacts) -> tuple[Space, tuple[Withheld
             break
         withheld += emptied
     gone: dict[str, list[KnobValue]] = {}
-    held_back: dict[str, list[str]] = {}
-    same: dict[str, list[str]] = {}
+    held_back: dict[str, list[KnobValue]] = {}
+    same: dict[str, list[KnobValue]] = {}
     for each in withheld:
-        if each.same:
-            same.setdefault(each.knob, []).append(str(each.value))
-        elif each.when_given:
-            held_back.setdefault(each.knob, []).append(str(each.value))
-        else:
-            gone.setdefault(each.knob, []).append(each.value)
+        into = same if each.same else held_back if each.when_given else gone
+        into.setdefault(each.knob, []).append(each.value)
     kept = {
         name: [value for value in space.knob(name).values if not is_among(value, values)]
         for name, values in gone.items()

@@ -253,20 +253,20 @@ class Space:
         free = replace(free, when=tuple(each for each in free.when if each[0] != other))
         return Space(tuple(free if knob.name == name else knob for knob in self.knobs))
 
-    def only_when_given(self, words: Mapping[str, Iterable[str]]) -> Space:
-        """The space where these words of the named knobs are legal when given, but never enumerated.
+    def only_when_given(self, values: Mapping[str, Iterable[KnobValue]]) -> Space:
+        """The space where these values of the named knobs are legal when given, but never enumerated.
 
         Raises `UsageError` for an unknown knob and where a knob would be left without a value.
         """
-        held_back = {self.knob(name).name: tuple(values) for name, values in words.items()}
+        held_back = {self.knob(name).name: tuple(each) for name, each in values.items()}
         return Space(
             tuple(k.only_when_given(held_back[k.name]) if k.name in held_back else k for k in self.knobs)
         )
 
-    def passing_over(self, words: Mapping[str, Iterable[str]]) -> Space:
-        """The space as of `only_when_given`, and with these words known to do what another value does: a
+    def passing_over(self, values: Mapping[str, Iterable[KnobValue]]) -> Space:
+        """The space as of `only_when_given`, and with these values known to do what another one does: a
         sweep passes them over. Raises as it does."""
-        same = {self.knob(name).name: tuple(values) for name, values in words.items()}
+        same = {self.knob(name).name: tuple(each) for name, each in values.items()}
         held_back = self.only_when_given(same)
         return Space(tuple(replace(k, same=same[k.name]) if k.name in same else k for k in held_back.knobs))
 
