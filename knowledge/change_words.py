@@ -29,6 +29,7 @@ _SETTINGS = {
     "serving.threads": "running on {after} thread{s}{instead}",
     "serving.max_model_len": "making room for {after} tokens of context{instead}",
     "serving.max_sequences": "limiting sequences at once to {after}{instead}",
+    "serving.max_batch_tokens": "limiting a step's tokens to {after}{instead}",
     "serving.graph_mode": "running the step with graph mode {after}{instead}",
     "serving.linear_backend": "multiplying quantized weights by kernel {after}{instead}",
     "serving.weight_dtype": "keeping weights as {after}{instead}",

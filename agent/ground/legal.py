@@ -55,7 +55,7 @@ from experiments.space.legality import (
 )
 from experiments.space.space import Space
 from experiments.space.stored_packing import StoredPacking
-from experiments.space.workload_rules import not_served_at
+from experiments.space.workload_rules import not_served_at, same_at
 
 UNPRUNED = "none"
 """The value of `pruning.method` that leaves all layers."""
@@ -157,7 +157,7 @@ def legal_here(
         profile,
         packaged_drafters=packaged,
         not_served={**not_served_on(spec, space, profile, gpu), **not_pruned(space, unread)},
-        same={} if gpu is None else same_on(space, profile, gpu),
+        same={**_same_at(spec, space), **({} if gpu is None else same_on(space, profile, gpu))},
         cores=cores,
         most_draft_tokens=most_packaged(packaged),
         drafter=drafter_of(spec),
@@ -221,6 +221,12 @@ def not_served_on(
     if gpu is not None:
         found |= not_served_by(space, profile, gpu)
     return {**without_meaning(space, profile), **found} if spec.latency_only else found
+
+
+def _same_at(spec: CampaignSpec, space: Space) -> dict[tuple[str, KnobValue], str]:
+    """Why values of the space do at the campaign's requests what others do, by knob and value."""
+    workload = Workload.model_validate(spec.plan.workload.model_dump())
+    return same_at(space, workload.concurrency, workload.prompt_tokens)
 
 
 def _inspected(checkpoint: Path) -> CheckpointFiles | None:

@@ -74,6 +74,7 @@ CONSEQUENCES: Mapping[str, Phrases] = {
     "serving.max_model_len": _phrases("max batch tokens"),
     "serving.max_sequences": _phrases("max batch tokens"),
     "serving.chunked_prefill": _phrases("max batch tokens"),
+    "serving.max_batch_tokens": _phrases("max batch tokens"),
     "serving.kv_cache_dtype": _PAGES,
     "serving.gdn_state_dtype": _PAGES,
     "serving.prefix_caching": _PAGES,

@@ -46,6 +46,7 @@ RESOLVED = {
     "resolved.graph_mode": ("graph_mode",),
     "resolved.async_scheduling": ("async_scheduling",),
     "resolved.chunked_prefill": ("chunked_prefill",),
+    "resolved.max_batch_tokens": ("max_batch_tokens",),
     "resolved.model_runner": ("model_runner",),
 }
 """Columns of what really ran, and where a resolved configuration has it."""

@@ -43,6 +43,7 @@ ADDED_LATER: Mapping[str, KnobValue] = {
     "quantization.keep": "none",
     "drafting.lm_head": "auto",
     "serving.gdn_decode_kernel": "auto",
+    "serving.max_batch_tokens": "auto",
 }
 """Knobs that the space vllm got after tables had been measured, with what was done before: so set, they are
 no part of what names a load, or what is in those tables would be measured again."""
@@ -69,7 +70,7 @@ def as_measured(configuration: Mapping[str, KnobValue]) -> Configuration:
     )
 
 
-COMES_WITH: Mapping[str, Mapping[str, KnobValue | None]] = {
+COMES_WITH: Mapping[str, Mapping[str, KnobValue | tuple[KnobValue, ...] | None]] = {
     "pruning.ranked_on": {"pruning.criterion": None, "quantization.bits": None},
     "pruning.order": {"pruning.criterion": None, "quantization.bits": None},
     "quantization.sample_tokens": {"quantization.samples": None},
@@ -77,8 +78,10 @@ COMES_WITH: Mapping[str, Mapping[str, KnobValue | None]] = {
     "quantization.keep": {"quantization.bits": None},
     "drafting.lm_head": {"drafting.method": "mtp"},
     "serving.gdn_decode_kernel": {"drafting.draft_tokens": None},
+    "serving.max_batch_tokens": {"serving.chunked_prefill": ("auto", "on")},
 }
-"""The older knobs beside which each of `ADDED_LATER` stands, with the value that they have; None: any."""
+"""The older knobs beside which each of `ADDED_LATER` stands, with the value, or those of which one, that they
+have; None: any."""
 
 
 def in_full(configuration: Mapping[str, KnobValue]) -> Configuration:
@@ -87,10 +90,15 @@ def in_full(configuration: Mapping[str, KnobValue]) -> Configuration:
         name: ADDED_LATER[name]
         for name, older in COMES_WITH.items()
         if all(
-            knob in configuration and value in (None, configuration[knob]) for knob, value in older.items()
+            knob in configuration and _is_one_of(configuration[knob], values)
+            for knob, values in older.items()
         )
     }
     return Configuration.of({**done, **configuration})
+
+
+def _is_one_of(value: KnobValue, values: KnobValue | tuple[KnobValue, ...] | None) -> bool:
+    return values is None or value in (values if isinstance(values, tuple) else (values,))
 
 
 def _quantizes(configuration: Mapping[str, KnobValue]) -> bool:

@@ -59,7 +59,7 @@ that is read, and log-probabilities, which vLLM makes of all tokens of a prompt 
 MODEL_LENGTH, MOST_SEQUENCES = "serving.max_model_len", "serving.max_sequences"
 """Knobs of the longest sequence, for one of which an engine wants room, and of the most at once."""
 
-CHUNKED_PREFILL = "serving.chunked_prefill"
+CHUNKED_PREFILL, BATCH_TOKENS = "serving.chunked_prefill", "serving.max_batch_tokens"
 GRAPH_MODE, EAGER = "serving.graph_mode", ("none", "off", "eager")
 """The knob of compiled graphs, and its values without any."""
 
@@ -280,7 +280,9 @@ def _activations(
     made when those are gone, beside the logits of what is sampled; and what the figure rests on."""
     mlp = MLP_COPIES * profile.intermediate * BFLOAT16_BYTES
     gdn = GDN_COPIES * gdn_channels(profile) * FLOAT32_BYTES
-    tokens = next(each for least, each in PREFILL_TOKENS if (asked.card_bytes or 0) >= least)
+    tokens = _whole(configuration, BATCH_TOKENS) or next(
+        each for least, each in PREFILL_TOKENS if (asked.card_bytes or 0) >= least
+    )
     if configuration.get(CHUNKED_PREFILL) == "off":  # a whole prompt goes into a step
         tokens = max(tokens, _whole(configuration, MODEL_LENGTH) or 0)
     prefill = tokens * max(mlp, gdn)

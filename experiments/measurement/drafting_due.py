@@ -21,6 +21,7 @@ ALTERS_DRAFTING = frozenset(
         "serving.gdn_decode_kernel",
         "serving.async_scheduling",
         "serving.chunked_prefill",
+        "serving.max_batch_tokens",
         "serving.prefix_caching",
     }
 )

@@ -6,10 +6,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.knob import Knob
 from experiments.space.space import Space
 
 MAX_SEQUENCES = "serving.max_sequences"
 MAX_MODEL_LEN = "serving.max_model_len"
+BATCH_TOKENS = "serving.max_batch_tokens"
+
+LEAST_STEP_TOKENS = 2048
+"""Tokens of a step that vLLM's server takes at least where it may choose (0.26 to 0.33, on any device)."""
+
+MOST_OF_A_SEQUENCE = 16
+"""Tokens that a sequence has in a step at most beside its prompt: its last one and 15 drafts."""
 
 
 def not_served_at(space: Space, concurrency: int, context_tokens: int) -> dict[tuple[str, KnobValue], str]:
@@ -20,6 +28,23 @@ def not_served_at(space: Space, concurrency: int, context_tokens: int) -> dict[t
     be that of fewer requests at once than the campaign is about, and would seem a gain.
     """
     return dict(_refused(space, concurrency, context_tokens))
+
+
+def same_at(space: Space, concurrency: int, prompt_tokens: int) -> dict[tuple[str, KnobValue], str]:
+    """Why a step of at most so many tokens does at this workload what another value of this space does, by
+    knob and value: where the prompts of all requests at once fit into one step, more room changes nothing."""
+    knob = next((each for each in space.knobs if each.name == BATCH_TOKENS), None)
+    rooms = sorted(_numbers(knob)) if knob is not None else []
+    needed = concurrency * (prompt_tokens + MOST_OF_A_SEQUENCE)
+    enough = [each for each in rooms if each >= needed]
+    if not enough:
+        return {}
+    requests = "the one request" if concurrency == 1 else f"the {concurrency} requests at once"
+    if needed <= LEAST_STEP_TOKENS:
+        why = f"What {requests} of the workload can ask of a step fits into vLLM's own choice, auto, too."
+        return {(BATCH_TOKENS, each): why for each in enough}
+    why = f"What {requests} of the workload can ask of a step fits into {enough[0]} tokens too."
+    return {(BATCH_TOKENS, each): why for each in enough[1:]}
 
 
 def unserved(configuration: Configuration, concurrency: int, context_tokens: int) -> str | None:
@@ -48,6 +73,10 @@ def with_all_positions(space: Space, max_positions: int, context_tokens: int) ->
         return space
     longer = replace(knob, values=tuple(sorted([*lengths, max_positions])), default=max_positions)
     return Space(tuple(longer if each.name == MAX_MODEL_LEN else each for each in space.knobs))
+
+
+def _numbers(knob: Knob) -> list[int]:
+    return [each for each in knob.values if isinstance(each, int) and not isinstance(each, bool)]
 
 
 def _refused(

@@ -35,6 +35,7 @@ _PARTS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (re.compile(r"chunked[ _]prefill (?:is|must be|isn't|not)", re.I), ("serving.chunked_prefill",)),
     # the mode in which vLLM keeps states of a prompt's beginning, so that they can be had again
     (re.compile(r"mamba cache mode|prefix[ _-]caching", re.I), ("serving.prefix_caching",)),
+    (re.compile(r"max_num_batched_tokens"), ("serving.max_batch_tokens",)),
     (re.compile(r"async(?:hronous)? scheduling", re.I), ("serving.async_scheduling",)),
     (re.compile(r"CUDAGraphMode\.|cudagraph_mode"), ("serving.graph_mode",)),
     (re.compile(r"\bmax_model_len\b"), ("serving.max_model_len",)),

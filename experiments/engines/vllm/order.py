@@ -65,6 +65,7 @@ DEFAULTS: Mapping[str, KnobValue] = {
     "serving.gdn_decode_kernel": AUTO,
     "serving.async_scheduling": AUTO,
     "serving.chunked_prefill": AUTO,
+    "serving.max_batch_tokens": AUTO,
     "serving.prefix_caching": OFF,
 }
 """What a configuration that lacks a knob gets; these are all the serving knobs."""
@@ -144,10 +145,11 @@ def chosen_knobs(configuration: Configuration) -> dict[str, KnobValue]:
         if knob.startswith("serving.") and knob not in DEFAULTS:
             raise Infeasible("unsupported", f"The engine vllm has no knob {knob}.")
     chosen = {knob: configuration.get(knob, default) for knob, default in DEFAULTS.items()}
-    for knob in ("serving.max_model_len", "serving.max_sequences"):
-        value = chosen[knob]
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise Infeasible("illegal", f"{knob} is {value!r}; it must be a whole number above 0.")
+    for knob in ("serving.max_model_len", "serving.max_sequences", "serving.max_batch_tokens"):
+        value, default = chosen[knob], DEFAULTS[knob]
+        if value != default and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            or_auto = " or auto" if default == AUTO else ""
+            raise Infeasible("illegal", f"{knob} is {value!r}; it must be a whole number above 0{or_auto}.")
     for knob, values in (
         ("serving.dtype", DTYPES),
         ("serving.graph_mode", GRAPH_MODES),
@@ -197,6 +199,7 @@ def order_for(
         ("serving.kv_cache_dtype", "kv_cache_dtype"),
         ("serving.gdn_state_dtype", "mamba_ssm_cache_dtype"),
         ("serving.gdn_prefill_backend", "gdn_prefill_backend"),
+        ("serving.max_batch_tokens", "max_num_batched_tokens"),
     ):
         if chosen[knob] != AUTO:
             arguments[argument] = chosen[knob]

@@ -328,27 +328,27 @@ def test_another_default_of_a_knob_that_there_was_touches_nothing_that_waits(
     assert state_of(database, number)[0] is HypothesisState.QUEUED
 
 
-def test_of_the_levers_on_four_gpus_what_drafts_goes_on_with_newer_knobs_and_a_too_long_context_does_not(
+def test_of_the_levers_on_four_gpus_all_go_on_with_newer_knobs_but_what_can_not_be_any_more(
     tmp_path: Path,
 ) -> None:
     database = levers_on_four(tmp_path)
     campaign = (database, 1)
-    before = arms_of(database, 32)
-    assert before[1]["drafting.method"] == "ngram"
     with database.read() as session:
         numbers = [each.id for each in session.scalars(select(Hypothesis)) if not each.target]
     asked = {number: arms_of(database, number) for number in numbers}
-    assert take_up(campaign) == 25
+    assert take_up(campaign) == 52
     assert take_up(campaign) == 0
     restated = {number for number in numbers if arms_of(database, number) != asked[number]}
-    assert len(restated) == 20
+    assert len(restated) == 52 - 5
     by_mtp = [each for each in restated if arms_of(database, each)[1]["drafting.method"] == "mtp"]
     assert len(by_mtp) == 6
     for number in restated:
         assert state_of(database, number)[0] is HypothesisState.QUEUED
         for before_it, today in zip(asked[number], arms_of(database, number), strict=True):
             drafts, mtp = today["drafting.method"] != "none", today["drafting.method"] == "mtp"
-            added = {"serving.gdn_decode_kernel": "auto"} if drafts else {}
+            whole = today["serving.chunked_prefill"] == "off"
+            added = {} if whole else {"serving.max_batch_tokens": "auto"}
+            added |= {"serving.gdn_decode_kernel": "auto"} if drafts else {}
             added |= {"drafting.lm_head": "auto"} if mtp else {}
             assert today == Configuration.of({**before_it, **added})
     with database.read() as session:
@@ -356,10 +356,9 @@ def test_of_the_levers_on_four_gpus_what_drafts_goes_on_with_newer_knobs_and_a_t
     assert sum(each is HypothesisState.QUEUED for each in states.values()) == 52 - 5
     assert told(database, EventKind.HYPOTHESIS_RESTATED) == []
     assert told(database, EventKind.QUEUE_WRITTEN_OUT) == [
-        "20 waiting hypotheses compare what they did, and are written with newer knobs at their defaults: "
-        "serving.gdn_decode_kernel=auto (20), drafting.lm_head=auto (6)"
+        "47 waiting hypotheses compare what they did, and are written with newer knobs at their defaults: "
+        "serving.max_batch_tokens=auto (47), serving.gdn_decode_kernel=auto (20), drafting.lm_head=auto (6)"
     ]
-    assert arms_of(database, 32)[1] == Configuration.of({**before[1], "serving.gdn_decode_kernel": "auto"})
     for number in (36, 40, 44):
         assert state_of(database, number)[1].startswith(f"{NOT_ADMITTED}: serving.max_model_len=8192: ")
     for number in (31, 68):

@@ -121,7 +121,8 @@ def test_what_kernels_took_is_told_and_decides_what_is_proposed(campaign: tuple[
     desk = reader.desk(reader.facts())
     assert desk.timed is not None
     drafts = [each for each in RulesProposer().propose(desk.view, 60) if KERNEL in each.candidate]
-    best = min(drafts, key=lambda each: each.prediction.log_ratio_mean)
+    view = desk.view
+    best = min(drafts, key=lambda each: view.predict(view.incumbent, each.candidate).log_ratio_mean)
     assert best.candidate[KERNEL] == "humming"
     assert "Timed alone, humming multiplies this model's weights in" in best.rationale
     assert desk.view.refused(desk.space.with_change(best.candidate, {KERNEL: "conch"})) is not None

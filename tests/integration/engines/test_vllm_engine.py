@@ -132,7 +132,8 @@ class TestVllmEngine(EngineConformance):
         config = json.loads((drafter / "config.json").read_text())
         (drafter / "config.json").write_text(json.dumps(config | {"block_size": 16}))
         drafting = {"drafting.method": "dflash", "drafting.drafter": str(drafter)}
-        knobs: dict[str, KnobValue] = {**KNOBS, **drafting, "drafting.draft_tokens": 15}
+        steps = {"drafting.draft_tokens": 15, "serving.max_batch_tokens": 4096}
+        knobs: dict[str, KnobValue] = {**KNOBS, **drafting, **steps}
         launch = VllmEngine().launch(
             Configuration.of(knobs),
             setting.checkpoint,
@@ -142,11 +143,12 @@ class TestVllmEngine(EngineConformance):
         )
         try:
             traces = launch.serve([setting.request(item, new_tokens=32) for item in "abcd"], 4)
-            told = launch.resolved()["drafting"]
+            resolved = launch.resolved()
         finally:
             launch.close()
+        told = resolved["drafting"]
         assert isinstance(told, dict)
-        assert told["draft_tokens"] == 15
+        assert (told["draft_tokens"], resolved["max_batch_tokens"]) == (15, 4096)
         assert [len(trace.token_ids) for trace in traces] == [32] * 4
         assert 1 < max(tokens for trace in traces for tokens in trace.step_tokens) <= 16
 

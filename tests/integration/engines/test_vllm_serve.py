@@ -27,6 +27,7 @@ pytestmark = [
 KNOBS: list[dict[str, KnobValue]] = [
     {},
     {"serving.graph_mode": "full_decode_only", "serving.async_scheduling": "off"},
+    {"serving.chunked_prefill": "on", "serving.max_batch_tokens": 4096},
     {"serving.chunked_prefill": "off", "serving.prefix_caching": "on", "serving.weight_dtype": "fp8"},
     {"drafting.method": "mtp", "drafting.draft_tokens": 2, "serving.graph_mode": "eager"},
     {"serving.kv_cache_dtype": "fp8_e4m3", "serving.gdn_state_dtype": "bfloat16"},

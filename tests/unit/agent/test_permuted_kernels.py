@@ -24,10 +24,14 @@ from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Margins
 from experiments.space.configuration import Configuration
 from experiments.space.loading import load_space
+from experiments.space.workload_rules import BATCH_TOKENS, same_at
 from tests.recorded.vllm_kernels import PROFILED, recorded_parts
 from tests.unit.agent import campaigns
 
-SPACE = load_space("vllm")
+VLLM = load_space("vllm")
+SPACE = VLLM.passing_over({BATCH_TOKENS: [value for _, value in same_at(VLLM, 1, 512)]})
+"""The space as a campaign has it that asks for one request at once of 512 tokens."""
+
 BASELINE = SPACE.configuration({})
 METHOD, KERNEL, HEAD = "quantization.method", "serving.linear_backend", "quantization.lm_head"
 PARTS = tuple(recorded_parts("bf16"))

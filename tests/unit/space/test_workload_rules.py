@@ -5,7 +5,13 @@ import pytest
 from configs.errors import UsageError
 from experiments.space.legality import ModelFacts, legal_levers
 from experiments.space.loading import load_space
-from experiments.space.workload_rules import MAX_MODEL_LEN, MAX_SEQUENCES, not_served_at
+from experiments.space.workload_rules import (
+    BATCH_TOKENS,
+    MAX_MODEL_LEN,
+    MAX_SEQUENCES,
+    not_served_at,
+    same_at,
+)
 
 FACTS = {
     "layer_types": ("linear_attention",) * 4 + ("full_attention",) * 4,
@@ -40,3 +46,39 @@ def test_a_sequence_and_a_token_more_must_fit() -> None:
 def test_more_at_once_than_any_value_serves_is_refused_with_the_reason() -> None:
     with pytest.raises(UsageError, match=r"serving\.max_sequences: The workload has 65 requests at once"):
         left(65, 512)
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "prompt_tokens", "same", "offered"),
+    [
+        (1, 128, (2048, 4096, 8192, 16384), ("auto",)),
+        (1, 2032, (2048, 4096, 8192, 16384), ("auto",)),
+        (1, 2033, (8192, 16384), ("auto", 2048, 4096)),
+        (4, 512, (8192, 16384), ("auto", 2048, 4096)),
+        (16, 512, (), ("auto", 2048, 4096, 8192, 16384)),
+        (64, 3840, (), ("auto", 2048, 4096, 8192, 16384)),
+    ],
+)
+def test_more_room_in_a_step_than_all_requests_ask_for_is_not_proposed(
+    concurrency: int, prompt_tokens: int, same: tuple[int, ...], offered: tuple[object, ...]
+) -> None:
+    """A step has the prompts of all at most, and up to 16 tokens of each that decodes."""
+    space = load_space("vllm")
+    found = same_at(space, concurrency, prompt_tokens)
+    assert tuple(value for _, value in found) == same
+    kept, told = legal_levers(space, ModelFacts(**FACTS, same=found))  # type: ignore[arg-type]
+    knob = kept.knob(BATCH_TOKENS)
+    assert (knob.values, knob.given, knob.same) == (offered, same, same)
+    assert all(knob.parse(str(value)) == value for value in same), "who names one gets it"
+    assert [each.value for each in told if each.same] == list(same)
+
+
+def test_what_a_step_has_room_for_is_compared_with_what_it_does_the_same_as() -> None:
+    space = load_space("vllm")
+    assert set(same_at(space, 1, 128).values()) == {
+        "What the one request of the workload can ask of a step fits into vLLM's own choice, auto, too."
+    }
+    assert set(same_at(space, 4, 512).values()) == {
+        "What the 4 requests at once of the workload can ask of a step fits into 4096 tokens too."
+    }
+    assert same_at(load_space("reference"), 1, 128) == {}

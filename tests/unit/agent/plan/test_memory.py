@@ -312,6 +312,17 @@ def test_a_prefill_is_of_as_many_tokens_as_vllm_s_server_reads_a_step_on_the_car
     ]
 
 
+@pytest.mark.parametrize("card_gib", [8, 139])
+def test_a_prefill_is_of_as_many_tokens_as_are_asked_for_on_any_card(card_gib: int) -> None:
+    asked = Asked(128, card_bytes=card_gib * 2**30)
+    fewer, more = (
+        {part.name: part for part in launch_parts(shape("9b"), {"serving.max_batch_tokens": tokens}, asked)}
+        for tokens in (4096, 16_384)
+    )
+    assert fewer["activations"].basis == "a prefill of 4,096 tokens; a guess"
+    assert more["activations"].bytes > fewer["activations"].bytes
+
+
 def test_the_cache_has_room_for_one_sequence_of_the_longest() -> None:
     short, long = bytes_of("4b", {}), bytes_of("4b", {"serving.max_model_len": 32768})
     assert long["KV cache"] == bytes_of("4b", {}, context_tokens=32768)["KV cache"] > short["KV cache"]

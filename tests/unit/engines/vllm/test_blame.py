@@ -49,6 +49,11 @@ MISSING = f"{ERROR}NotImplementedError: SM90 GDN prefill DSL kernel is unavailab
             {"serving.chunked_prefill", "serving.prefix_caching"},
         ),
         (
+            "ValidationError: 1 validation error for SchedulerConfig max_num_batched_tokens (2048) is "
+            "smaller than max_model_len (4096).",
+            {"serving.max_batch_tokens", "serving.max_model_len"},
+        ),
+        (
             "ValueError: --linear-backend=conch was requested but no 'conch' kernel exists for this layer "
             "type.",
             {"serving.linear_backend"},

@@ -42,7 +42,9 @@ def test_a_value_that_is_given_reaches_vllm_under_its_own_name() -> None:
         serving__gdn_prefill_backend="triton",
         serving__graph_mode="full_decode_only",
         serving__async_scheduling="off",
+        serving__max_batch_tokens=4096,
     )
+    assert told["max_num_batched_tokens"] == 4096
     assert told["linear_backend"] == "marlin"
     assert told["kv_cache_dtype"] == "fp8_e4m3"
     assert told["mamba_ssm_cache_dtype"] == "bfloat16"
