@@ -157,7 +157,7 @@ def legal_here(
         profile,
         packaged_drafters=packaged,
         not_served={**not_served_on(spec, space, profile, gpu), **not_pruned(space, unread)},
-        same={**_same_at(spec, space), **({} if gpu is None else same_on(space, profile, gpu))},
+        same=same_for(spec, space, profile, gpu),
         cores=cores,
         most_draft_tokens=most_packaged(packaged),
         drafter=drafter_of(spec),
@@ -223,10 +223,14 @@ def not_served_on(
     return {**without_meaning(space, profile), **found} if spec.latency_only else found
 
 
-def _same_at(spec: CampaignSpec, space: Space) -> dict[tuple[str, KnobValue], str]:
-    """Why values of the space do at the campaign's requests what others do, by knob and value."""
+def same_for(
+    spec: CampaignSpec, space: Space, profile: ModelProfile, gpu: Gpu | None
+) -> dict[tuple[str, KnobValue], str]:
+    """Why values of the space do what others do, at the campaign's requests or on its GPU, by knob and
+    value."""
     workload = Workload.model_validate(spec.plan.workload.model_dump())
-    return same_at(space, workload.concurrency, workload.prompt_tokens)
+    here = same_at(space, workload.concurrency, workload.prompt_tokens)
+    return here if gpu is None else {**here, **same_on(space, profile, gpu)}
 
 
 def _inspected(checkpoint: Path) -> CheckpointFiles | None:

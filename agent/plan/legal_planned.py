@@ -14,6 +14,7 @@ from agent.ground.legal import (
     not_pruned,
     not_served_on,
     packaged_for,
+    same_for,
     unsure_on,
 )
 from agent.ground.positions import space_on
@@ -22,7 +23,6 @@ from agent.plan.model import ModelFound
 from configs.campaign import CampaignSpec
 from experiments.space.budget import ParameterBudget
 from experiments.space.configuration import Configuration
-from experiments.space.gpu_rules import same_on
 from experiments.space.legality import ModelFacts, joint_refusal, legal_levers
 
 
@@ -41,7 +41,7 @@ def planned_legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int 
             **not_served_on(spec, space, model.profile, gpu),
             **not_pruned(space, model.unread),
         },
-        same={} if gpu is None else same_on(space, model.profile, gpu),
+        same=same_for(spec, space, model.profile, gpu),
         cores=cores,
         drafter=drafter_of(spec),
         stored_quantized=model.quantized,

@@ -37,6 +37,7 @@ from experiments.space.knob import Knob
 from experiments.space.legality import ModelFacts, joint_refusal, legal_levers
 from experiments.space.loading import load_space
 from experiments.space.space import Space
+from experiments.space.workload_rules import BATCH_TOKENS
 
 LEVERS = load_space("levers")
 ON_VLLM = {"engine": "vllm", "space": "vllm", "baseline.sweep": []}
@@ -354,3 +355,18 @@ def test_a_plan_by_a_shape_alone_knows_it_too(monkeypatch: pytest.MonkeyPatch) -
     told = legal.refused(legal.space.configuration(asked))
     assert told is not None
     assert told.startswith("vLLM 0.28 schedules no step ahead beside drafts by n-grams")
+
+
+@pytest.mark.parametrize(("concurrency", "given"), [(1, (2048, 4096, 8192, 16_384)), (16, (8192, 16_384))])
+def test_a_campaign_and_a_plan_by_a_shape_propose_no_more_room_in_a_step_than_requests_ask_for(
+    concurrency: int, given: tuple[int, ...]
+) -> None:
+    asked = {"plan.workload.concurrency": concurrency, "plan.workload.prompt_tokens": 128}
+    spec = load_campaign("default", {**ON_VLLM, **asked, "target": "cuda:0"})
+    card = Card("a card", 80 * 10**9, is_gpu=True, compute_capability="9.0")
+    for legal in (
+        legal_here(spec, reference_model_path(), 2, Gpu("9.0", version=(0, 33))),
+        legal_planned.planned_legal(spec, find_model("qwen3.5-4b"), card, None),
+    ):
+        assert legal.space.knob(BATCH_TOKENS).given == given
+        assert legal.why_same({BATCH_TOKENS: 8192}) is not None
