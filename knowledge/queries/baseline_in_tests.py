@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session, aliased
 
 from configs.targets import is_rented
 from db.models import Campaign, Environment, Experiment, Job, Launch, Measurement
-from db.states import JobState
+from db.states import ExperimentKind, JobState
 from experiments.measurement.evidence import HIGHER_IS_BETTER, TIMED_METRICS, Stage
 from knowledge.figures import DEFAULT_METRIC, counted, effect, relative, taken
 from knowledge.queries.devices import devices_of_campaign
@@ -193,7 +193,8 @@ def _view(
 
 def _launches(campaign: Campaign) -> Select[int]:
     """The timed launches of the baseline's configuration on the campaign's own target, of the attempt that
-    counts; of a promotion to another target none."""
+    counts; none of a promotion to another target, nor of what was run once more: often hours later, on a
+    machine that is as it is then, which says nothing of the tests."""
     other = aliased(Launch)
     last = (
         select(func.max(other.attempt)).where(other.experiment_id == Launch.experiment_id).scalar_subquery()
@@ -204,6 +205,7 @@ def _launches(campaign: Campaign) -> Select[int]:
         .where(
             Experiment.campaign_id == campaign.id,
             Experiment.target == campaign.target,
+            Experiment.kind != ExperimentKind.REPRODUCE,
             Launch.configuration_id == campaign.baseline_configuration_id,
             Launch.stage.in_([stage.value for stage in (Stage.NOISE, *_TESTED)]),
             Launch.attempt == last,

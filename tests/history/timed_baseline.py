@@ -44,6 +44,7 @@ class Lab:
         attempt: int = 1,
         experiment_id: int | None = None,
         target: str = TARGET,
+        kind: ExperimentKind | None = None,
     ) -> int:
         """An experiment that runs for ten minutes from `minute` on, with one launch for each of `times_ms`,
         timed in its middle."""
@@ -52,7 +53,7 @@ class Lab:
             if experiment_id is None:
                 experiment = Experiment(
                     campaign_id=self.history.campaign_id,
-                    kind=ExperimentKind.BASELINE if stage is Stage.NOISE else ExperimentKind.TEST,
+                    kind=kind or (ExperimentKind.BASELINE if stage is Stage.NOISE else ExperimentKind.TEST),
                     target=target,
                     control_configuration_id=self.baseline,
                     state=ExperimentState.DONE,

@@ -12,6 +12,7 @@ from scipy.stats import ttest_ind
 
 from dashboard.report.html import as_html
 from dashboard.report.markdown import as_markdown
+from db.states import ExperimentKind
 from experiments.measurement.evidence import Stage
 from knowledge.queries.baseline_in_tests import (
     BaselineInTestsView,
@@ -182,6 +183,14 @@ def test_the_attempt_that_counts_is_compared_and_no_other_target(history: Histor
     made.add(Stage.QUICK, 20, OWN, None, attempt=2, experiment_id=given_up)
     assert made.read() is None
     made.add(Stage.QUICK, 40, LATER, target="cuda:another GPU")
+    assert made.read() is None
+
+
+def test_what_was_run_once_more_later_is_none_of_its_tests(history: History) -> None:
+    made = Lab(history)
+    made.add(Stage.NOISE, 0, OWN)
+    made.add(Stage.QUICK, 20, OWN)
+    made.add(Stage.QUICK, 600, 4 * LATER, kind=ExperimentKind.REPRODUCE)
     assert made.read() is None
 
 
