@@ -168,6 +168,8 @@ class Teller:
 
     def result(self, outcome: dict[str, Any]) -> None:
         """Say what the campaign came to."""
+        from knowledge.latency_only import FASTEST
+
         best, baseline, naive = outcome["best"], outcome["baseline"], outcome["naive"]
         self._out.print()
         self._out.print(f"{outcome['campaign_id']} ended: {outcome['stopped_because']}.", style="bold")
@@ -191,6 +193,8 @@ class Teller:
             shown = best["experiment"]
             self._out.print(f"\nSamples: autoinfer show {shown} --samples", style="dim")
             self._out.print(f"Confirm: autoinfer reproduce {shown}", style="dim")
+            if best["note"] != FASTEST:
+                self._out.print(f"Deploy: autoinfer export {outcome['campaign_id']} --recipe", style="dim")
         self._out.print("All of it: autoinfer summary", style="dim")
         if outcome["go_on"] is not None:
             self._out.print(outcome["go_on"])

@@ -11,6 +11,7 @@ from knowledge.figures import counted, metric_word
 from knowledge.latency_only import UNKNOWN_QUALITY
 from knowledge.queries.present.now_best import BestView, StepView
 from knowledge.queries.present.now_floor import TOO_HIGH
+from knowledge.report.evidence import DEPLOY
 from knowledge.report.view import ReportView
 
 
@@ -82,6 +83,14 @@ def result(view: ReportView) -> Section:
             ],
         )
     )
+    deploy = next((each.command for each in view.commands if each.command.startswith(DEPLOY)), None)
+    if deploy is not None:
+        blocks.append(
+            Paragraph(
+                f"What to deploy is written by `{deploy}`, where the campaign's database is: the engine's "
+                "command with model and versions, and a check."
+            )
+        )
     return Section("Result", tuple(blocks))
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
@@ -28,9 +28,14 @@ from db.models.base import JsonObject
 from db.states import VerdictOutcome
 from experiments.measurement.evidence import Stage
 from experiments.sealing import tampered
+from knowledge.latency_only import latency_only
+from knowledge.queries.present.now_best import BestView
 from knowledge.report.view import BuiltView, CommandView, MachineView, SamplesView, SealView, TrialView
 from knowledge.samples_digest import samples_digest
 from knowledge.stored import number, versions_of
+
+DEPLOY = "autoinfer export"
+"""How the command begins that writes what to deploy."""
 
 SPEC_FILE = "campaign.yaml"
 """What the campaign's specification is to be saved as, to run it again."""
@@ -219,17 +224,43 @@ def spec_of(campaign: Campaign) -> JsonObject:
     return asked if wall_s is None else {**asked, "budget": {**asked.get("budget", {}), "wall_s": wall_s}}
 
 
+def revision_command(machines: Sequence[MachineView]) -> tuple[CommandView, ...]:
+    """What fetches the revision of autoinfer that most launches ran, and whether others ran another or one
+    that was changed; nothing where none is known."""
+    launches: Counter[tuple[str, bool]] = Counter()
+    for each in machines:
+        if each.git_revision:
+            launches[each.git_revision, bool(each.git_changed)] += each.launches
+    if not launches:
+        return ()
+    ((revision, changed), most), whole = launches.most_common(1)[0], sum(each.launches for each in machines)
+    which = "measured" if most == whole else f"{most} of {whole} launches ran"
+    but = "" if most == whole and not changed else f", {'but for its' if changed else 'without'} changes"
+    return (
+        CommandView(what=f"The revision of autoinfer that {which}{but}", command=f"git checkout {revision}"),
+    )
+
+
 def commands(
-    campaign: Campaign, tested: tuple[TrialView, ...], sealed: tuple[SealView, ...], revision: str | None
+    campaign: Campaign,
+    best: BestView | None,
+    tested: tuple[TrialView, ...],
+    sealed: tuple[SealView, ...],
+    machines: Sequence[MachineView],
 ) -> tuple[CommandView, ...]:
-    """What repeats the campaign, its supported tests whose seals hold, and the reading of its samples."""
+    """What writes the recipe of the best, where its weights are its own, and what repeats the campaign, its
+    supported tests whose seals hold, and the reading of its samples."""
     label = format_label(Noun.CAMPAIGN, campaign.id)
     broken = {each.experiment for each in sealed if each.broken}
     found = []
-    if revision is not None:
+    if best is not None and best.experiment is not None and not latency_only(campaign.spec):
         found.append(
-            CommandView(what="The revision of autoinfer that measured", command=f"git checkout {revision}")
+            CommandView(
+                what="What to deploy, into a folder: the engine's command, model and versions, and a check",
+                command=f"{DEPLOY} {label} --recipe",
+            )
         )
+    found += revision_command(machines)
     found.append(
         CommandView(
             what=f"The whole campaign anew, its specification saved as {SPEC_FILE}",

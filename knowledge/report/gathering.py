@@ -52,8 +52,7 @@ def report(session: Session, campaign_id: int, made_at: datetime) -> ReportView:
     tested = path.trials(session, campaign)
     sealed = evidence.seals(session, campaign_id)
     machines = evidence.machines(session, campaign_id)
-    known = [each for each in machines if each.git_revision]
-    revision = max(known, key=lambda each: each.launches).git_revision if known else None
+    best = best_of(session, campaign)
     return ReportView(
         made_at=made_at,
         autoinfer=version("autoinfer"),
@@ -67,7 +66,7 @@ def report(session: Session, campaign_id: int, made_at: datetime) -> ReportView:
         spec=evidence.spec_of(campaign),
         questions=_questions(session, campaign),
         baseline=_baseline(session, campaign),
-        best=best_of(session, campaign),
+        best=best,
         baseline_in_tests=baseline_in_tests(session, campaign_id),
         throttling=gpu_throttling(session, campaign_id),
         pareto=pareto(session, campaign_id),
@@ -91,7 +90,7 @@ def report(session: Session, campaign_id: int, made_at: datetime) -> ReportView:
         machines=machines,
         artifacts=evidence.artifacts(session, campaign_id),
         samples=evidence.samples(session, campaign),
-        commands=evidence.commands(campaign, tested, sealed, revision),
+        commands=evidence.commands(campaign, best, tested, sealed, machines),
     )
 
 

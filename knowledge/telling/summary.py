@@ -363,9 +363,12 @@ def _best(facts: CampaignFacts) -> PartView:
     pace = machine_changed(best, number(baseline.get(metric_told(best))) or 0.0)
     if pace:
         lines.append(f"{pace[0].upper()}{pace[1:]}.")
+    configuration = str(Configuration.of(_part(best, "configuration")))
     if best.get("note") == FASTEST:
-        lines.append(f"{FASTEST[0].upper()}{FASTEST[1:]}.")
-    lines.append(str(Configuration.of(_part(best, "configuration"))))
+        lines += [f"{FASTEST[0].upper()}{FASTEST[1:]}.", configuration]
+    else:
+        lines.append(configuration)
+        lines.append(f"What to deploy is written by: autoinfer export {facts.campaign} --recipe")
     sentence = f"{speedup:.3f}×{around} as fast as the baseline{basis}{beside} ({best['experiment']})."
     return PartView(title=title, sentence=sentence, lines=tuple(lines))
 

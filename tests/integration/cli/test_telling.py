@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from agent.campaign.learning.outcome import campaign_outcome
 from agent.proposers.user import PROPOSER as USER
 from cli.running.telling import Teller, naive_words
 from configs.campaign import load_campaign
@@ -17,6 +18,7 @@ from db.models import Event, Hypothesis
 from db.session import open_database
 from db.states import HypothesisState
 from knowledge.acts import steering
+from knowledge.latency_only import FASTEST
 from tests.history.campaign_history import History, a_full_history
 from tests.integration.cli.command import Autoinfer
 from tests.new_database import database_url
@@ -115,6 +117,20 @@ BOTH = "took 1.50× the baseline's time in the sweep (9.00 against 6.00 ms a tok
 )
 def test_the_engines_own_default_is_told_by_what_ran_side_by_side(naive: dict[str, Any], words: str) -> None:
     assert naive_words(naive, BASELINE) == words
+
+
+@pytest.mark.parametrize(("note", "deploys"), [(None, True), (FASTEST, False)])
+def test_the_end_names_what_writes_what_to_deploy_but_of_made_up_weights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], note: str | None, deploys: bool
+) -> None:
+    history = a_full_history(tmp_path)
+    with history.database.read() as session:
+        outcome = {**campaign_outcome(session, 1), "best": {"experiment": "E-0001", "note": note}}
+    Teller(history.database, 1, quiet=False).result(outcome)
+    history.close()
+    told = capsys.readouterr().out
+    assert "Confirm: autoinfer reproduce E-0001" in told
+    assert ("Deploy: autoinfer export C-1 --recipe" in told) is deploys
 
 
 def written_at(history: History, first: int, *days: str) -> None:

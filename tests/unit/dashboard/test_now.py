@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from configs.campaign import DUMMY
 from configs.errors import UsageError
 from dashboard.page import Request
 from dashboard.pages.now import PAGE, NowFilters, NowShown
@@ -220,6 +221,31 @@ def test_the_best_is_told_beside_the_baseline_of_its_own_experiment(history: His
     assert best.changed == {"serving.threads": 1}
     assert "E-0001" in html
     assert "1.20 times as fast" in html
+
+
+@pytest.mark.parametrize("state", [CampaignState.STOPPED, CampaignState.PAUSED, CampaignState.RUNNING])
+def test_what_to_deploy_is_a_command_wherever_nothing_runs(history: History, state: CampaignState) -> None:
+    measure_baseline(history)
+    first = history.judge(history.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)
+    best_is(history, first.experiment_id, 1.2)
+    put(history, state)
+    html = shown(history)[1]
+    assert html.count("The one thing to deploy") == 1
+    written = html.index('data-copy="autoinfer export C-1 --recipe"')
+    assert written < html.index('data-copy="autoinfer reproduce E-0001"')
+
+
+def test_made_up_weights_are_nothing_to_deploy(history: History) -> None:
+    measure_baseline(history)
+    first = history.judge(history.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)
+    best_is(history, first.experiment_id, 1.2)
+    put(history, CampaignState.STOPPED)
+    with history.database.write() as session:
+        campaign = session.get_one(Campaign, history.campaign_id)
+        campaign.spec = {**campaign.spec, "weights": DUMMY}
+    html = shown(history)[1]
+    assert "autoinfer reproduce E-0001" in html
+    assert "autoinfer export" not in html
 
 
 def test_a_chain_is_scaled_to_the_baselines_own_launches(history: History) -> None:

@@ -27,11 +27,14 @@ from knowledge.queries.found.verification import Standing
 from knowledge.queries.present.now_best import BestView, StepView
 from knowledge.queries.present.now_floor import FloorView
 from knowledge.queries.view import EffectView
+from knowledge.report.evidence import revision_command
 from knowledge.report.gathering import report
+from knowledge.report.view import MachineView
 from tests.history.asking_history import AskingHistory
 from tests.history.campaign_history import History, the_ground
 from tests.recorded.levers_on_four import levers_on_four
 from tests.unit.knowledge.reports import MADE, SECTIONS, Page, read
+from tests.unit.knowledge.stories import baseline, best
 
 
 def test_the_best_of_a_chain_has_the_interval_of_its_tests_together(full_history: History) -> None:
@@ -315,6 +318,36 @@ def test_made_up_weights_are_marked_everywhere_and_quality_is_said_to_be_unknown
     assert 'class="mark">Latency only: the weights are made up' in text
     assert "supported, latency only" in text
     assert "Not shown: the weights are made up, and quality is not known." in text
+
+
+def test_what_to_deploy_leads_the_commands_where_it_can_be_deployed(full_history: History) -> None:
+    deploy = "autoinfer export C-1 --recipe"
+    baseline(full_history)
+    assert deploy not in as_markdown(read(full_history))
+    best(full_history, "E-0001", 1.111)
+    view = read(full_history)
+    assert view.commands[0].command == deploy
+    assert as_markdown(view).partition("## 4")[0].count(f"`{deploy}`") == 1
+    with full_history.database.write() as session:
+        campaign = session.get_one(Campaign, 1)
+        campaign.spec = {**campaign.spec, "weights": "dummy"}
+    assert deploy not in [each.command for each in read(full_history).commands]
+
+
+def test_a_revision_that_not_all_launches_ran_is_told_as_that_of_most() -> None:
+    def told(*ran: tuple[int, str | None, bool]) -> list[str]:
+        machines = [
+            MachineView.model_construct(launches=launches, git_revision=revision, git_changed=changed)
+            for launches, revision, changed in ran
+        ]
+        return [f"{each.what}: {each.command}" for each in revision_command(machines)]
+
+    assert told() == told((3, None, False)) == []
+    one = "The revision of autoinfer that measured: git checkout aaa"
+    assert told((3, "aaa", False), (2, "aaa", False)) == [one]
+    some = "The revision of autoinfer that 3 of 5 launches ran, without changes: git checkout aaa"
+    assert told((3, "aaa", False), (2, "bbb", False)) == [some]
+    assert told((3, "aaa", False), (2, "aaa", True)) == [some]
 
 
 def test_the_table_of_predictions_has_each_outcome_that_is_counted_those_in_points_too(

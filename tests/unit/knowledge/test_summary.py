@@ -168,6 +168,7 @@ def test_the_best_is_told_with_its_interval_and_the_naive_default_beside_the_bas
     assert part.lines == (
         "The baseline takes 12.5 ms a token; the engine's own default took 1.60× as long.",
         "serving.threads=1",
+        "What to deploy is written by: autoinfer export C-1 --recipe",
     )
 
 
