@@ -10,8 +10,9 @@ from cli.console.words import configuration_words
 from configs.quantities import format_duration, format_usd
 from db.agreed_prices import AGREED_USD_PER_S
 from knowledge.acts.approvals import APPROVE_ABOVE_S
-from knowledge.figures import counted
 from knowledge.queries.claims.discovery import discovery_sentence, outside_sentence
+from knowledge.stored import number
+from knowledge.telling.spent_words import experiments_told
 
 if TYPE_CHECKING:
     from knowledge.queries.campaigns import CampaignView
@@ -29,12 +30,8 @@ def print_campaign(campaign: CampaignView, verification: VerificationView) -> No
     out = console()
     out.print(campaign.id, state(campaign.standing), campaign.name, sep="  ")
     spent = campaign.spent
-    measured = f"{counted(spent.experiments, 'experiment')} in {format_duration(spent.experiment_s)}"
-    if spent.again:
-        measured += f", {format_duration(spent.again_s)} of that for {spent.again} run once more on request"
-    if spent.ahead is not None:
-        measured += f", and {spent.ahead}"
-    gone = "" if spent.wall_s is None else f"; the campaign itself ran for {format_duration(spent.wall_s)}"
+    ran_s = number(campaign.budget.get("spent_s")) if campaign.started_at is not None else None
+    gone = "" if ran_s is None else f"; the campaign itself ran for {format_duration(ran_s)}"
     counts = ", ".join(f"{count} {name}" for name, count in campaign.standings.items())
     found = campaign.discovery
     said = []
@@ -62,7 +59,7 @@ def print_campaign(campaign: CampaignView, verification: VerificationView) -> No
                 ("hypotheses", counts),
                 ("of the supported", said[0] if said else None),
                 *(("", each) for each in said[1:]),
-                ("spent", measured + gone),
+                ("spent", experiments_told(spent) + gone),
                 ("best", campaign.best_experiment),
                 ("verified", f"{verification.sentence}." if verification.verdicts else None),
                 *(("directive", f"{each.id}  {each.text}") for each in campaign.directives),

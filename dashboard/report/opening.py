@@ -96,7 +96,9 @@ def _abstract(view: ReportView) -> list[str]:
     dollars = view.costs.money.total.actual_usd if view.costs.money.total.runs else None
     if spent:
         paid = "" if dollars is None else f" and {format_usd(dollars)} of rented machines"
-        said.append(f"It took {format_duration(spent)} of device time{paid}{_again(view)}.")
+        said.append(
+            f"It took {format_duration(spent)} of device time{paid}{_again(view)}{_unfinished(view)}."
+        )
     if best is not None and best.note:
         said.append(f"{best.note[:1].upper()}{best.note[1:].rstrip('.')}.")
     return said
@@ -249,6 +251,13 @@ def _again(view: ReportView) -> str:
         return ""
     runs = counted(len(found), "run", "runs")
     return f", {format_duration(sum(found))} of it for {runs} once more on request"
+
+
+def _unfinished(view: ReportView) -> str:
+    """How many experiments are not in its device time, because they have not ended."""
+    count = view.costs.total.unfinished
+    has = "has" if count == 1 else "have"
+    return f", but for {counted(count, 'experiment')} that {has} not ended" if count else ""
 
 
 def _paid_for(view: ReportView) -> str:

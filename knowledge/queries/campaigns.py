@@ -36,14 +36,15 @@ NOT_KEPT = "why was not written down"
 
 
 class SpentView(View):
-    """What a campaign spent: `experiment_s` is the time its experiments took, `wall_s` its own age while it
-    ran. `again` of them, for `again_s`, ran a test or a recipe once more on request, as after its end.
-    `ahead` says what was built beside its baseline, and the time that took, which is none of an experiment;
-    None where nothing was."""
+    """What a campaign spent: `experiment_s` is the time that its experiments took, without the `unfinished`,
+    which have not ended, `wall_s` its own age while it ran. `again` of them, for `again_s`, ran a test or a
+    recipe once more on request, as after its end. `ahead` says what was built beside its baseline, and the
+    time that took, which is none of an experiment; None where nothing was."""
 
     experiments: int
     experiment_s: float
     wall_s: float | None
+    unfinished: int = 0
     again: int = 0
     again_s: float = 0.0
     ahead: str | None = None
@@ -198,6 +199,7 @@ def _views(
             Experiment.campaign_id,
             func.count(),
             func.coalesce(func.sum(Experiment.wall_s), 0.0),
+            func.count().filter(Experiment.finished_at.is_(None)),
             func.count().filter(again),
             func.coalesce(func.sum(Experiment.wall_s).filter(again), 0.0),
         )
@@ -237,7 +239,7 @@ def _views(
             hypotheses=states[each.id],
             spent=_spent(
                 each,
-                spent.get(each.id, (0, 0.0, 0, 0.0)),
+                spent.get(each.id, (0, 0.0, 0, 0, 0.0)),
                 present,
                 ahead.get(each.id, BuiltAhead()).words,
             ),
@@ -286,11 +288,12 @@ def _spent(campaign: Campaign, sums: tuple[Any, ...], present: datetime, ahead: 
     wall_s = None
     if campaign.started_at is not None:
         wall_s = ((campaign.ended_at or present) - campaign.started_at).total_seconds()
-    experiments, experiment_s, again, again_s = sums
+    experiments, experiment_s, unfinished, again, again_s = sums
     return SpentView(
         experiments=experiments,
         experiment_s=experiment_s,
         wall_s=wall_s,
+        unfinished=unfinished,
         again=again,
         again_s=again_s,
         ahead=ahead,

@@ -49,6 +49,7 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         budget_s=number(campaign.budget.get("wall_s")),
         experiments=campaign.spent.experiments,
         experiment_s=campaign.spent.experiment_s,
+        unfinished=campaign.spent.unfinished,
         again=campaign.spent.again,
         again_s=campaign.spent.again_s,
         ahead=campaign.spent.ahead,

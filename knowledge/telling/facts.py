@@ -83,7 +83,7 @@ class CampaignFacts:
     budget_s: float | None
     experiments: int
     experiment_s: float
-    """Of all its experiments, those that ran something once more too."""
+    """Of all its experiments that ended, those that ran something once more too."""
     hypotheses: dict[str, int]
     testing: tuple[WaitingFact, ...]
     next: tuple[WaitingFact, ...]
@@ -92,6 +92,8 @@ class CampaignFacts:
     """Whether it should go on, and nothing drives it."""
     approve_above_s: float | None = None
     """The expected seconds of a test above which the user is asked; None where nothing waits for approval."""
+    unfinished: int = 0
+    """Of its experiments, those that have not ended, whose time is not known."""
     again: int = 0
     """Experiments that ran a test or a recipe once more on request, as after its end."""
     again_s: float = 0.0

@@ -56,6 +56,7 @@ from knowledge.queries.view import View
 from knowledge.stored import number
 from knowledge.telling import summary_verdicts as verdicts
 from knowledge.telling.facts import CampaignFacts, WaitingFact
+from knowledge.telling.spent_words import experiments_told
 from knowledge.telling.statements import first_statement
 from knowledge.telling.summary_part import MOST_NAMED, PartView
 
@@ -312,13 +313,7 @@ def _came_out(proposer: ProposerView) -> str:
 
 def _spent(facts: CampaignFacts) -> PartView:
     title = "Spent"
-    experiments = f"{counted(facts.experiments, 'experiment')} in {format_duration(facts.experiment_s)}"
-    if facts.again:
-        experiments += (
-            f", {format_duration(facts.again_s)} of that for {facts.again} run once more on request"
-        )
-    if facts.ahead is not None:
-        experiments += f", and {facts.ahead}"
+    experiments = experiments_told(facts)
     if facts.spent_s is None:
         return PartView(title=title, sentence=f"{experiments}; the campaign has not started.")
     budget = f" of its budget of {format_duration(facts.budget_s)}" if facts.budget_s is not None else ""

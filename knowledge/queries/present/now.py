@@ -10,12 +10,14 @@ from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from configs.errors import UsageError
+from configs.targets import is_rented
 from db import events
 from db.clock import now
 from db.event_kinds import EventKind
 from db.events import of_kind
 from db.labels import Noun, format_label
-from db.models import Campaign, Event, Hypothesis
+from db.models import Campaign, Event, Experiment, Hypothesis
+from db.money import spent_by, usd
 from db.noise import SERIES_NAME
 from db.states import CampaignState, HypothesisState
 from knowledge.acts.approvals import approve_above_s
@@ -112,12 +114,18 @@ class Standing(StrEnum):
 
 
 class BudgetView(View):
-    """Seconds: of the whole, spent, kept for what runs as far as is expected, saved by stopping early."""
+    """Seconds: of the whole, spent by the clock, kept for what runs as far as is expected, saved by stopping
+    early; `experiment_s` is what its experiments that ended took on all machines together, `spent_usd` what
+    rented ones cost, None where none was rented."""
 
     whole_s: float
     spent_s: float
     reserved_s: float
     saved_s: float
+    experiments: int
+    unfinished: int
+    experiment_s: float
+    spent_usd: float | None
 
     @property
     def left_s(self) -> float:
@@ -362,10 +370,22 @@ def _budget(session: Session, campaign: Campaign, runs: Sequence[RunView]) -> Bu
     if not whole_s:
         return None
     spent_s = number(campaign.budget.get("spent_s")) or 0.0
+    took = select(
+        func.count(),
+        func.count().filter(Experiment.finished_at.is_(None)),
+        func.coalesce(func.sum(Experiment.wall_s), 0.0),
+    ).where(Experiment.campaign_id == campaign.id, Experiment.started_at.is_not(None))
+    dollars = spent_by(session, campaign.id)
+    rented = is_rented(str(campaign.spec.get("target", "")))
+    began, unfinished, experiment_s = session.execute(took).one()
     reserved_s = max((each.left_s or 0.0 for each in runs), default=0.0)
     return BudgetView(
         whole_s=whole_s,
         spent_s=spent_s,
         reserved_s=min(reserved_s, max(0.0, whole_s - spent_s)),
         saved_s=saved_time(session, campaign.id).saved_s,
+        experiments=began - unfinished,
+        unfinished=unfinished,
+        experiment_s=experiment_s,
+        spent_usd=usd(dollars) if rented or dollars else None,
     )

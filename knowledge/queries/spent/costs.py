@@ -19,9 +19,10 @@ from knowledge.queries.view import View
 DAY_MS = 86_400_000
 BASIS = (
     "Machine time: seconds on the clock from the start of an experiment to its end, with loading, building "
-    "and scoring, without a campaign's time between its experiments. A quote is what a test takes if all of "
-    "its plan is measured, by the baseline's speed; an estimate is what the ranking expected when it began. "
-    "Time on your own machines has no price here; dollars of rented ones stand apart."
+    "and scoring, without a campaign's time between its experiments; that of one that has not ended is not "
+    "known. A quote is what a test takes if all of its plan is measured, by the baseline's speed; an "
+    "estimate is what the ranking expected when it began. Time on your own machines has no price here; "
+    "dollars of rented ones stand apart."
 )
 """How time is counted."""
 
@@ -30,13 +31,14 @@ MOST_DAYS = 60
 
 
 class CostRow(View):
-    """A group of experiments that began: `spent_s` is the time they took, and `estimated_s` what the ranking
-    expected of those `estimated` that ended and whose hypothesis it had priced, which took
-    `estimated_spent_s`; `quoted_s` is what those `quoted` of them would take if all of their plan were
-    measured, which took `quoted_spent_s`."""
+    """A group of experiments that began: `spent_s` is the time they took, without the `unfinished`, which
+    have not ended, and `estimated_s` what the ranking expected of those `estimated` that ended and whose
+    hypothesis it had priced, which took `estimated_spent_s`; `quoted_s` is what those `quoted` of them would
+    take if all of their plan were measured, which took `quoted_spent_s`."""
 
     name: str
     experiments: int = 0
+    unfinished: int = 0
     spent_s: float = 0.0
     quoted: int = 0
     quoted_s: float = 0.0
@@ -107,8 +109,18 @@ KEYS = 5
 """What the groups are told apart by: campaign, target, day, outcome, lever."""
 
 
-SUMS = 8
-"""What is summed, as `_groups` has it behind the keys."""
+SUMMED = (
+    "experiments",
+    "unfinished",
+    "spent_s",
+    "quoted",
+    "quoted_s",
+    "quoted_spent_s",
+    "estimated",
+    "estimated_s",
+    "estimated_spent_s",
+)
+"""What is summed, as `_groups` has it behind the keys: the fields of `CostRow`."""
 
 
 def _groups(session: Session, campaign_id: int | None) -> Sequence[Any]:
@@ -127,6 +139,7 @@ def _groups(session: Session, campaign_id: int | None) -> Sequence[Any]:
         select(
             *keys,
             func.count(),
+            func.count().filter(Experiment.finished_at.is_(None)),
             func.coalesce(func.sum(took), 0.0),
             *(
                 figure
@@ -153,22 +166,11 @@ def _summed(groups: Sequence[Any], key: int, name: Callable[[Any], str]) -> Iter
     """The groups summed over all keys but one."""
     found: dict[str, list[float]] = {}
     for group in groups:
-        sums = found.setdefault(name(group[key]), [0.0] * SUMS)
+        sums = found.setdefault(name(group[key]), [0.0] * len(SUMMED))
         for place, value in enumerate(group[KEYS:]):
             sums[place] += value
     return [_row(each, sums) for each, sums in found.items()]
 
 
 def _row(name: str, sums: Sequence[float]) -> CostRow:
-    experiments, spent_s, quoted, quoted_s, quoted_spent_s, estimated, estimated_s, estimated_spent_s = sums
-    return CostRow(
-        name=name,
-        experiments=int(experiments),
-        spent_s=spent_s,
-        quoted=int(quoted),
-        quoted_s=quoted_s,
-        quoted_spent_s=quoted_spent_s,
-        estimated=int(estimated),
-        estimated_s=estimated_s,
-        estimated_spent_s=estimated_spent_s,
-    )
+    return CostRow.model_validate({"name": name, **dict(zip(SUMMED, sums, strict=True))})

@@ -136,6 +136,7 @@ def test_a_large_campaign_tells_its_story_where_it_is_asked_for(
 def test_costs_are_summed_every_way_and_no_price_is_invented(full: TestClient) -> None:
     found = full.get("/costs.json").json()
     assert (found["total"]["experiments"], found["total"]["spent_s"]) == (5, 4 * 42.0)  # one still runs
+    assert found["total"]["unfinished"] == 1
     assert (found["timed"], found["saved_s"]) == (1, 40.0)
     assert (found["total"]["estimated"], found["total"]["estimated_s"]) == (1, 50.0)
     total = found["total"]

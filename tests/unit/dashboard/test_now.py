@@ -116,6 +116,22 @@ def test_before_the_baseline_nothing_is_claimed(history: History) -> None:
     assert "No baseline yet" in html
 
 
+def test_the_budget_is_told_by_the_clock_and_what_it_cost_machines_apart(full: History) -> None:
+    with full.database.write() as session:
+        campaign = session.get_one(Campaign, full.campaign_id)
+        campaign.budget = {"wall_s": 600.0, "spent_s": 100.0}
+
+    def told() -> str:
+        return re.sub(r"<[^>]+>", "", shown(full)[1])
+
+    took = "4 experiments took 2\N{NARROW NO-BREAK SPACE}min 48\N{NARROW NO-BREAK SPACE}s of machines"
+    assert f"By the clock. {took}, beside 1 that has not ended." in told()
+    with full.database.write() as session:
+        campaign = session.get_one(Campaign, full.campaign_id)
+        campaign.spec = {**campaign.spec, "target": "modal:H100!"}
+    assert f"{took}, beside 1 that has not ended; rented ones cost $0.00." in told()
+
+
 def test_the_sentence_names_what_is_tested_and_counts_what_was_decided(full: History) -> None:
     measure_baseline(full)
     found, html = shown(full)

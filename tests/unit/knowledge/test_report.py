@@ -407,5 +407,6 @@ def test_the_report_says_how_many_pairs_the_budget_paid_for_and_what_ran_once_mo
     text = as_markdown(read(full_history))
     assert "at most 16 exploratory pairs of launches" in text
     assert "to validate; the budget paid for 4 to 16 of the 16 in a test" in text
-    assert f", {format_duration(42.0)} of it for 1 run once more on request." in text
+    again = f", {format_duration(42.0)} of it for 1 run once more on request"
+    assert f"{again}, but for 1 experiment that has not ended." in text
     assert "A verdict counts fewer: the samples of its own metric" in text

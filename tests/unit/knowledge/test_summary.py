@@ -192,7 +192,7 @@ def test_the_numbers_are_those_of_the_database(full_history: History) -> None:
     assert found.validating.lines[0] == "H-005  Compiling is faster (quick)"
     assert found.supported.lines == ("H-001  One thread is faster: TPOT −10.0 % [−12.0, −8.0] (E-0001)",)
     assert found.ruled_out.sentence == "1 refuted and 1 infeasible."
-    assert found.spent.sentence.startswith("5 experiments in 2m48s;")
+    assert found.spent.sentence.startswith("4 experiments in 2m48s, beside 1 that has not ended;")
 
 
 def test_what_was_run_once_more_on_request_is_told_apart_from_what_the_campaign_ran_for() -> None:
@@ -201,6 +201,10 @@ def test_what_was_run_once_more_on_request_is_told_apart_from_what_the_campaign_
         "8 experiments in 9m46s, 4m59s of that for 2 run once more on request; the campaign itself ran "
     )
     assert summarize(facts).spent.sentence == f"{sentence}for 4m51s of its budget of 8m."
+    two = replace(facts, experiments=10, unfinished=2)
+    assert summarize(two).spent.sentence == f"{sentence}for 4m51s of its budget of 8m.".replace(
+        " request;", " request, beside 2 that have not ended;"
+    )
     alone = replace(facts, experiments=6, experiment_s=287.0, again=0, again_s=0.0)
     assert summarize(alone).spent.sentence.startswith("6 experiments in 4m47s; the campaign itself ran for")
 
