@@ -15,6 +15,7 @@ from knowledge.queries.answered.answers_view import ContrastView
 from knowledge.queries.bests import bests
 from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.claims.calibration import CalibrationView, calibration
+from knowledge.queries.claims.discovery import discovery_sentence, outside_sentence
 from knowledge.queries.found.verification import VerificationView, verification
 from knowledge.queries.lookup import labelled
 from knowledge.queries.order.carried import CarriedView, carried_view
@@ -69,6 +70,13 @@ class CampaignPageView(CampaignRow):
     questions: tuple[QuestionView, ...]
     story: StoryView | None = Field(description="None of a large campaign, where it was not asked for.")
     verification: VerificationView | None = Field(description="None where the story is.")
+
+    @property
+    def may_be_false(self) -> tuple[str, ...]:
+        """How many of the supported may be false, as the summary says it; empty where none is supported."""
+        found = self.campaign.discovery
+        said = () if found is None else (discovery_sentence(found), outside_sentence(found))
+        return tuple(f"{each[:1].upper()}{each[1:]}." for each in said if each)
 
     @property
     def verified(self) -> str:

@@ -17,11 +17,13 @@ from configs.settings import Settings
 from dashboard import tested
 from dashboard.app import create_app
 from dashboard.pages import campaign
+from dashboard.rendering.figures import NARROW
 from db import campaign_lease, events
 from db.event_kinds import EventKind
 from db.models import Campaign, Hypothesis, Verdict
 from db.states import VerdictOutcome
 from knowledge.queries.campaigns import campaign_detail
+from knowledge.queries.claims.discovery import DiscoveryView, discovery_sentence, outside_sentence
 from tests.history.asking_history import an_asking_history
 from tests.history.campaign_history import History, a_full_history
 from tests.new_database import new_database
@@ -131,6 +133,16 @@ def test_a_large_campaign_tells_its_story_where_it_is_asked_for(
     assert large.get("/campaigns/C-1.json?story=true").json()["story"]["chapters"]
     assert "How it began" in large.get("/campaigns/C-1?story=true").text
     history.close()
+
+
+def test_how_many_may_be_false_is_told_on_the_page_as_in_the_summary(full: TestClient) -> None:
+    found = DiscoveryView.model_validate(full.get("/campaigns/C-1.json").json()["campaign"]["discovery"])
+    said = [each for each in (discovery_sentence(found), outside_sentence(found)) if each]
+    page = full.get("/campaigns/C-1").text.replace(NARROW, " ")
+    believed = page.partition('id="ca-discovery"')[2].partition("</section>")[0]
+    assert said
+    for each in said:
+        assert each[1:] in believed
 
 
 def test_costs_are_summed_every_way_and_no_price_is_invented(full: TestClient) -> None:
