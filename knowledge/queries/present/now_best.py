@@ -67,7 +67,8 @@ class BestView(View):
     Every time is on `metric`, the campaign's own. `speedup` is the baseline's time over the best's, its
     interval None where it is multiplied along a chain. `latency_ms` is what was measured, beside `control_ms`
     in the same experiment, and `low_ms` to `high_ms` the best's time by the interval of the speed-up.
-    `baseline_ms` and `best_ms` are the ends of the steps, and `naive_ms` is what the engine's own default
+    `baseline_ms` and `best_ms` are the ends of the steps, `baseline_experiment` the one that measured the
+    first of them, and `naive_ms` is what the engine's own default
     takes beside that baseline, by their ratio in the sweep. `overhead` is the baseline's time above its
     floor, by part, `best_overhead` the best's, empty where it was not profiled itself; they and the floors
     are of a token, and there are none on another metric than TPOT.
@@ -90,6 +91,7 @@ class BestView(View):
     tasks: MarginView | None
     note: str | None
     baseline_ms: float
+    baseline_experiment: str | None
     best_ms: float
     naive_ms: float | None
     steps: tuple[StepView, ...]
@@ -223,6 +225,7 @@ def baseline_best(
     naive: JsonObject,
     metric: str,
     baseline_ms: float,
+    measured_by: str | None,
     floor: FloorView | None,
     overhead: tuple[OverheadView, ...],
 ) -> BestView:
@@ -244,6 +247,7 @@ def baseline_best(
         tasks=None,
         note=None,
         baseline_ms=baseline_ms,
+        baseline_experiment=measured_by,
         best_ms=baseline_ms,
         naive_ms=number(naive.get(metric)),
         steps=(),

@@ -45,8 +45,10 @@ MOST_BESTS = 60
 
 def best_of(session: Session, campaign: Campaign) -> BestView | None:
     """The best so far; None before trial 0 is measured. Ten statements at most."""
-    measured = _event_data(session, campaign.id, EventKind.CAMPAIGN_BASELINE)
-    baseline, naive = (measured.get(name) or {} for name in ("baseline", "naive"))
+    measured = next(iter(_events(session, campaign.id, EventKind.CAMPAIGN_BASELINE, 1)), None)
+    data = {} if measured is None else measured.data or {}
+    baseline, naive = (data.get(name) or {} for name in ("baseline", "naive"))
+    measured_by = None if measured is None else measured.subject
     metric = metric_of(campaign.objective)
     own_ms = baseline_time_ms(session, campaign, metric, baseline) if baseline else None
     if own_ms is None:
@@ -57,8 +59,8 @@ def best_of(session: Session, campaign: Campaign) -> BestView | None:
     told = bests_told(_events(session, campaign.id, EventKind.CAMPAIGN_BEST, MOST_BESTS))
     if not told:
         overhead = overhead_of(profile.parts, floor, own_ms)
-        return baseline_best(baseline, naive, metric, own_ms, floor, overhead)
-    return _improved(session, campaign, baseline, naive, own_ms, told, profile, floor)
+        return baseline_best(baseline, naive, metric, own_ms, measured_by, floor, overhead)
+    return _improved(session, campaign, baseline, naive, own_ms, measured_by, told, profile, floor)
 
 
 def _improved(
@@ -67,6 +69,7 @@ def _improved(
     baseline: JsonObject,
     naive: JsonObject,
     own_ms: float,
+    measured_by: str | None,
     told: Sequence[Told],
     profile: Profile,
     floor: FloorView | None,
@@ -80,7 +83,7 @@ def _improved(
     if chained or control_ms is None or latency_ms is None:
         baseline_ms, best_ms = own_ms, own_ms / last.speedup
     else:
-        baseline_ms, best_ms = control_ms, latency_ms
+        baseline_ms, best_ms, measured_by = control_ms, latency_ms, last.experiment
     naive_ms = number(naive.get(metric))
     interval = data.get("speedup_interval")
     low, high = interval if isinstance(interval, list) and len(interval) == 2 else (None, None)
@@ -109,6 +112,7 @@ def _improved(
         tasks=margin_of(quality, "task_points_lost"),
         note=data.get("note"),
         baseline_ms=baseline_ms,
+        baseline_experiment=measured_by,
         best_ms=best_ms,
         naive_ms=None if naive_ms is None else baseline_ms * (naive_ms / own_ms),
         steps=steps_of(told, known, campaign.baseline_configuration_id, baseline_ms, best_ms),
@@ -135,11 +139,6 @@ def _profiled_floor(
         return None
     tokens = acceptance_length if drafts and acceptance_length is not None else 1.0
     return floor_of(own.parts, own.bandwidth_bytes_per_s or bandwidth, tokens)
-
-
-def _event_data(session: Session, campaign_id: int, kind: EventKind) -> JsonObject:
-    found = _events(session, campaign_id, kind, 1)
-    return (found[0].data or {}) if found else {}
 
 
 def _events(session: Session, campaign_id: int, kind: EventKind, limit: int) -> list[Event]:

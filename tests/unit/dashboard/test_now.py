@@ -264,6 +264,30 @@ def test_made_up_weights_are_nothing_to_deploy(history: History) -> None:
     assert "autoinfer export" not in html
 
 
+def test_the_baseline_s_time_leads_to_the_experiment_that_it_is_of(history: History) -> None:
+    history.judge(history.propose({"serving.threads": 4}), VerdictOutcome.REFUTED)
+    better = history.judge(history.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)
+    data = {"baseline": BASELINE, "naive": {"tpot_ms": 12.0}}
+    with history.database.write() as session:
+        events.append(session, EventKind.CAMPAIGN_BASELINE, "Told.", "E-0001", history.campaign_id, data=data)
+    found, html = shown(history)
+    assert found.best is not None
+    assert found.best.baseline_experiment == "E-0001"
+    best = html.partition('id="best"')[2].partition("</section>")[0]
+    assert best.count('href="/experiments/E-0001"') == 2, "the time to beat, and its row"
+    best_is(history, better.experiment_id, 1.2)
+    found, html = shown(history)
+    assert found.best is not None
+    assert found.best.baseline_experiment == "E-0002", "the control beside the best"
+    assert 'href="/experiments/E-0002"' in html.partition('id="wf-base"')[2].partition("</li>")[0]
+
+
+def test_all_that_was_settled_is_a_link_from_what_is_shown_of_it(full: History) -> None:
+    html = shown(full)[1]
+    assert 'href="/hypotheses?campaign=C-1&amp;state=supported"' in html
+    assert 'href="/hypotheses?campaign=C-1&amp;state=ruled-out&amp;state=open"' in html
+
+
 def test_a_chain_is_scaled_to_the_baselines_own_launches(history: History) -> None:
     measure_baseline(history)
     first = history.judge(history.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)
