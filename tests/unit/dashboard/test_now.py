@@ -13,7 +13,7 @@ from configs.campaign import DUMMY
 from configs.errors import UsageError
 from dashboard.page import Request
 from dashboard.pages.now import PAGE, NowFilters, NowShown
-from dashboard.rendering.figures import day
+from dashboard.rendering.figures import NARROW, day
 from db import campaign_lease, events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
@@ -124,7 +124,7 @@ def test_the_budget_is_told_by_the_clock_and_what_it_cost_machines_apart(full: H
     def told() -> str:
         return re.sub(r"<[^>]+>", "", shown(full)[1])
 
-    took = "4 experiments took 2\N{NARROW NO-BREAK SPACE}min 48\N{NARROW NO-BREAK SPACE}s of machines"
+    took = f"4 experiments took 2{NARROW}min 48{NARROW}s of machines"
     assert f"By the clock. {took}, beside 1 that has not ended." in told()
     with full.database.write() as session:
         campaign = session.get_one(Campaign, full.campaign_id)
@@ -237,6 +237,10 @@ def test_the_best_is_told_beside_the_baseline_of_its_own_experiment(history: His
     assert best.changed == {"serving.threads": 1}
     assert "E-0001" in html
     assert "1.20 times as fast" in html
+    text = re.sub(r"<[^>]+>", "", html).replace(NARROW, " ")
+    assert "8.25 ms per token, from 9.90 ms side by side" in text, (
+        "the interval is that of the speed-up alone"
+    )
 
 
 @pytest.mark.parametrize("state", [CampaignState.STOPPED, CampaignState.PAUSED, CampaignState.RUNNING])
