@@ -26,7 +26,8 @@ def origins(view: ReportView) -> list[Block]:
             table(
                 "Who proposed, and what became of it. The share of the judged that was supported has its "
                 f"exact 95{NARROW}% interval. Of the tests that measured what was predicted, means are of "
-                f"the effects in percent, and inside are all within their 80{NARROW}% prediction.",
+                "the effects in percent where these are of one metric, and inside are all within their "
+                f"80{NARROW}% prediction.",
                 (
                     "Proposed by",
                     ">Proposed",

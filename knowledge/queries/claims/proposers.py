@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from sqlalchemy import case, func, select
+from sqlalchemy import case, distinct, func, select
 from sqlalchemy.orm import Session
 
 from db.models import Experiment, Hypothesis, Verdict
@@ -32,7 +32,8 @@ class ProposerView(View):
 
     `measured` tests measured what was predicted, `inside` counts those within their 80 % prediction;
     `predicted_mean` and `measured_mean` are the mean changes of those whose effect is a ratio (geometric,
-    −0.12 for 12 % less; None where there is none), since points have another scale. `chance` is the hit rate
+    −0.12 for 12 % less; None where there is none), since points have another scale, and None where they are
+    of more than one metric: the mean of a time and of bits is of nothing. `chance` is the hit rate
     after shrinkage by which a campaign shares out its proposals (`knowledge.hit_rates`), None over all
     campaigns.
     """
@@ -131,8 +132,8 @@ def _hits(counts: Mapping[HypothesisState, int]) -> Hits:
 
 def _compared(session: Session, campaign_id: int | None) -> dict[str, _Compared]:
     """By proposer: how many tests measured what was predicted, how many inside the 80 % interval, and of
-    effects that are ratios the mean logs predicted and measured. Reproductions and confounded tests are left
-    out."""
+    effects that are ratios, all of one metric, the mean logs predicted and measured. Reproductions and
+    confounded tests are left out."""
     mean = Hypothesis.prediction["log_ratio_mean"].as_float()
     spread = Hypothesis.prediction["log_ratio_sd"].as_float()
     off = func.abs(Verdict.effect_log - mean)
@@ -144,6 +145,7 @@ def _compared(session: Session, campaign_id: int | None) -> dict[str, _Compared]
             func.sum(case((off <= PREDICTION_Z * spread, 1), else_=0)),
             func.avg(case((is_ratio, mean))),
             func.avg(case((is_ratio, Verdict.effect_log))),
+            func.count(distinct(case((is_ratio, Hypothesis.metric)))),
         )
         .join_from(Verdict, Hypothesis, Hypothesis.id == Verdict.hypothesis_id)
         .join(Experiment, Experiment.id == Verdict.experiment_id)
@@ -157,8 +159,8 @@ def _compared(session: Session, campaign_id: int | None) -> dict[str, _Compared]
         .group_by(Hypothesis.proposer)
     )
     return {
-        name: (int(count), int(inside), predicted, measured)
-        for name, count, inside, predicted, measured in session.execute(query)
+        name: (int(count), int(inside), *((predicted, measured) if metrics == 1 else (None, None)))
+        for name, count, inside, predicted, measured, metrics in session.execute(query)
     }
 
 
