@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from experiments.measurement.evidence import Metric
 from knowledge.queries.view import View
 from knowledge.stored import number
 
@@ -13,16 +14,18 @@ BITS, TASKS, KL = "Bits per byte", "Tasks lost", "KL to the reference"
 NATS = "nat/token"
 
 _TESTS = (
-    ("bits_per_byte_relative", BITS, "%", 100.0),
-    ("task_points_lost", TASKS, "points", 1.0),
-    ("kl_nats", KL, NATS, 1.0),
+    ("bits_per_byte_relative", BITS, "%", 100.0, Metric.NLL_BITS),
+    ("task_points_lost", TASKS, "points", 1.0, Metric.TASK_CORRECT),
+    ("kl_nats", KL, NATS, 1.0, Metric.KL_NATS),
 )
-"""A test's name in a verdict (`agent.judge.quality`), its words, its unit, and the factor to that."""
+"""A test's name in a verdict (`agent.judge.quality`), its words, its unit, the factor to that, and the metric
+of its samples."""
 
 
 class QualityTestView(View):
-    """One test in its `unit`, more is worse: the difference to the control with its interval, the most that
-    is allowed, over `count` documents or items. `state`: held, worse or undecided, by the end of the interval
+    """One test in its `unit`, more is worse: the difference to the control with an interval of which each end
+    is one-sided at the plan's level, the most that is allowed, over `count` documents or items, whose samples
+    are of `metric`. `state`: held, worse or undecided, by the end of the interval
     that decides; KL alone can refute and passes nothing."""
 
     name: str
@@ -32,6 +35,7 @@ class QualityTestView(View):
     high: float | None
     margin: float | None
     count: int
+    metric: str
     state: str
 
     @property
@@ -48,7 +52,7 @@ def places_of(unit: str) -> int:
 def quality_tests(quality: Mapping[str, object] | None) -> tuple[QualityTestView, ...]:
     """Return the tests that a verdict's quality tells, in a fixed order, without what was not measured."""
     found = []
-    for name, words, unit, factor in _TESTS:
+    for name, words, unit, factor, metric in _TESTS:
         told = (quality or {}).get(name)
         difference = number(told.get("difference")) if isinstance(told, dict) else None
         if not isinstance(told, dict) or difference is None:
@@ -63,6 +67,7 @@ def quality_tests(quality: Mapping[str, object] | None) -> tuple[QualityTestView
                 high=None if high is None else factor * high,
                 margin=None if margin is None else factor * margin,
                 count=int(number(told.get("count")) or 0),
+                metric=metric.value,
                 state=_state(low, high, margin),
             )
         )
