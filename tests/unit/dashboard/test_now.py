@@ -288,6 +288,7 @@ def test_the_baseline_s_time_leads_to_the_experiment_that_it_is_of(history: Hist
 
 def test_all_that_was_settled_is_a_link_from_what_is_shown_of_it(full: History) -> None:
     html = shown(full)[1]
+    assert 'href="/campaigns/C-1?story=true#ca-s"' in html, "what happened, in its order"
     assert 'href="/hypotheses?campaign=C-1&amp;state=supported"' in html
     assert 'href="/hypotheses?campaign=C-1&amp;state=ruled-out&amp;state=open"' in html
 
