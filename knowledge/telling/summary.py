@@ -152,7 +152,7 @@ def summarize(facts: CampaignFacts, most: int = MOST_NAMED, *, short: bool = Fal
 
 
 def _headline(facts: CampaignFacts) -> str:
-    what = f"{facts.campaign} makes {facts.model} faster on {machine(facts.target)}"
+    what = f"{facts.campaign} looks for what makes {facts.model} faster on {machine(facts.target)}"
     if facts.interrupted:
         return f"{what}: it was interrupted, and nothing drives it."
     match facts.state:

@@ -55,7 +55,7 @@ READING = {
 
 def test_a_summary_begins_with_how_it_came_to_that(with_history: Autoinfer) -> None:
     headline, *rest = with_history("summary").out.splitlines()
-    assert headline.startswith("C-1 makes reference faster")
+    assert headline.startswith("C-1 looks for what makes reference faster")
     lead = " ".join(rest[: rest.index("")])
     assert "Found first: After" in lead
     assert "with 1 test, H-001: One thread is faster, TPOT −10.0 % [−12.0, −8.0] (E-0001)." in lead

@@ -181,7 +181,7 @@ def test_a_baseline_that_is_the_engine_s_own_default_is_not_compared_with_itself
 def test_a_stopped_campaign_leads_with_the_reason() -> None:
     facts = replace(EMPTY, state=CampaignState.STOPPED, stopped_because="the budget is spent")
     assert summarize(facts).headline == (
-        "C-1 makes reference faster on cpu: it ended because the budget is spent."
+        "C-1 looks for what makes reference faster on cpu: it ended because the budget is spent."
     )
 
 
