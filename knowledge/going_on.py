@@ -14,6 +14,20 @@ BUDGET_OF = "the budget of "
 """How every reason begins that is about the budget."""
 
 
+NOTHING_LEFT = ("nothing left is worth its price", "nothing is left in the queue")
+"""How the reasons begin that more time would not change, but another hypothesis may."""
+
+
+def helped_by_time(stopped_because: str | None) -> bool:
+    """Whether a campaign that ended for this reason goes on if it is given more time."""
+    return (stopped_because or "").startswith((USER_STOPPED_IT, STOPPED_BY_USER, BUDGET_OF))
+
+
+def is_exhausted(stopped_because: str | None) -> bool:
+    """Whether it ended because nothing that it knows of is worth a test."""
+    return (stopped_because or "").startswith(NOTHING_LEFT)
+
+
 def how_to_go_on(
     campaign: str,
     state: CampaignState,
@@ -34,11 +48,7 @@ def how_to_go_on(
         more = " --budget 30m" if spent_s >= budget_s else ""
         return f"Go on with: autoinfer run --resume {campaign}{more}"
     why = stopped_because or ""
-    if (
-        state is not CampaignState.STOPPED
-        or judged
-        or not why.startswith((USER_STOPPED_IT, STOPPED_BY_USER, BUDGET_OF))
-    ):
+    if state is not CampaignState.STOPPED or judged or not helped_by_time(why):
         return None
     needs_more = why.startswith(BUDGET_OF) or spent_s >= budget_s
     more = " --budget 30m" if needs_more else ""

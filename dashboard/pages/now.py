@@ -22,6 +22,7 @@ from experiments.space.configuration import Change
 from knowledge.change_words import change_in_short
 from knowledge.doubts import doubt_words
 from knowledge.figures import listed
+from knowledge.going_on import helped_by_time, is_exhausted
 from knowledge.queries.claims.hypotheses import HypothesisRow
 from knowledge.queries.log import EventView
 from knowledge.queries.present.now import NowView, now_view
@@ -116,6 +117,16 @@ class NowShown(NowView):
 
     lead: str
     rest: str
+
+    @property
+    def helped_by_time(self) -> bool:
+        """Whether more time would let it go on, where it has ended."""
+        return self.campaign is not None and helped_by_time(self.campaign.stopped_because)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether it ended for want of a hypothesis that is worth a test."""
+        return self.campaign is not None and is_exhausted(self.campaign.stopped_because)
 
     @property
     def too_high(self) -> str:

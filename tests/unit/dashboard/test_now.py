@@ -212,6 +212,28 @@ def test_a_campaign_that_ended_without_a_find_says_so(full: History) -> None:
 
 
 @pytest.mark.parametrize(
+    ("because", "more_time", "own"),
+    [
+        ("the budget of 9m is spent", True, False),
+        ("stopped by the user", True, False),
+        ("nothing left is worth its price: the best of 12, H-023, is expected to save 0.44 %", False, True),
+        ("nothing is left in the queue", False, True),
+        ("the baseline could not be measured: no GPU", False, False),
+    ],
+)
+def test_more_time_is_offered_only_where_it_would_change_the_end(
+    history: History, because: str, more_time: bool, own: bool
+) -> None:
+    measure_baseline(history)
+    put(history, CampaignState.STOPPED)
+    with history.database.write() as session:
+        session.get_one(Campaign, history.campaign_id).stopped_because = because
+    html = shown(history)[1]
+    assert ("autoinfer run --resume C-1 --budget 1h" in html) is more_time
+    assert ('href="/enqueue?campaign=C-1"' in html) is own
+
+
+@pytest.mark.parametrize(
     ("naive_ms", "told"),
     [(12.0, "the engine's own default took 1.20× as long"), (10.0, "it is that of the engine's own default")],
 )

@@ -8,6 +8,7 @@ from agent.ranking.ranking import rank
 from agent.ranking.stopping import WORTH, nothing_worth_it
 from agent.ranking.values import Candidate, Directive
 from db.states import DirectiveKind
+from knowledge.going_on import helped_by_time, is_exhausted
 
 GOOD = Candidate(1, ("compile",), -0.3, 0.05, 0.9, 0.9, 60.0)
 POOR = Candidate(2, ("dtype",), 0.05, 0.01, 0.9, 0.9, 60.0)
@@ -22,6 +23,15 @@ def test_candidates_without_promise_end_it_with_what_the_best_would_save() -> No
     assert reason is not None
     assert "H-002, is expected to save 0.00 %" in reason
     assert f"{100 * WORTH:g} %" in reason
+
+
+def test_pages_know_these_ends_for_what_more_time_would_not_change() -> None:
+    for left in ([POOR], []):
+        reason = nothing_worth_it(rank(left))
+        assert reason is not None
+        ended = reason[0].lower() + reason[1:]
+        assert is_exhausted(ended)
+        assert not helped_by_time(ended)
 
 
 def test_the_price_of_an_experiment_does_not_make_a_great_gain_worthless() -> None:
