@@ -21,7 +21,7 @@ OPEN = (VerdictOutcome.INCONCLUSIVE, VerdictOutcome.CONFOUNDED)
 def path(view: ReportView) -> Section:
     """The tests in their order, and what moved the queue between them."""
     title = "Path of the search"
-    blocks = origins(view)
+    blocks = [*_interruptions(view), *origins(view)]
     if not view.trials:
         blocks.append(Paragraph("No test was begun."))
         return Section(title, tuple(blocks))
@@ -78,6 +78,22 @@ def path(view: ReportView) -> Section:
             )
         )
     return Section(title, tuple(blocks))
+
+
+def _interruptions(view: ReportView) -> list[Block]:
+    """What happened to it beside its tests; nothing where nothing did."""
+    if not view.interruptions:
+        return []
+    return [
+        table(
+            "What kept it from its work, and that it went on, in the words of the log; times in UTC.",
+            ("When", "About", "What happened", "Event"),
+            [
+                Row((words.instant(each.at), each.subject or words.NONE, each.text, str(each.event_id)))
+                for each in view.interruptions
+            ],
+        )
+    ]
 
 
 def _trial(each: TrialView, own: str) -> Row:

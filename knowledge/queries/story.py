@@ -106,6 +106,12 @@ def story_facts(session: Session, campaign_id: int) -> StoryFacts:
     )
 
 
+def interruptions(session: Session, campaign_id: int) -> tuple[Moment, ...]:
+    """What kept a campaign from its work, and that it went on, in its order; one statement."""
+    query = select(Event).where(of_kinds(TROUBLES, campaign_id)).order_by(Event.id)
+    return _moments(session.scalars(query).all(), TROUBLES)
+
+
 def _moments(told: Sequence[Event], kinds: Sequence[EventKind]) -> tuple[Moment, ...]:
     return tuple(Moment(each.id, each.at, each.subject, each.text) for each in told if each.kind in kinds)
 

@@ -30,9 +30,10 @@ from knowledge.queries.order.carried import carried_view
 from knowledge.queries.pareto import pareto
 from knowledge.queries.present.now_reached import best_of
 from knowledge.queries.spent.costs import costs
+from knowledge.queries.story import interruptions
 from knowledge.report import evidence
 from knowledge.report import trials as path
-from knowledge.report.view import AnsweredView, InDoubtView, ReportView
+from knowledge.report.view import AnsweredView, InDoubtView, InterruptionView, ReportView
 from knowledge.stored import engine_of
 from knowledge.telling.answers_sentence import answer_sentence
 
@@ -74,6 +75,10 @@ def report(session: Session, campaign_id: int, made_at: datetime) -> ReportView:
         again=path.again(session, campaign_id),
         further_workloads=path.further(session, campaign_id),
         search=path.search(session, campaign_id),
+        interruptions=tuple(
+            InterruptionView(event_id=each.event, at=each.at, subject=each.subject, text=each.text)
+            for each in interruptions(session, campaign_id)
+        ),
         proposers=_proposers(session, campaign_id),
         asked=asked_of_model(session, campaign_id),
         carried=carried_view(session, campaign_id),

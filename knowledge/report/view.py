@@ -190,6 +190,15 @@ class CommandView(View):
     command: str
 
 
+class InterruptionView(View):
+    """An event that kept a campaign from its work, or that it went on, in the words of the log."""
+
+    event_id: int
+    at: datetime
+    subject: str | None
+    text: str
+
+
 class ReportView(View):
     """A campaign as a report. Nothing but `made_at` depends on when it is made; `written_at` is the last
     event that it knows of. `asked` is what a language model was asked, `carried` what other campaigns'
@@ -217,6 +226,7 @@ class ReportView(View):
     again: tuple[AgainView, ...]
     further_workloads: tuple[FurtherTestView, ...]
     search: SearchView
+    interruptions: tuple[InterruptionView, ...]
     proposers: tuple[ProposerView, ...]
     asked: AskedView | None
     carried: CarriedView | None

@@ -350,6 +350,26 @@ def test_a_revision_that_not_all_launches_ran_is_told_as_that_of_most() -> None:
     assert told((3, "aaa", False), (2, "aaa", True)) == [some]
 
 
+def test_what_interrupted_it_is_told_in_its_order_and_nothing_where_nothing_did(history: History) -> None:
+    heading = "What kept it from its work, and that it went on"
+    assert heading not in as_markdown(read(history))
+    with history.database.write() as session:
+        events.append(session, EventKind.WORKER_LOST, "desk/cpu stopped answering.", "J-2", 1)
+        events.append(session, EventKind.CAMPAIGN_STARTED, "None of it.", "C-1", 1)
+        events.append(session, EventKind.CAMPAIGN_RESUMED, "The campaign goes on.", "C-1", 1)
+        events.append(session, EventKind.JOB_FAILED, "No space is left.", "J-3", 1)
+    view = read(history)
+    assert [(each.subject, each.text) for each in view.interruptions] == [
+        ("J-2", "desk/cpu stopped answering."),
+        ("C-1", "The campaign goes on."),
+        ("J-3", "No space is left."),
+    ]
+    path = as_markdown(view).partition("## 6")[2].partition("## 7")[0]
+    assert (
+        path.index(heading) < path.index("stopped answering") < path.index("goes on") < path.index("No space")
+    )
+
+
 def test_the_table_of_predictions_has_each_outcome_that_is_counted_those_in_points_too(
     tmp_path: Path,
 ) -> None:
