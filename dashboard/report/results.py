@@ -43,7 +43,7 @@ def result(view: ReportView) -> Section:
         rows.append(
             (
                 f"Best ({best.experiment})",
-                words.milliseconds(best.best_ms, best.low_ms, best.high_ms),
+                words.milliseconds(best.best_ms),
                 best_speedup(view, best),
                 UNKNOWN_QUALITY if view.campaign.latency_only else words.relative_margin(best.bits_per_byte),
             )

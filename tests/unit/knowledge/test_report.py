@@ -304,6 +304,7 @@ def test_the_engine_s_own_default_is_told_against_the_baseline_as_the_sweep_time
     text = as_markdown(read(full_history)).replace(NARROW, " ")
     assert "| Engine's own default, by the sweep | 25.0 ms | 0.800× | – |" in text
     assert "| Baseline (trial 0) | 20.0 ms | 1 | – |" in text
+    assert "| Best (E-0001) | 5.00 ms | 4.00× \\[3.50, 4.50\\] |" in text, "an interval of the speed-up alone"
 
 
 def test_made_up_weights_are_marked_everywhere_and_quality_is_said_to_be_unknown(
