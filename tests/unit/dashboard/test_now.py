@@ -494,6 +494,7 @@ def test_a_digest_counts_from_the_event_that_was_seen(history: History) -> None:
     assert (digest.speedup, digest.speedup_before) == (1.3, 1.1)
     assert "Since you last looked" in html
     assert "autoinfer reproduce E-0002" in html
+    assert "of machines, 1 experiment<" in html, "and not by the clock, as the budget is"
 
 
 def test_nothing_new_is_said_in_a_sentence(full: History) -> None:
