@@ -11,6 +11,7 @@ from agent.judge.reading import Reading
 from agent.judge.sequence import MOST_TOLD_PAIRS, pairs_to_settle
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import StoppingPlan
+from knowledge.figures import signed
 
 NAMES = {
     Metric.TTFT_MS: "TTFT",
@@ -41,11 +42,11 @@ def relative(log_ratio: float) -> float | None:
 
 
 def percent(log_ratio: float) -> str:
-    """A log ratio as a signed change in percent, without its sign of percent: `−28.4`; `+∞` beyond any
-    number."""
+    """A log ratio as a signed change in percent, without its sign of percent: `−28.4`; what rounds to zero
+    has none; `+∞` beyond any number."""
     if log_ratio > MOST_LOG_RATIO:
         return "+∞"
-    return f"{100 * math.expm1(log_ratio):+.1f}".replace("-", "−")
+    return signed(100 * math.expm1(log_ratio))
 
 
 def effect(plan: StoppingPlan, reading: Reading) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from agent.judge.launch_interval import LaunchIntervalJudge
+from agent.judge.sentences import percent
 from configs.errors import UsageError
 from experiments.measurement.evidence import Arm, Evidence, Metric, NoiseProfile, Stage
 from experiments.measurement.judging import (
@@ -236,3 +237,8 @@ def test_no_experiment_measures_more_pairs_than_its_plan_allows(seed: int) -> No
     validation = [s for s in taken if isinstance(s, MeasurePair) and s.stage == Stage.VALIDATION]
     assert experiment.pairs - len(validation) <= PLAN.full_pairs
     assert experiment.pairs <= PLAN.full_pairs + PLAN.validation_pairs
+
+
+def test_a_change_that_rounds_to_zero_has_no_sign_in_a_reason() -> None:
+    assert [percent(each) for each in (-0.0004, 0.0, 0.0004)] == ["0.0"] * 3
+    assert [percent(each) for each in (-0.334, 0.1, 800.0)] == ["\N{MINUS SIGN}28.4", "+10.5", "+∞"]
