@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from math import exp
 
 from agent.recipe.planning import CHECK_S
-from agent.recipe.recipe import RETAINED, Recipe
+from agent.recipe.recipe import RETAINED, Promise, Recipe
 from configs.asked_over import ASKED_OVER, asked_over_words
 from configs.errors import EXIT_FAILURE, EXIT_OPEN, EXIT_USAGE
 from configs.quantities import format_duration
 from experiments.engines.serve_command import ServeCommand
-from knowledge.figures import listed, metric_word
+from knowledge.figures import listed, metric_word, signed
+from knowledge.queries.measured.quality_tests import quality_tests
 
 RECIPE, README, SERVE, BUILD, CHECK, REQUIREMENTS = (
     "recipe.json",
@@ -246,6 +247,8 @@ It changes:
 
 {changed}
 
+{_quality(promise)}
+
 The result is one on this model, this hardware, these versions and this workload ({_workload(recipe)}), and on
 nothing else. The model's files have the SHA-256 `{recipe.model_fingerprint}`{revision}.
 
@@ -282,6 +285,24 @@ there, and is done sooner where it is sure sooner. It ends with the exit code
 is written into the database of the campaign (`--data-dir DIR` or `--db URL`, where that is not the default
 one), where the findings that this rests on are confirmed, or marked stale.
 """
+
+
+def _quality(promise: Promise) -> str:
+    """What was measured of its quality against the baseline's, and what was allowed."""
+    tests = quality_tests(
+        {"bits_per_byte_relative": promise.bits_per_byte, "task_points_lost": promise.task_points_lost}
+    )
+    if not tests:
+        return "Its quality was not measured."
+    lines = []
+    for each in tests:
+        low, high = (each.difference if end is None else end for end in (each.low, each.high))
+        found, least, most = (signed(value, each.places) for value in (each.difference, low, high))
+        over = f"{each.count:,} {'items' if each.unit == 'points' else 'documents'}"
+        allowed = "" if each.margin is None else f", allowed {signed(each.margin)} {each.unit}"
+        lines.append(f"- {each.name}: {found} {each.unit} [{least}, {most}] over {over}{allowed}")
+    head = "Its quality against the baseline's, each end of an interval one-sided at the campaign's level:"
+    return "\n".join([head, "", *lines])
 
 
 def _workload(recipe: Recipe) -> str:

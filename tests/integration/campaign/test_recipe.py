@@ -38,6 +38,22 @@ def test_a_recipe_promises_what_its_own_test_measured_and_says_how_it_is_served(
     assert read_recipe(files[RECIPE], "recipe.json") == recipe
 
 
+def test_what_a_person_reads_says_what_the_gain_costs_in_quality(first: tuple[Path, Recipe]) -> None:
+    _, recipe = first
+    bits = {"difference": 0.005, "low": 0.003, "high": 0.007, "margin": 0.01, "count": 128}
+    tasks = {"difference": -4.42, "low": -6.05, "high": -2.85, "margin": 2.0, "count": 1200}
+    scored = recipe.promise.model_copy(update={"bits_per_byte": bits, "task_points_lost": tasks})
+    told = files_of(recipe.model_copy(update={"promise": scored}))[README]
+    assert "- Bits per byte: +0.50 % [+0.30, +0.70] over 128 documents, allowed +1.0 %\n" in told
+    minus = "\N{MINUS SIGN}"
+    assert (
+        f"- Tasks lost: {minus}4.42 points [{minus}6.05, {minus}2.85] over 1,200 items, allowed +2.0 points\n"
+        in told
+    )
+    unknown = recipe.promise.model_copy(update={"bits_per_byte": None, "task_points_lost": None})
+    assert "quality was not measured" in files_of(recipe.model_copy(update={"promise": unknown}))[README]
+
+
 def test_versions_and_revision_are_those_of_most_launches_of_the_test_that_made_the_best(
     deployed: Deployed,
 ) -> None:
