@@ -88,7 +88,10 @@ def plan(
     context: Annotated[
         int | None,
         typer.Option(
-            "--context", min=1, metavar="TOKENS", help="Tokens of a sequence; the campaign's if not given."
+            "--context",
+            min=1,
+            metavar="TOKENS",
+            help="Tokens of a sequence, as serving.max_model_len counts; the campaign's if not given.",
         ),
     ] = None,
     budget: Annotated[
@@ -102,6 +105,7 @@ def plan(
     Of a model of the hub no weights are fetched. Of a rented target the provider is asked for its prices;
     nothing is submitted.
     """
+    from agent.plan.context import with_context
     from cli.console.output import print_json
     from cli.executors.prices import quoted_for
     from cli.running.asked import campaign_asked
@@ -132,9 +136,11 @@ def plan(
         },
         baseline or (),
     )
+    if context is not None:
+        asked = replace(asked, spec=with_context(asked.spec, context))
     found = [
         replace(_with_what_is_unfit(each), raises_budget=asked.raises_budget)
-        for each in _plans(ctx, asked, hardware, set_ or [], context, dummy=asked.spec.latency_only)
+        for each in _plans(ctx, asked, hardware, set_ or [], dummy=asked.spec.latency_only)
     ]
     quoted = None if hardware is not None else quoted_for(ctx, found[0])
     if as_json:
@@ -151,7 +157,6 @@ def _plans(
     asked: Asked,
     hardware: str | None,
     assignments: list[str],
-    context: int | None,
     *,
     dummy: bool,
 ) -> list[Plan]:
@@ -196,7 +201,6 @@ def _plans(
                 found,
                 card_asked(each),
                 knobs,
-                context_tokens=context,
                 notes=notes,
                 served_by=served_by,
             )
@@ -212,7 +216,6 @@ def _plans(
             card_of(target),
             knobs,
             cores=target.cpu.cores,
-            context_tokens=context,
             check=check,
             stored=_stored(ctx, target.key, found.folder, spec.engine),
             notes=[*notes, *devices_told(target), *([note] if note else [])],

@@ -16,7 +16,12 @@ from experiments.space.legality import with_stored_kernels
 from experiments.space.loading import load_space
 from experiments.space.space import Space
 from experiments.space.stored_packing import StoredPacking
-from experiments.space.workload_rules import has_model_len, with_all_positions
+from experiments.space.workload_rules import (
+    MAX_MODEL_LEN,
+    has_model_len,
+    longest_model_len,
+    with_all_positions,
+)
 
 LEAST_ANSWER_TOKENS = 2
 """Tokens of an answer that a campaign's file may ask for at least."""
@@ -30,20 +35,30 @@ def space_on(spec: CampaignSpec, profile: ModelProfile, packing: StoredPacking |
     longer ones and none that is both long enough for the workload and no longer than these; and with a choice
     of kernels for the weights of a checkpoint of this packing.
 
-    Raises `UsageError` as `space_of`, and for a workload that is longer than the model's positions, with the
-    largest numbers that fit.
+    Raises `UsageError` as `space_of`, and for a workload that is longer than the model's positions, or than
+    every context of the space, with the largest numbers that fit.
     """
     space = with_stored_kernels(space_of(spec), packing)
-    if profile.max_positions is None or not has_model_len(space):
+    if not has_model_len(space):
         return space
     workload = Workload.model_validate(spec.plan.workload.model_dump())
-    if workload.context_tokens >= profile.max_positions:
+    told = f"The workload's sequences have {workload.context_tokens} tokens, and one more is needed; "
+    most = profile.max_positions
+    if most is not None and workload.context_tokens >= most:
         raise UsageError(
-            f"The workload's sequences have {workload.context_tokens} tokens, and one more is needed; the "
-            f"model's have {profile.max_positions} at most.",
-            f"Write in the campaign's file {what_fits(workload, profile.max_positions - 1)}.",
+            f"{told}the model's have {most} at most.",
+            f"Write in the campaign's file {what_fits(workload, most - 1)}.",
         )
-    return with_all_positions(space, profile.max_positions, workload.context_tokens)
+    if most is not None:
+        space = with_all_positions(space, most, workload.context_tokens)
+    longest = longest_model_len(space)
+    if longest is not None and workload.context_tokens >= longest:
+        raise UsageError(
+            f"{told}the space {spec.space} has {MAX_MODEL_LEN} of at most {longest}.",
+            f"Write in the campaign's file {what_fits(workload, longest - 1)}; or give a space of your own "
+            "with a longer one: --space FILE",
+        )
+    return space
 
 
 def space_before(spec: CampaignSpec) -> Space:

@@ -113,7 +113,6 @@ def make_plan(
     knobs: dict[str, KnobValue] | None = None,
     *,
     cores: int | None = None,
-    context_tokens: int | None = None,
     check: Check | None = None,
     stored: Stored | None = None,
     notes: Sequence[str] = (),
@@ -123,15 +122,14 @@ def make_plan(
 ) -> Plan:
     """The plan of a campaign for a model on a card, with `knobs` in place of those that it begins from.
 
-    `context_tokens` replaces what the workload asks for; `check` is the engine's own, for a target that is
-    here, `begun_from` what a campaign was found to begin from, `served_by` the engine in words; `cores` are
-    those of the target; `in_turn` says that launches run so whatever the memory says. Raises `UsageError` for
-    knobs that the space does not have.
+    `check` is the engine's own, for a target that is here, `begun_from` what a campaign was found to begin
+    from, `served_by` the engine in words; `cores` are those of the target; `in_turn` says that launches run
+    so whatever the memory says. Raises `UsageError` for knobs that the space does not have.
     """
     whole = space_on(spec, model.profile, model.packing)
     legal = planned_legal(spec, model, card, cores)
     card = limited(card, spec.memory)
-    context = context_tokens or Workload.model_validate(spec.plan.workload.model_dump()).context_tokens
+    context = Workload.model_validate(spec.plan.workload.model_dump()).context_tokens
     start = begun_from or first_served(
         start_on(spec, model, card, legal, context), lambda each: refusal_of(check, each.configuration)
     )

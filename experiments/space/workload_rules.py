@@ -63,6 +63,12 @@ def has_model_len(space: Space) -> bool:
     return any(knob.name == MAX_MODEL_LEN for knob in space.knobs)
 
 
+def longest_model_len(space: Space) -> int | None:
+    """The most tokens of a sequence that the space offers; None where it does not say in numbers."""
+    lengths = [each for knob in space.knobs if knob.name == MAX_MODEL_LEN for each in knob.values]
+    return max((each for each in lengths if isinstance(each, int)), default=None)
+
+
 def with_all_positions(space: Space, max_positions: int, context_tokens: int) -> Space:
     """The space, in which a sequence may be as long as the model has positions, where it offers longer ones
     and none that is both within these and longer than `context_tokens`; in all else as it is."""

@@ -129,6 +129,34 @@ def test_more_at_once_and_longer_take_more(autoinfer: Autoinfer) -> None:
     assert states[1] == 64 * states[0]
 
 
+def test_a_context_is_planned_for_as_a_campaign_of_such_sequences_is(
+    autoinfer: Autoinfer, tmp_path: Path
+) -> None:
+    line = "--model qwen3.5-9b --hardware h200 --json"
+    asked = autoinfer(f"plan {line} --context 32768").json()
+    assert asked["configuration"]["serving.max_model_len"] == 32768
+    assert asked["workload"]["prompt_tokens"] == 32768 - 1 - 64
+    assert asked["workload"]["new_tokens"] == 32
+    file = tmp_path / "long.yaml"
+    file.write_text("name: long\nlike: shape\nplan:\n  workload: {prompt_tokens: 32639}\n")
+    longer = autoinfer(f"plan {file} {line}").json()
+    again = autoinfer(f"plan shape {line} --context 32768").json()
+    for part in ("configuration", "workload", "memory", "floors", "first_verdict"):
+        assert again[part] == longer[part]
+
+
+def test_a_context_that_can_t_be_served_is_told(autoinfer: Autoinfer) -> None:
+    line = "plan --model qwen3.5-9b --hardware h200 --context"
+    for tokens, told in {
+        "1000000": "the model's have 262144 at most",
+        "100000": "serving.max_model_len of at most 32768",
+        "60": "--context 60 leaves no room for a prompt",
+    }.items():
+        refused = autoinfer(f"{line} {tokens}")
+        assert refused.code == 2
+        assert told in refused.err
+
+
 def test_what_is_planned_and_not_legal_is_said(autoinfer: Autoinfer) -> None:
     plan = autoinfer("plan levers --set drafting.method=mtp --set drafting.draft_tokens=7 --json").json()
     assert plan["notes"] == [
