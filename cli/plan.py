@@ -247,16 +247,17 @@ def _found(asked: str) -> ModelFound:
 
 
 def _with_what_is_unfit(plan: Plan) -> Plan:
-    """The plan with what is wrong with the checkpoint, where its engine was not asked or found nothing."""
+    """The plan with what is wrong with the checkpoint, said once where its engine found the same."""
     from agent.plan.begin import unfit_checkpoint
-    from agent.plan.plan import CANT_SERVE
 
     found = plan.model.checkpoint
     whole = plan.model.whole or (found is not None and found.source is None)  # else it is yet to be fetched
     why = unfit_checkpoint(None if found is None or not whole else found.folder)
-    if why is None or any(note.startswith(CANT_SERVE.format(engine=plan.spec.engine)) for note in plan.notes):
+    if why is None:
         return plan
-    return replace(plan, notes=(*plan.notes, f"No campaign begins with this checkpoint: {why}"))
+    said = any(why in note for note in plan.notes)
+    told = () if said else (f"No campaign begins with this checkpoint: {why}",)
+    return replace(plan, unfit=why, notes=(*plan.notes, *told))
 
 
 def _stored(ctx: typer.Context, target_key: str, folder: Path | None, engine: str) -> Stored | None:

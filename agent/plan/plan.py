@@ -52,10 +52,6 @@ class MemoryPlan:
     in_turn_told: str | None = None
 
 
-CANT_SERVE = "The engine {engine} can't serve what a campaign begins from"
-"""How the note begins that tells why a campaign's own beginning is refused."""
-
-
 @dataclass(frozen=True)
 class Plan:
     """A campaign before it begins: on what, whether it fits, what it may turn, and how long until it says
@@ -74,6 +70,8 @@ class Plan:
     """The engine with its version, in words; None where nobody looked."""
     raises_budget: bool = False
     """Whether a campaign takes a budget that reaches verdicts where the packaged one may not."""
+    unfit: str | None = None
+    """Why no campaign begins with the checkpoint that is here, in a sentence; None where nothing is known."""
 
     @property
     def advice(self) -> str | None:
@@ -138,7 +136,7 @@ def make_plan(
     told = list(notes)
     of_values, refused = refused_at_all(check, begun)
     if refused is not None:
-        told.append(f"{CANT_SERVE.format(engine=spec.engine)}: {refused}")
+        told.append(f"The engine {spec.engine} can't serve what a campaign begins from: {refused}")
     found_note = (None if model.checkpoint is None else model.checkpoint.note) or ""
     passed = passed_over(legal.space, begun, legal.withheld, spec.baseline.sweep)
     if passed is not None and passed not in found_note:  # a campaign's ground says so itself

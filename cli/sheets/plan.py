@@ -185,6 +185,8 @@ def verdict_rows(plan: Plan) -> list[tuple[str, str | None]]:
     found = plan.first_verdict
     if not plan.start.fits:
         return [("first verdict", "none: no campaign begins here")]
+    if plan.unfit is not None:
+        return [("first verdict", "none: no campaign begins with this checkpoint")]
     return [
         ("first verdict", f"in {format_duration(found.least_s)} to {format_duration(found.most_s)}"),
         *(("" if place else "which rests on", each) for place, each in enumerate(found.basis)),
@@ -322,6 +324,7 @@ def as_document(plan: Plan, quoted: Quoted | None = None) -> dict[str, Any]:
             "mtp_parameters": model.profile.mtp_parameters,
             "stored_quantized": model.quantized,
             "file_bytes": model.file_bytes,
+            "unfit": plan.unfit,
         },
         "target": {
             "name": card.name,

@@ -352,6 +352,8 @@ def test_what_is_wrong_with_a_checkpoint_is_told_though_no_engine_was_asked(
     out = " ".join(done.out.split())
     assert out.count(told) == 1
     assert out.index(told) > out.index("first verdict"), "the last thing that is said"
+    assert "first verdict none: no campaign begins with this checkpoint" in out
+    assert "pays for" not in out, "no budget reaches what never begins"
 
 
 @pytest.mark.parametrize("way", ["http", "engine"])
