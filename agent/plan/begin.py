@@ -32,6 +32,7 @@ from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.job.named import engine_for, newer_told
 from experiments.measurement.plan import Workload
 from experiments.measurement.prompts import load_tokenizer
+from experiments.reference_model.load import no_checkpoint
 from experiments.space.configuration import Configuration
 
 FALLBACK_SPACE = "levers"
@@ -115,13 +116,15 @@ def unfit_checkpoint(folder: Path | None) -> str | None:
     where nothing is known against it, or there is none."""
     if folder is None:
         return None
+    if (missing := no_checkpoint(folder)) is not None:
+        return str(missing)
     try:
         check_served_tensors(inspect_checkpoint(folder))
         load_tokenizer(folder)
     except Infeasible as broken:
         return broken.cause
-    except UsageError as missing:
-        return str(missing)
+    except UsageError as unread:
+        return str(unread)
     return None
 
 

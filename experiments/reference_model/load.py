@@ -18,6 +18,8 @@ FINGERPRINTED_FILES = (
 """The files that decide what a checkpoint computes, and how a conversation is written for it; the card and
 the like don't."""
 
+GIVE = "Give the folder that holds config.json and *.safetensors"
+
 READ_BYTES = 1 << 20
 """Bytes of a file that are hashed at a time: weights may be larger than memory."""
 
@@ -60,19 +62,27 @@ def fingerprinted_files(folder: Path) -> tuple[tuple[str, int, int], ...]:
     Raises:
         CheckpointMissing: as `checkpoint_fingerprint`.
     """
+    if (missing := no_checkpoint(folder)) is not None:
+        raise missing
     weights = sorted(folder.glob("*.safetensors"))
-    there = {
-        "config.json": (folder / "config.json").is_file(),
-        "*.safetensors": bool(weights) or is_shape(folder),
-    }
-    if lacking := [name for name, is_there in there.items() if not is_there]:
-        raise CheckpointMissing(
-            f"{folder} is no checkpoint: it lacks {' and '.join(lacking)}.",
-            _what_to_give(folder),
-        )
     names = {*FINGERPRINTED_FILES, *(path.name for path in weights)}
     paths = [folder / name for name in sorted(names) if (folder / name).is_file()]
     return tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths)
+
+
+def no_checkpoint(folder: Path) -> CheckpointMissing | None:
+    """What a folder lacks to be a checkpoint, with what to give in its place; None where it has a
+    `config.json`, and weights or what makes it a shape."""
+    there = {
+        "config.json": (folder / "config.json").is_file(),
+        "*.safetensors": any(folder.glob("*.safetensors")) or is_shape(folder),
+    }
+    lacking = [name for name, is_there in there.items() if not is_there]
+    if not lacking:
+        return None
+    return CheckpointMissing(
+        f"{folder} is no checkpoint: it lacks {' and '.join(lacking)}.", _what_to_give(folder)
+    )
 
 
 def _what_to_give(folder: Path) -> str:
@@ -82,10 +92,10 @@ def _what_to_give(folder: Path) -> str:
     inner = [each for each in found if any(each.glob("*.safetensors"))]
     if inner:
         which = f": {inner[0]} does" if len(inner) == 1 else f", such as {inner[0]}"
-        return f"Give the folder that holds both{which}."
+        return f"{GIVE}{which}."
     if packed := sorted(folder.glob("*.gguf")):
         return (
-            f"It is a GGUF file's ({packed[0].name}), and safetensors alone are read: take the model that it "
+            f"It holds a GGUF file ({packed[0].name}), and safetensors alone are read: take the model that it "
             "was made from."
         )
     if pickled := sorted((*folder.glob("pytorch_model*.bin"), *folder.glob("*.pth"))):
@@ -93,7 +103,7 @@ def _what_to_give(folder: Path) -> str:
             f"Its weights are pickled ({pickled[0].name}), and safetensors alone are read: load it with "
             "transformers and save it anew with save_pretrained."
         )
-    return "Give the folder that holds both."
+    return f"{GIVE}."
 
 
 @lru_cache(maxsize=64)

@@ -10,14 +10,17 @@ from configs.errors import AutoinferError
 from configs.models import ModelProfile
 from experiments.engines.reference.inspection import CONFIG_FILE
 from experiments.engines.reference.stored_parameters import stored_parameters
+from experiments.reference_model.load import no_checkpoint
 
 
 def read_profile(checkpoint: Path) -> ModelProfile:
     """The shape of a checkpoint, with the MTP head that its weight files hold.
 
-    Raises `AutoinferError` when its configuration can't be read.
+    Raises `CheckpointMissing` when it has no configuration, `AutoinferError` when that can't be read.
     """
     path = checkpoint / CONFIG_FILE
+    if not path.is_file() and (missing := no_checkpoint(checkpoint)) is not None:
+        raise missing
     try:
         config = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:

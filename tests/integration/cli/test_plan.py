@@ -309,6 +309,31 @@ def test_a_broken_config_is_told(autoinfer: Autoinfer, tmp_path: Path) -> None:
     assert "config.json can't be read" in done.err
 
 
+def test_plan_and_run_say_the_same_of_a_folder_that_is_no_checkpoint(
+    autoinfer: Autoinfer, tmp_path: Path
+) -> None:
+    cached = tmp_path / "models--us--tiny"
+    inner = cached / "snapshots" / "c0"
+    shutil.copytree(reference_model_path(), inner)
+    told = (
+        f"autoinfer: {cached} is no checkpoint: it lacks config.json and *.safetensors.\n"
+        f"  Give the folder that holds config.json and *.safetensors: {inner} does.\n"
+    )
+    for line in ("plan --hardware l4", "plan", "run --no-worker --no-dashboard"):
+        done = autoinfer(f"{line} --model {cached}")
+        assert (done.code, done.out) == (1, "")
+        assert done.err.startswith(told)
+
+
+def test_plan_and_run_say_the_same_of_weights_of_another_kind(autoinfer: Autoinfer, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(reference_model_path(), tmp_path / "pickled"))
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    what = "Its weights are pickled (pytorch_model.bin), and safetensors alone are read"
+    planned = " ".join(autoinfer(f"plan --model {folder} --hardware l4").out.split())
+    assert f"{folder} is no checkpoint: it lacks *.safetensors. {what}" in planned
+    assert what in autoinfer(f"run --model {folder} --no-worker --no-dashboard").err
+
+
 @pytest.mark.parametrize("where", ["--hardware l4", "--target cpu"])
 @pytest.mark.parametrize(
     ("spoil", "told"),
@@ -317,7 +342,7 @@ def test_a_broken_config_is_told(autoinfer: Autoinfer, tmp_path: Path) -> None:
         ("cut short", "is cut short or damaged"),
         ("a tensor less", "lacks 1 of the"),
         ("a shard less", "has no model-00002-of-00002.safetensors"),
-        ("no weights", "has no model.safetensors"),
+        ("no weights", "is no checkpoint: it lacks *.safetensors"),
         ("a pointer", "is a pointer of Git LFS"),
         ("a broken link", "is a link to nowhere, where there is no file"),
     ],

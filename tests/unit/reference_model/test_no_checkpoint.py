@@ -23,14 +23,17 @@ def with_files(folder: Path, *names: str) -> Path:
 def test_a_folder_of_the_hubs_cache_is_told_with_the_checkpoint_in_it(tmp_path: Path) -> None:
     inner = with_files(tmp_path / "models--a--b" / "snapshots" / "c0", "config.json", "model.safetensors")
     with_files(tmp_path / "models--a--b" / "refs", "main")
-    assert refused(tmp_path / "models--a--b") == f"Give the folder that holds both: {inner} does."
+    assert (
+        refused(tmp_path / "models--a--b")
+        == f"Give the folder that holds config.json and *.safetensors: {inner} does."
+    )
 
 
 def test_with_several_checkpoints_in_it_none_is_picked(tmp_path: Path) -> None:
     for name in ("a", "b"):
         with_files(tmp_path / name, "config.json", "model.safetensors")
     told = refused(tmp_path)
-    assert told == f"Give the folder that holds both, such as {tmp_path / 'a'}."
+    assert told == f"Give the folder that holds config.json and *.safetensors, such as {tmp_path / 'a'}."
 
 
 def test_weights_of_another_kind_are_told_with_what_is_read(tmp_path: Path) -> None:
@@ -41,11 +44,13 @@ def test_weights_of_another_kind_are_told_with_what_is_read(tmp_path: Path) -> N
     )
     packed = with_files(tmp_path / "packed", "model-Q4_K_M.gguf")
     assert refused(packed) == (
-        "It is a GGUF file's (model-Q4_K_M.gguf), and safetensors alone are read: take the model that it was "
+        "It holds a GGUF file (model-Q4_K_M.gguf), and safetensors alone are read: take the model that it was "
         "made from."
     )
 
 
 def test_a_folder_with_nothing_of_it_is_told_what_to_give(tmp_path: Path) -> None:
-    assert refused(with_files(tmp_path / "empty")) == "Give the folder that holds both."
-    assert refused(tmp_path / "gone") == "Give the folder that holds both."
+    whole = "Give the folder that holds config.json and *.safetensors."
+    assert refused(with_files(tmp_path / "empty")) == whole
+    assert refused(with_files(tmp_path / "no_weights", "config.json")) == whole
+    assert refused(tmp_path / "gone") == whole
