@@ -95,8 +95,8 @@ def _what_to_give(folder: Path) -> str:
         return f"{GIVE}{which}."
     if packed := sorted(folder.glob("*.gguf")):
         return (
-            f"It holds a GGUF file ({packed[0].name}), and safetensors alone are read: take the model that it "
-            "was made from."
+            f"It holds a GGUF file ({packed[0].name}), and safetensors alone are read: take the model that "
+            "it was made from."
         )
     if pickled := sorted((*folder.glob("pytorch_model*.bin"), *folder.glob("*.pth"))):
         return (

@@ -38,6 +38,8 @@ from configs.errors import UsageError
 from configs.model_names import hub_name
 from configs.targets import device_there, is_rented
 from experiments.engines.port import Engine, Infeasible
+from experiments.engines.reference.expected_tensors import check_served_tensors
+from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.shape import read_profile
 from experiments.job.named import asked_in_the_way, engine_for
 from experiments.measurement.plan import Workload
@@ -49,6 +51,9 @@ ENGINE_IS_THERE = (
     "The engine itself was not asked: it is on the rented machine, and the first job there is the first that "
     "it says anything about."
 )
+
+
+PUT_RIGHT = "Put that right first; no campaign was begun."
 
 
 def survey(
@@ -64,9 +69,10 @@ def survey(
     the folder `shapes` (the data's own if not given). `without_missing` leaves out devices that are not there
     any more, as long as one is. Raises `AutoinferError` with what to do when something is missing, and
     `UsageError` that names `where`, which is the campaign's file, for a name that nothing is registered
-    under, a swept knob or a question that its space does not have, more requests at once than its engine
-    serves, a further workload that what it begins from does not, a parameter budget that can't be met, a
-    drafter that is none or does not fit the model, and a quality task that can't be asked here.
+    under, a checkpoint that is not whole, a swept knob or a question that its space does not have, more
+    requests at once than its engine serves, a further workload that what it begins from does not, a parameter
+    budget that can't be met, a drafter that is none or does not fit the model, and a quality task that can't
+    be asked here.
     """
     check_dollars(spec)
     target = find_target(spec.target, without_missing=without_missing)
@@ -96,7 +102,7 @@ def survey(
     capability = None if target.gpu is None else target.gpu.compute_capability
     legal = legal_here(spec, folder, target.cpu.cores, gpu_known(spec, capability))
     if not spec.latency_only:
-        load_tokenizer(folder)
+        _check_whole(folder)
     of_tasks = check_quality_tasks(spec, folder)
     context = max(of_tasks, Workload.model_validate(spec.plan.workload.model_dump()).context_tokens)
     model, card = model_at(spec.model, found), limited(card_of(target), spec.memory)
@@ -136,6 +142,16 @@ def survey(
         devices=target.devices,
         start=start,
     )
+
+
+def _check_whole(folder: Path) -> None:
+    """Raise `UsageError` for a checkpoint whose weights or tokenizer are not whole, whatever is to serve it:
+    the engine may be on a machine that is rented."""
+    load_tokenizer(folder)
+    try:
+        check_served_tensors(inspect_checkpoint(folder))
+    except Infeasible as damaged:
+        raise UsageError(damaged.cause, PUT_RIGHT) from None
 
 
 def _check_before_fetching(spec: CampaignSpec, target: Target) -> None:
@@ -231,5 +247,5 @@ def _checked_sweep(
         return _checked_sweep(spec, engine, sweep, served, IN_TURN, context_tokens)
     raise UsageError(
         f"The engine {spec.engine} can't serve what the campaign begins from: {first.cause}",
-        "Put that right first; no campaign was begun.",
+        PUT_RIGHT,
     )

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from agent.campaign.beginning.create import create_campaign
 from agent.campaign.beginning.survey import survey
@@ -348,6 +349,24 @@ def test_a_broken_checkpoint_begins_no_campaign(
     done = autoinfer(f"run --model {folder} --no-worker")
     told(done, done.code, file.removeprefix("model."), str(folder))
     assert done.code in (1, 2)
+    assert autoinfer("campaign list --json").json()["items"] == []
+
+
+@pytest.mark.parametrize(("rows", "words"), [(0, "lacks 1 of the"), (100, "has the shape (100,")])
+@pytest.mark.parametrize("where", ["--target cpu", "--target modal:H100! --budget-usd 20"])
+def test_a_checkpoint_of_whole_files_that_lacks_weights_begins_no_campaign_and_no_machine_is_rented_for_it(
+    autoinfer: Autoinfer, tmp_path: Path, where: str, rows: int, words: str
+) -> None:
+    folder = Path(shutil.copytree(reference_model_path(), tmp_path / "own"))
+    tensors = load_file(folder / "model.safetensors")
+    name = "model.layers.0.mlp.gate_proj.weight"
+    if rows:
+        tensors[name] = tensors[name][:rows].clone()
+    else:
+        del tensors[name]
+    save_file(tensors, folder / "model.safetensors")
+    done = autoinfer(f"run --model {folder} --no-worker {where}")
+    told(done, 2, words, name, str(folder), "Put that right first; no campaign was begun.")
     assert autoinfer("campaign list --json").json()["items"] == []
 
 

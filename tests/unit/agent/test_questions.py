@@ -27,6 +27,8 @@ from configs.questions import FEWEST, KnobSetting, Question
 from db.models import Hypothesis
 from db.session import Database, open_database
 from db.states import HypothesisState
+from experiments.engines.reference.expected_tensors import expected_tensors
+from experiments.engines.reference.shape import read_profile
 from experiments.space.loading import load_space
 from tests.simulated.campaign import CONFIG, TOKENIZER
 
@@ -83,13 +85,16 @@ def posed(database: Database, spec: CampaignSpec) -> dict[str, Hypothesis]:
 
 
 def plain_checkpoint(folder: Path, **changes: object) -> str:
-    """A checkpoint of the right type that is not the packaged one, without an MTP head."""
+    """A whole checkpoint of the right type that is not the packaged one, without an MTP head."""
     folder.mkdir()
     config = {**CONFIG, **changes}
     config["num_hidden_layers"] = len(cast(Sequence[str], config["layer_types"]))
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "tokenizer.json").write_text(json.dumps(TOKENIZER))
-    save_file({"norm.weight": numpy.zeros(4, numpy.float32)}, folder / "model.safetensors")
+    tensors = expected_tensors(read_profile(folder))
+    save_file(
+        {name: numpy.zeros(shape, numpy.float16) for name, shape in tensors}, folder / "model.safetensors"
+    )
     return str(folder)
 
 

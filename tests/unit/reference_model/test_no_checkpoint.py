@@ -44,8 +44,8 @@ def test_weights_of_another_kind_are_told_with_what_is_read(tmp_path: Path) -> N
     )
     packed = with_files(tmp_path / "packed", "model-Q4_K_M.gguf")
     assert refused(packed) == (
-        "It holds a GGUF file (model-Q4_K_M.gguf), and safetensors alone are read: take the model that it was "
-        "made from."
+        "It holds a GGUF file (model-Q4_K_M.gguf), and safetensors alone are read: take the model that it "
+        "was made from."
     )
 
 
