@@ -107,7 +107,7 @@ def _floor_basis(plan: Plan) -> str:
 
 
 def print_cards(plans: Sequence[Plan]) -> None:
-    """Print the same for several cards, a row each."""
+    """Print the same for several cards, a row each, with the notes that hold on all of them."""
     out = console()
     out.print(fields(_head(plans[0])[:1] + _head(plans[0])[2:4]))
     out.print()
@@ -131,7 +131,8 @@ def print_cards(plans: Sequence[Plan]) -> None:
     )
     out.print(table(columns, rows, wide=("begins from",)))
     for note in plans[0].notes:
-        say("", note)
+        if all(note in plan.notes for plan in plans):
+            say("", note)
 
 
 def _begins_from(plan: Plan) -> str:

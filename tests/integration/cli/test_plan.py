@@ -118,6 +118,17 @@ def test_all_cards_are_a_row_each(autoinfer: Autoinfer) -> None:
     assert memories == sorted(memories)
 
 
+def test_of_all_cards_what_is_said_below_them_holds_on_each(autoinfer: Autoinfer, tmp_path: Path) -> None:
+    """What a sweep passes over goes by the card: Triton's kernels are timed on an H200 and not on an L4."""
+    folder = Path(shutil.copytree(reference_model_path(), tmp_path / "mute"))
+    (folder / "tokenizer.json").unlink()
+    line = f"plan --model {folder} --hardware"
+    assert "passes over" in autoinfer(f"{line} l4").out
+    told = autoinfer(f"{line} all").out
+    assert "passes over" not in told
+    assert "No campaign begins with this checkpoint" in told
+
+
 def test_more_at_once_and_longer_take_more(autoinfer: Autoinfer) -> None:
     line = "plan --model qwen3.5-9b --hardware h200 --json"
     found = {}
