@@ -171,7 +171,7 @@ def _plans(
     from agent.plan.plan import make_plan
     from cli.console.opening import settings_of
     from configs.targets import devices_of
-    from experiments.job.named import asked_in_the_way, version_told
+    from experiments.job.named import asked_in_the_way, newer_told, version_told
     from experiments.shapes.folder import LATENCY_ONLY
     from experiments.space.loading import parse_assignments_in
 
@@ -194,6 +194,8 @@ def _plans(
         )
     knobs = parse_assignments_in(spec.space, assignments)
     if target is None:
+        if (newer := newer_told(spec.engine, devices_of(spec.target)[0])) is not None:
+            notes = (*notes, newer)
         cards = [each.name for each in listed_cards()] if hardware == ALL else [str(hardware)]
         return [
             make_plan(

@@ -39,6 +39,9 @@ FALLBACK_SPACE = "levers"
 """The packaged space whose pruning, quantization and drafting any engine may have."""
 
 
+WEIGHTS_NOT_HERE = "The engine itself was not asked: it looks at weights, and they are not here."
+
+
 def space_that_is_here(spec: CampaignSpec) -> tuple[CampaignSpec, tuple[str, ...]]:
     """The campaign in a space that this installation has, and what to say where that is not its engine's."""
     wanted = SPACE_FOR.get(spec.engine)
@@ -98,7 +101,7 @@ def engine_check(
     """The engine's static check of a configuration of the checkpoint in `folder` on `device`, and what it
     means that it is newer than what was run; None, and why, where it can't be asked."""
     if folder is None:
-        return None, "The engine itself was not asked: it looks at weights, and they are not here."
+        return None, " ".join(filter(None, (WEIGHTS_NOT_HERE, newer_told(spec.engine, device))))
     workload = Workload.model_validate(spec.plan.workload.model_dump())
     try:
         engine = engine_for(cast(Engine, registered(Port.ENGINE, spec.engine)()), at_once, workload)

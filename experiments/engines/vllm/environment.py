@@ -53,7 +53,9 @@ class VllmEnvironment:
         found = version_number(self.version)
         if found is None:
             raise Infeasible(
-                "unsupported", f"The version of vLLM at {self.python}, {self.version!r}, is not understood."
+                "unsupported",
+                f"The version of vLLM at {self.python}, {self.version!r}, is not understood; "
+                f"{HOW_TO_INSTALL}.",
             )
         return found
 

