@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 from datetime import timedelta
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 import pytest
@@ -107,6 +107,22 @@ def test_the_packaged_recording_of_two_gpus_has_both_at_work_in_a_campaign() -> 
         assert {each.name for each in gpus} == {f"cuda:{number}"}
         assert max(each.power_w or 0 for each in gpus) > 400
     assert {each.host for each in found.samples} == {RECORDED_HOST}
+
+
+def test_the_trace_of_a_campaign_among_the_results_is_of_a_real_gpu_once_a_second() -> None:
+    results = Path(__file__).parents[3] / "docs" / "results"
+    path = results / "campaigns" / "h200-9b-devices.jsonl"
+    found = read_trace(path)
+    assert (found.origin, found.title) == ("nvml", "A recording of NVIDIA H200, 2026-11-23 14:36 UTC")
+    assert len(found.samples) > 20 * 60
+    gaps = [(after.at - before.at).total_seconds() for before, after in pairwise(found.samples)]
+    assert 0.8 < min(gaps) <= max(gaps) < 1.2
+    gpus = [each.devices[0] for each in found.samples]
+    assert max(each.power_w or 0 for each in gpus) > 500
+    assert any(each.throttle for each in gpus)
+    told = (results / "README.md").read_text(encoding="utf-8")
+    assert "(campaigns/h200-9b-devices.jsonl)" in told
+    assert "`autoinfer dashboard --replay-devices FILE`" in told
 
 
 def test_a_file_comes_before_a_packaged_recording_of_its_name(
