@@ -9,7 +9,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 from unittest.mock import patch
+
+import numpy
+from safetensors.numpy import save_file
 
 from agent.campaign.beginning.create import create_campaign
 from agent.campaign.beginning.survey import survey
@@ -17,11 +21,13 @@ from agent.campaign.loop import CampaignLoop, LoopTimes
 from agent.campaign.resources.worker_process import WorkerProcess, Workers
 from agent.ground.target import Target, find_target
 from configs.campaign import CampaignSpec, load_campaign
+from configs.checkpoints import profile_of_checkpoint
 from configs.cpu import probe_cpu
 from configs.language_model import Endpoint
 from configs.targets import devices_of
 from db.models import Campaign
 from db.session import Database, open_database
+from experiments.engines.reference.expected_tensors import expected_tensors
 from experiments.telemetry.identity import DeviceIdentity
 from knowledge.queries.devices import devices_of_campaign
 from tests.new_database import database_url, new_database
@@ -90,13 +96,22 @@ def registered_here(folder: Path) -> Iterator[None]:
         sys.path.remove(str(site))
 
 
+def write_whole_checkpoint(folder: Path, **changes: object) -> None:
+    """Files that a campaign takes for a whole checkpoint without an MTP head, whose weights are all zero."""
+    config = {**CONFIG, **changes}
+    layers = cast(Sequence[str], config["layer_types"])
+    (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": len(layers)}))
+    (folder / "tokenizer.json").write_text(json.dumps(TOKENIZER))
+    profile = profile_of_checkpoint(config | {"num_hidden_layers": len(layers)}, "simulated", "config.json")
+    tensors = {name: numpy.zeros(shape, numpy.float16) for name, shape in expected_tensors(profile)}
+    save_file(tensors, folder / "model.safetensors")
+
+
 def simulated_spec(folder: Path, space_text: str = SPACE, **changes: object) -> CampaignSpec:
     """The packaged campaign on the simulated engine, small."""
     checkpoint = folder / "checkpoint"
     checkpoint.mkdir(exist_ok=True)
-    (checkpoint / "config.json").write_text(json.dumps(CONFIG))
-    (checkpoint / "tokenizer.json").write_text(json.dumps(TOKENIZER))
-    (checkpoint / "model.safetensors").write_bytes(b"simulated")
+    write_whole_checkpoint(checkpoint)
     space = folder / "space.yaml"
     space.write_text(space_text)
     small: dict[str, object] = {

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
-import numpy
 import pytest
 from safetensors.numpy import save_file
 from sqlalchemy import select
@@ -27,10 +24,8 @@ from configs.questions import FEWEST, KnobSetting, Question
 from db.models import Hypothesis
 from db.session import Database, open_database
 from db.states import HypothesisState
-from experiments.engines.reference.expected_tensors import expected_tensors
-from experiments.engines.reference.shape import read_profile
 from experiments.space.loading import load_space
-from tests.simulated.campaign import CONFIG, TOKENIZER
+from tests.simulated.campaign import write_whole_checkpoint
 
 Knobs = Mapping[str, KnobSetting]
 AWQ: Knobs = {"quantization.method": "awq", "quantization.group_size": 128}
@@ -87,14 +82,7 @@ def posed(database: Database, spec: CampaignSpec) -> dict[str, Hypothesis]:
 def plain_checkpoint(folder: Path, **changes: object) -> str:
     """A whole checkpoint of the right type that is not the packaged one, without an MTP head."""
     folder.mkdir()
-    config = {**CONFIG, **changes}
-    config["num_hidden_layers"] = len(cast(Sequence[str], config["layer_types"]))
-    (folder / "config.json").write_text(json.dumps(config))
-    (folder / "tokenizer.json").write_text(json.dumps(TOKENIZER))
-    tensors = expected_tensors(read_profile(folder))
-    save_file(
-        {name: numpy.zeros(shape, numpy.float16) for name, shape in tensors}, folder / "model.safetensors"
-    )
+    write_whole_checkpoint(folder, **changes)
     return str(folder)
 
 
@@ -232,7 +220,6 @@ def test_an_infeasible_question_is_not_open(database: Database, tmp_path: Path) 
 
 def drafter_folder(folder: Path, parameters: int) -> str:
     import numpy as np
-    from safetensors.numpy import save_file
 
     folder.mkdir()
     save_file({"fc.weight": np.zeros(parameters, dtype=np.float16)}, folder / "model.safetensors")
