@@ -64,6 +64,7 @@ def train(
 
     needs_new_folder(out, "--out")
     needs_torch("autoinfer drafter train")
+    from configs.quantities import format_duration
     from experiments.compute_device import compute_device
     from experiments.drafters.dflash.recipe import train as train_drafter
     from experiments.drafters.dflash.training import Progress
@@ -71,7 +72,7 @@ def train(
     def tell(progress: Progress) -> None:
         print(
             f"step {progress.step} of {progress.steps}: loss {progress.loss:.3f} nats, "
-            f"first drafts right {progress.first_right:.0%}, {progress.elapsed_s:.0f} s",
+            f"first drafts right {progress.first_right:.0%}, {format_duration(progress.elapsed_s)}",
             file=sys.stderr,
             flush=True,
         )

@@ -53,6 +53,7 @@ def deploy(
 def status(as_json: Json = False) -> None:
     """What is deployed on Modal, which calls run there, and what they cost so far."""
     from cli.console.output import console, print_json, say, table
+    from configs.quantities import format_duration
     from experiments.executors.modal import deployment
 
     found = deployment.status()
@@ -62,7 +63,7 @@ def status(as_json: Json = False) -> None:
     say(_in_words(found))
     if found.running:
         rows = [
-            (each.call_id, each.key, each.gpu or "none", f"{each.seconds:.0f} s", f"{each.usd:.2f} USD")
+            (each.call_id, each.key, each.gpu or "none", format_duration(each.seconds), f"{each.usd:.2f} USD")
             for each in found.running
         ]
         console().print(table(("call", "job", "GPU", "for", "so far"), rows, wide=("call",)))

@@ -100,6 +100,7 @@ def _cost(found: AnswerView) -> str:
 
 def _print_answer(found: AnswerView) -> None:
     from cli.console.output import console, fields, when
+    from configs.quantities import format_duration
     from knowledge.figures import counted
 
     out = console()
@@ -110,7 +111,11 @@ def _print_answer(found: AnswerView) -> None:
                 ("model", f"{found.model} at {found.base_url}"),
                 ("tokens", f"{_tokens(found)}; the prompt counts as {found.counted_tokens} here"),
                 ("cost", _cost(found)),
-                ("took", f"{found.wall_s:.1f} s, {counted(found.attempts, 'request')}, form {found.form}"),
+                (
+                    "took",
+                    f"{format_duration(found.wall_s)}, {counted(found.attempts, 'request')}, "
+                    f"form {found.form}",
+                ),
                 ("failure", found.failure),
                 ("hypotheses", ", ".join(found.hypotheses) or None),
                 *((f"refused {at}", f"{no.what}: {no.reason}") for at, no in enumerate(found.refused, 1)),

@@ -9,8 +9,14 @@ from functools import lru_cache
 
 from configs.errors import UsageError
 
-SECONDS_IN = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-"""Seconds in each unit of a duration."""
+SECONDS_IN = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+"""Seconds in each unit of a duration as it is typed, the largest first."""
+
+MINUTES = "min"
+"""What minutes are called where people read them: an `m` alone is a metre."""
+
+LEAST_TOLD_S = 1e-4
+"""A duration below it is told as none."""
 
 LONGEST_S = 36_500 * SECONDS_IN["d"]
 """The longest duration that is taken: a hundred years, so that a date so long ago or ahead still exists."""
@@ -34,16 +40,17 @@ HIGHER_IS_BETTER = {
 
 
 def parse_duration_s(text: str) -> float:
-    """Seconds of a duration such as `90s`, `30m`, `2h`, `1h30m` or `1.5h`.
+    """Seconds of a duration such as `90s`, `30m`, `2h`, `1h30m` or `1.5h`, or of one that `format_duration`
+    told, `1 h 30 min`.
 
     Raises `UsageError` for anything else, a bare number, zero and more than `LONGEST_S` included.
     """
-    plain = text.strip().lower().replace(" ", "")
+    plain = "".join(text.lower().split()).replace(MINUTES, "m")
     seconds = 0.0
     if _DURATION.fullmatch(plain):
         parts = _DURATION_PART.findall(plain)
         units = [unit for _, unit in parts]
-        if units == sorted(set(units), key="dhms".index):
+        if units == [unit for unit in SECONDS_IN if unit in units]:
             seconds = sum(float(number) * SECONDS_IN[unit] for number, unit in parts)
     if not 0 < seconds < math.inf:
         raise UsageError(
@@ -56,15 +63,21 @@ def parse_duration_s(text: str) -> float:
 
 @lru_cache(maxsize=FORMATTED)
 def format_duration(seconds: float) -> str:
-    """A duration as a user would write it, to the second from a minute on: `45s`, `8m`, `1h30m`, `2d`."""
-    if seconds < SECONDS_IN["m"]:
-        return f"{seconds:.3g}s"
-    left, words = round(seconds), []
-    for unit in "dhms":
-        count, left = divmod(left, SECONDS_IN[unit])
+    """A duration as people read it, in its two largest units, below ten seconds with two digits that count:
+    `0.25 s`, `8.2 s`, `45 s`, `3 min 10 s`, `1 h 29 min`, `2 d 3 h`. `parse_duration_s` reads it back."""
+    whole_s = round(seconds)
+    if whole_s < 10:
+        return f"{seconds:.2g} s" if abs(seconds) >= LEAST_TOLD_S else "0 s"
+    if whole_s < SECONDS_IN["m"]:
+        return f"{whole_s} s"
+    units = [*SECONDS_IN]
+    place = next(place for place, unit in enumerate(units) if whole_s >= SECONDS_IN[unit])
+    words, left_s = [], whole_s
+    for unit in units[place : place + 2]:
+        count, left_s = divmod(left_s, SECONDS_IN[unit])
         if count:
-            words.append(f"{count}{unit}")
-    return "".join(words)
+            words.append(f"{count} {MINUTES if unit == 'm' else unit}")
+    return " ".join(words)
 
 
 def parse_percent(text: str) -> float:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import experiments
+from configs.quantities import format_duration
 from experiments.engines.port import Infeasible
 
 _ASK_VERSIONS = """
@@ -84,7 +85,7 @@ def answer_of(python: Path, *words: str, limit_s: float = _ANSWER_LIMIT_S) -> An
         ).stdout
         return json.loads(told)
     except subprocess.TimeoutExpired:
-        raise NoAnswer(f"it did not answer within {limit_s:g} s") from None
+        raise NoAnswer(f"it did not answer within {format_duration(limit_s)}") from None
     except subprocess.CalledProcessError as ended:
         last = ended.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise NoAnswer(last or f"it ended with code {ended.returncode}") from None

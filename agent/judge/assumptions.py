@@ -20,6 +20,7 @@ from agent.judge.aa_pairs import AaPair, centres, differences, effects, follower
 from agent.judge.aa_replay import Replay, plan_of, replay
 from agent.judge.aa_statistics import Estimate
 from agent.judge.scale import bound_of
+from configs.quantities import SECONDS_IN, format_duration
 from experiments.measurement.judging import Judge
 from experiments.measurement.plan import StoppingPlan
 from knowledge.figures import percent, percent_interval, signed
@@ -222,9 +223,9 @@ def _no_drift(found: Estimate | None, hours: Sequence[float], worth: float) -> A
     )
     if found is None or found.low is None or found.high is None:
         return Assumption(name, Status.TOO_FEW, f"It takes 3 pairs to see a drift; {consequence}")
-    took_min = 60 * (max(hours) - min(hours))
+    took = format_duration(SECONDS_IN["h"] * (max(hours) - min(hours)))
     text = (
-        f"Over {took_min:.0f} min the metric changed by {percent(found.value)} an hour "
+        f"Over {took} the metric changed by {percent(found.value)} an hour "
         f"{percent_interval(found.low, found.high)}; {consequence}"
     )
     return Assumption(name, _three_ways(found, worth), text, found)

@@ -9,6 +9,7 @@ from agent.judge.costs import Spending
 from agent.judge.noninferiority import Bound, Quality
 from agent.judge.reading import Reading
 from agent.judge.sequence import MOST_TOLD_PAIRS, pairs_to_settle
+from configs.quantities import format_duration
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import StoppingPlan
 from knowledge.figures import signed
@@ -156,8 +157,8 @@ def ended_early(reason: str, spending: Spending) -> str:
     """Add what was saved by stopping here."""
     start = reason.rstrip(".")
     return (
-        f"{start}; ended after {spending.spent_s:.0f} s of launch time, of an estimated "
-        f"{spending.planned_s:.0f} s."
+        f"{start}; ended after {format_duration(spending.spent_s)} of launch time, of an estimated "
+        f"{format_duration(spending.planned_s)}."
     )
 
 

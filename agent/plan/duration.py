@@ -161,7 +161,7 @@ def expected_load(engine: str, weight_bytes: float, *, on_gpu: bool) -> tuple[fl
     known = LOAD_S if on_gpu else {**LOAD_S, **LOAD_ON_CPU_S}
     seconds, basis = known.get(engine, LOAD_OTHERWISE)
     reading = weight_bytes / DISK_BYTES_PER_S
-    return seconds + reading, f"{basis}; reading the weights {reading:.0f} s"
+    return seconds + reading, f"{basis}; reading the weights {format_duration(reading)}"
 
 
 def first_load_takes_more_s(engine: str, *, on_gpu: bool) -> float:
@@ -205,25 +205,31 @@ def duration(
         plan, budget_s, load_s, told, in_turn=in_turn, compiles_s=compiles_s, further_s=further_s
     )
     each_s = told.seconds(plan.workload.new_tokens)
-    basis = [f"a load of {load_s:.0f} s ({load_basis})", f"a request of {each_s:.1f} s ({told.basis})"]
+    basis = [
+        f"a load of {format_duration(load_s)} ({load_basis})",
+        f"a request of {format_duration(each_s)} ({told.basis})",
+    ]
     if first_s:
-        basis.insert(1, f"{first_s:.0f} s more for the first load, which builds what later ones find")
+        basis.insert(
+            1, f"{format_duration(first_s)} more for the first load, which builds what later ones find"
+        )
     if kernels_s:
-        basis.append(f"{kernels_s:.0f} s at most for timing kernels alone")
+        basis.append(f"{format_duration(kernels_s)} at most for timing kernels alone")
     if compiles_s:
         basis.append(
-            f"{compiles_s:.0f} s more a pair for what kernels compile, as they did when timed alone here"
+            f"{format_duration(compiles_s)} more a pair for what kernels compile, as they did when "
+            "timed alone here"
         )
     if further_s:
-        basis.append(f"{further_s:.0f} s more in each launch of a test for further workloads")
+        basis.append(f"{format_duration(further_s)} more in each launch of a test for further workloads")
     if stored.baseline_s is not None:
         baseline_s = stored.baseline_s + kernels_s
-        basis.append(f"a baseline of {stored.baseline_s:.0f} s ({stored.baselines} measured here)")
+        basis.append(f"a baseline of {format_duration(stored.baseline_s)} ({stored.baselines} measured here)")
     if stored.test_s is not None:
         test_s = stored.test_s + ARMS * further_s  # of one pair at least
         quick_s = min(quick_s, test_s)
         most_s = max(most_s, test_s)
-        basis.append(f"a test of {stored.test_s:.0f} s ({stored.tests} measured here)")
+        basis.append(f"a test of {format_duration(stored.test_s)} ({stored.tests} measured here)")
     return Duration(baseline_s, quick_s, most_s, tuple(basis))
 
 
@@ -344,20 +350,20 @@ def advice(found: Duration, budget_s: float, *, raised: bool = False) -> str | N
     wanted_s = reaching_s(found, budget_s)
     if wanted_s == budget_s:
         return None
-    wanted = f"{wanted_s / S_PER_H:.0f}h"
+    wanted, typed = format_duration(wanted_s), f"{wanted_s / S_PER_H:.0f}h"
     short = "may not reach" if budget_s >= found.least_s else "does not reach"
     if raised and is_too_long_unasked(wanted_s):
         return (
             f"{format_duration(budget_s)} {short} a first verdict here, and the {wanted} that pay for "
-            f"{WORTH_TESTS} tests to their end are more than the {UNASKED_MOST_S / S_PER_H:.0f}h that a "
-            f"campaign takes unasked: --budget {wanted} asks for them."
+            f"{WORTH_TESTS} tests to their end are more than the {format_duration(UNASKED_MOST_S)} that a "
+            f"campaign takes unasked: --budget {typed} asks for them."
         )
     if raised:
         return (
             f"{format_duration(budget_s)} {short} a first verdict here, so a campaign takes {wanted}, which "
             f"pays for {WORTH_TESTS} tests to their end; --budget TIME says otherwise."
         )
-    return f"It {short} a first verdict; --budget {wanted} pays for {WORTH_TESTS} tests to their end."
+    return f"It {short} a first verdict; --budget {typed} pays for {WORTH_TESTS} tests to their end."
 
 
 def _rounds(requests: int, workload: WorkloadSpec) -> int:

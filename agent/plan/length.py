@@ -19,6 +19,7 @@ from statistics import fmean, median, variance
 from agent.judge.interval import NOISE_DOF_CAP
 from agent.judge.scale import bound_of
 from agent.judge.t_mixture import reach
+from configs.quantities import format_duration
 from experiments.measurement.evidence import TIMED_METRICS, LaunchRecord, Metric, NoiseProfile, Stage
 from experiments.measurement.plan import StoppingPlan
 from experiments.measurement.timed import requests_s
@@ -180,8 +181,9 @@ def slow_quick_pair(
         return None
     loading = quick_pair_seconds(baseline, 0, in_turn=in_turn)
     return (
-        f"its quick pair of {blocks} blocks an arm is expected to take {seconds:.0f} s, {loading:.0f} s of "
-        f"them to load, and not the {QUICK_PAIR_S:.0f} s that a first look may take"
+        f"its quick pair of {blocks} blocks an arm is expected to take {format_duration(seconds)}, "
+        f"{format_duration(loading)} of it to load, and not the {format_duration(QUICK_PAIR_S)} that a first "
+        "look may take"
     )
 
 

@@ -43,7 +43,7 @@ def elsewhere_reason(there: There, candidate: Candidate, weighed_s: float, usd_p
     what must be built there, and what all of it counts as."""
     counts = ""
     if candidate.usd is not None:
-        counts = f"; with an hour worth {format_usd(usd_per_hour)} that counts as {weighed_s:.0f} s"
+        counts = f"; with an hour worth {format_usd(usd_per_hour)} that counts as {_seconds(weighed_s)}"
     takes, held = _there_words(there)
     return f"{takes}{counts}{held}"
 
@@ -146,7 +146,7 @@ Parts: TypeAlias = tuple[tuple[float, float], ...]
 
 
 def _seconds(value: float) -> str:
-    return f"{value:.0f} s"
+    return format_duration(round(value))
 
 
 def _parts(candidate: Candidate, usd_per_hour: float) -> Parts:

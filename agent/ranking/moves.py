@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from agent.ranking.sentences import LEAST_CHANCE, LEAST_GAIN, ordinal
 from agent.ranking.values import DISPUTE_EVERY, Cause, Move, Place, Ranking, Shift, Steering
-from configs.quantities import format_usd
+from configs.quantities import format_duration, format_usd
 from db.labels import Noun, format_label
 
 SAME = 1e-9
@@ -238,7 +238,7 @@ def _shown(name: str, value: float) -> str:
     if name == PRICE:
         return format_usd(value)
     if name in ("the expected cost", WAIT, SHARED):
-        return f"{value:.0f} s"
+        return format_duration(round(value))
     if name.startswith("the chance"):
         return "< 0.01" if value < LEAST_CHANCE else f"{value:.2g}"
     return f"{value:.3g}"

@@ -137,7 +137,7 @@ def sharing_reason(shared: Shared) -> str:
     if round(shared.spared_s) < 1:
         return ""
     others = "another" if shared.others == 1 else f"{shared.others} others"
-    built, own = f"{shared.builds_s:.0f} s", f"{shared.own_s:.0f} s"
+    built, own = format_duration(round(shared.builds_s)), format_duration(round(shared.own_s))
     return f"; {built} of it build what {others} in the queue can use too, and count as {own}"
 
 
@@ -209,7 +209,8 @@ def _belief(candidate: Candidate, saved: tuple[int, int, int]) -> str:
     if worst < 0 or best < 0:  # only then can there be a minus to write as one
         numbers = numbers.replace("-", "−")
     quality = f", quality held with P {_chance(candidate.p_quality)}" if candidate.judges_quality else ""
-    return f"{numbers}{quality}, runs with P {_chance(candidate.p_feasible)}, {candidate.cost_s:.0f} s"
+    takes = format_duration(round(candidate.cost_s))
+    return f"{numbers}{quality}, runs with P {_chance(candidate.p_feasible)}, {takes}"
 
 
 def _chance(value: float) -> str:

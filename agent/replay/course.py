@@ -67,7 +67,7 @@ class Budget:
         if self.seconds < cheapest_s:
             raise UsageError(
                 f"A budget of {format_duration(self.seconds)} is less than one trial: the cheapest of "
-                f"{table.name} takes {cheapest_s:.1f} s.",
+                f"{table.name} takes {format_duration(cheapest_s)}.",
                 "Give more, or a number of trials such as --budget 20.",
             )
         if self.trials is not None:

@@ -34,6 +34,7 @@ from agent.replay.table import DEFAULT_QUALITY_LIMIT, Build, Row, Table, with_re
 from agent.tables.export import RESOLVED as RESOLVED_PATHS
 from agent.tables.grid import as_measured
 from configs.errors import UsageError
+from configs.quantities import format_duration
 from experiments.engines.port import PartTime
 from experiments.space.configuration import Configuration
 from experiments.space.knob import listed
@@ -233,7 +234,7 @@ def _told_of(
         typical_s = median(costs)
         said.append(
             f"{len(free)} of {len(kept)} configurations tell no seconds and count as the median of the "
-            f"others, {typical_s:.1f} s."
+            f"others, {format_duration(typical_s)}."
         )
         kept = [replace(row, run_s=typical_s) if row.run_s == 0 else row for row in kept]
     return kept, tuple(said)

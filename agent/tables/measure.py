@@ -31,6 +31,7 @@ from agent.tables.grid import DUMMY, Grid, PlannedLoad, TableWorkload
 from agent.tables.journal import Journal
 from agent.tables.loading import Loading, Sources, needed_bytes
 from agent.tables.work import Work
+from configs.quantities import format_duration
 from experiments.engines.port import GenerationTrace, Infeasible, Launch
 from experiments.job.open_launch import prepare
 from experiments.job.watched_block import WatchedBlocks, throttling_told
@@ -258,8 +259,8 @@ class DeviceRun:
             self._profile(loading, launch, number)
         self._work.put_last(loading.load)
         self._tell(
-            f"measured {loading.digest} in {time.monotonic() - begun_s:.0f} s, loaded in "
-            f"{launch.load_s:.0f} s; {counted(len(self._work), 'load')} not begun"
+            f"measured {loading.digest} in {format_duration(time.monotonic() - begun_s)}, loaded in "
+            f"{format_duration(launch.load_s)}; {counted(len(self._work), 'load')} not begun"
         )
 
     def _profile(self, loading: Loading, launch: Launch, number: str) -> None:

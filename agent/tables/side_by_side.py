@@ -36,6 +36,7 @@ from agent.tables.prepared import Prepared
 from agent.tables.run import Ended
 from configs.cpu import usable_cores
 from configs.errors import UsageError
+from configs.quantities import format_duration
 from experiments.artifacts.manifest import FILES_FOLDER
 from experiments.engines.port import GenerationTrace, Infeasible, Launch
 from experiments.measurement.environment import moment
@@ -189,8 +190,9 @@ class SideBySideRun:
             return
         launches = counted(len(ups), "launch", "launches")
         self._tell(
-            f"pass {number + 1}: {launches} loaded in {loaded_s:.0f} s and served in "
-            f"{time.monotonic() - timed_s:.0f} s; {counted(len(self._left(number)), 'load')} of it left"
+            f"pass {number + 1}: {launches} loaded in {format_duration(loaded_s)} and served in "
+            f"{format_duration(time.monotonic() - timed_s)}; "
+            f"{counted(len(self._left(number)), 'load')} of it left"
         )
 
     def _load(self, loads: Sequence[PlannedLoad]) -> list[_Up]:

@@ -168,6 +168,7 @@ class Teller:
 
     def result(self, outcome: dict[str, Any]) -> None:
         """Say what the campaign came to."""
+        from configs.quantities import format_duration
         from knowledge.latency_only import FASTEST
 
         best, baseline, naive = outcome["best"], outcome["baseline"], outcome["naive"]
@@ -179,7 +180,7 @@ class Teller:
         rows: list[tuple[str, str | None]] = [
             ("hypotheses", counts or "none was judged"),
             *_false_ones(outcome),
-            ("spent", f"{spent['wall_s'] / 60:.1f} min, {ran}{_dollars(spent)}"),
+            ("spent", f"{format_duration(spent['wall_s'])}, {ran}{_dollars(spent)}"),
             ("saved", _saved_words(outcome["stopped_early"])),
         ]
         if baseline is not None:

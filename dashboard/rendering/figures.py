@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import datetime
 
+from configs.quantities import format_duration
 from knowledge.figures import SHARES
 from knowledge.queries.view import EffectView
 
@@ -15,7 +17,8 @@ LEAST_WRITTEN_OUT = 1e-4
 
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
-MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
+BEFORE_UNIT = re.compile(r"(?<=\d) ")
+"""The space between a figure and its unit."""
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -103,25 +106,12 @@ def reading(value: float, of_unit: str) -> str:
 
 def age(value_s: float) -> str:
     """How old something is, in whole seconds first: `8 s`, `3 min 10 s`."""
-    return seconds(value_s) if value_s >= MINUTE_S else f"{value_s:.0f}{NARROW}s"
+    return seconds(round(value_s))
 
 
 def seconds(value: float | None) -> str:
-    """A duration: `8.2 s`, `3 min 10 s`, `1 h 29 min`, `2 d 3 h`."""
-    if value is None:
-        return "–"
-    if value < MINUTE_S:
-        return unit(value, "s", 2 if value < 10 else 0) if value < 10 else f"{value:.0f}{NARROW}s"
-    whole = round(value)
-    for size, name, smaller, lesser in (
-        (DAY_S, "d", HOUR_S, "h"),
-        (HOUR_S, "h", MINUTE_S, "min"),
-        (MINUTE_S, "min", 1, "s"),
-    ):
-        if whole >= size:
-            rest = whole % size // smaller
-            return f"{whole // size}{NARROW}{name}" + (f" {rest}{NARROW}{lesser}" if rest else "")
-    raise AssertionError(value)
+    """A duration as `format_duration` tells it; a dash where there is none."""
+    return "–" if value is None else BEFORE_UNIT.sub(NARROW, format_duration(value))
 
 
 def clock(at: datetime) -> str:

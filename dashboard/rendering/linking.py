@@ -25,7 +25,7 @@ BREAKS = re.compile(r"(?<=[._+])(?=\w)")
 _AS_TEXT = r"[^<>]*<(?!/(?:code|pre|option|textarea)>)"
 """What follows where a reader sees a sentence, and no code, choice or field."""
 
-UNITS = re.compile(r" (?<=\d )(?=(?:%|ms\b|s\b|MHz\b|°C|points?\b)" + _AS_TEXT + ")")
+UNITS = re.compile(r" (?<=\d )(?=(?:%|(?:ms|s|min|h|d|MHz|points?)\b|°C)" + _AS_TEXT + ")")
 """Begins with the space itself, for which a text is searched much faster than for what stands before it."""
 WORDS = re.compile(rf"(?:{NARROW}|&#8239;)(?=(?:points?|bit)\b)")
 """The narrow space before a unit that is a word: too little to tell it from the figure."""

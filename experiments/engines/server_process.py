@@ -25,6 +25,7 @@ from typing import Any
 
 import psutil
 
+from configs.quantities import format_duration
 from experiments.disk import check_disk_held
 from experiments.engines.messages import line
 from experiments.engines.port import Infeasible
@@ -158,7 +159,8 @@ class ServerProcess:
             self.close()
             raise Infeasible(
                 "timed_out",
-                f"{self.engine} did not {verb} within {limit_s:.0f} s; it was ended: {self.last_log_line()}",
+                f"{self.engine} did not {verb} within {format_duration(limit_s)}; it was ended: "
+                f"{self.last_log_line()}",
             ) from None
         except (OSError, ValueError):
             reply = b""

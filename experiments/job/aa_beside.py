@@ -17,6 +17,7 @@ from types import TracebackType
 import psutil
 
 from configs.errors import AutoinferError
+from configs.quantities import format_duration
 from experiments.own_processes import runs
 
 MARK_VARIABLE = "_AUTOINFER_BESIDE"
@@ -98,7 +99,8 @@ class Beside:
             return None
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         after_s = time.monotonic() - self._started_s
-        text = f"The command {self.shown} {how} within {after_s:.1f} s, before the pair was measured"
+        within = format_duration(after_s)
+        text = f"The command {self.shown} {how} within {within}, before the pair was measured"
         lines = self._log.read_text(errors="replace").strip().splitlines()
         return f"{text}; it said last: {lines[-1]}" if lines else f"{text}."
 

@@ -25,6 +25,7 @@ from contextlib import suppress
 
 import psutil
 
+from configs.quantities import format_duration
 from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST, Infeasible
 from experiments.job.memory_return import IDLE_BYTES, SeenMemory
 from experiments.job.result import HeldMemory
@@ -115,12 +116,12 @@ class DeviceGuard:
 
         Raises `Infeasible`: kind `device_busy` where somebody is left after the limit, `device_lost`.
         """
-        self._await(f", {MEMORY_RETURN_LIMIT_S:.0f} s after the job could have begun")
+        self._await(f", {format_duration(MEMORY_RETURN_LIMIT_S)} after the job could have begun")
 
     def alone_again(self, check: Callable[[], None]) -> str:
         """Wait until those are gone whom `alone` found; says who they were. Raises as `before_launches`, and
         what `check` raises, which is called meanwhile."""
-        self._await(f", {MEMORY_RETURN_LIMIT_S:.0f} s after it came while the job measured", check)
+        self._await(f", {format_duration(MEMORY_RETURN_LIMIT_S)} after it came while the job measured", check)
         return self._came
 
     def _await(self, when: str, check: Callable[[], None] = lambda: None) -> None:

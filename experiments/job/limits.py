@@ -221,7 +221,7 @@ class StageLimits:
         if ended.wait(limit_s):
             return
         expired = Infeasible(
-            "timed_out", f"The stage {stage.value} took longer than its limit of {limit_s:g} s."
+            "timed_out", f"The stage {stage.value} took longer than its limit of {format_duration(limit_s)}."
         )
         self._expired = expired
         self.end_processes()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from configs.quantities import format_duration
 from experiments.telemetry.occupants import GB, DeviceUse, Occupant
 
 IDLE_BYTES = 2**30
@@ -30,7 +31,7 @@ class NotReturned:
     def told(self, device: str, waited_s: float) -> str:
         """What is not given back, who holds it and what to do, in a sentence."""
         held = f"{self.bytes / GB:.1f} GB of {device} that this job's launches held"
-        what = f"{held} were not given back within {waited_s:.0f} s of the last one's end"
+        what = f"{held} were not given back within {format_duration(waited_s)} of the last one's end"
         if self.holders:
             return (
                 f"{what}: {_named(self.holders)} and is this job's, which kills its processes as it ends; if "

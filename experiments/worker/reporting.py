@@ -286,7 +286,7 @@ class Reporter:
             kind, text = EventKind.STAGE_STARTED, f"{subject}: {turn.text}."
         else:
             kind = EventKind.STAGE_FINISHED
-            text = f"{subject}: {turn.text}, {turn.outcome} after {turn.wall_s:.1f} s."
+            text = f"{subject}: {turn.text}, {turn.outcome} after {format_duration(turn.wall_s)}."
             data |= {"outcome": turn.outcome, "wall_s": turn.wall_s}
         return events.append(session, kind, text, subject, self._taken.job.campaign_id, data)
 
@@ -352,7 +352,8 @@ def _ended(result: JobResult) -> JsonObject:
 
 
 def _built(artifact: ArtifactRecord) -> str:
-    return f"Built the artifact {artifact.kind} {artifact.digest[:12]} in {artifact.build_s:.1f} s."
+    took = format_duration(artifact.build_s)
+    return f"Built the artifact {artifact.kind} {artifact.digest[:12]} in {took}."
 
 
 def _lost(taken: Taken) -> LeaseLost:

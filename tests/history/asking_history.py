@@ -242,5 +242,5 @@ def an_asking_history(folder: Path) -> AskingHistory:
     }
     history.judge(history.ask(2), VerdictOutcome.INCONCLUSIVE, (0.0, -0.1, 0.1), reports={"prune": prune})
     history.ask(3, impossible="This checkpoint has no MTP head.")
-    history.stop("the budget of 1h is spent")
+    history.stop("the budget of 1 h is spent")
     return history

@@ -16,7 +16,7 @@ from tests.simulated.specs import a_test_job
 
 TARGET = "files:T"
 OTHER = "files:Large"
-BASIS = "4.84 USD an hour for T: packaged prices; expected by a guess of 30m: too few such jobs ran here"
+BASIS = "4.84 USD an hour for T: packaged prices; expected by a guess of 30 min: too few such jobs ran here"
 LIMIT_S = 1800.0
 PRICE = {"expected": 500_000, "bound": 2_000_000}
 

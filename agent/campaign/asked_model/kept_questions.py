@@ -19,6 +19,7 @@ from agent.language_model.exchange import GIVEN_UP
 from agent.language_model.quoting import masked, readable
 from agent.language_model.usage import UNTOLD
 from configs.language_model import Endpoint, LanguageModelSpec
+from configs.quantities import format_duration
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
@@ -92,7 +93,7 @@ def keep_reply(
         "proposed": [each.words for each in proposals],
         "refused": [{"what": each.what, "reason": each.reason} for each in refused],
     }
-    cost = f"{_cost(row)}, {reply.wall_s:.1f} s"
+    cost = f"{_cost(row)}, {format_duration(reply.wall_s)}"
     if reply.failure is not None:
         kind, text = EventKind.MODEL_FAILED, f"No answer of the language model ({cost}): {reply.failure}"
     else:

@@ -35,6 +35,7 @@ from agent.proposers.language_model import LanguageModelProposer, Ready, draft_f
 from agent.proposers.port import Draft
 from configs.errors import AutoinferError, UsageError
 from configs.language_model import PROPOSER, Endpoint, LanguageModelSpec
+from configs.quantities import format_duration
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
@@ -53,13 +54,13 @@ GIVE_UP_S = 1.0
 """Seconds that a question which is given up is waited for: its connection is cut."""
 
 NOT_AWAITED = (
-    "No answer came in the {wait_s:g} s that the campaign waits for it between two tests. "
+    "No answer came in the {wait} that the campaign waits for it between two tests. "
     "Raise language_model.wait, or lower language_model.answer_tokens."
 )
 
 ENDED_BEFORE = "The campaign ended before it was read."
 
-NO_TIME = "The language model is asked no more: the {left_s:.0f} s that are left bear no further test."
+NO_TIME = "The language model is asked no more: the {left} that are left bear no further test."
 
 NO_ENDPOINT = (
     "No endpoint is known, so no language model is asked, and the others propose alone: set "
@@ -169,7 +170,7 @@ class LanguageModel:
         if wait_s and not idle:
             return
         if not fits_another(desk, left_s):
-            self._say(NO_TIME.format(left_s=left_s))
+            self._say(NO_TIME.format(left=format_duration(left_s)))
             return
         knobs = turnable(desk)
         with self._database.read() as session:
@@ -226,7 +227,7 @@ class LanguageModel:
         if put is not None and reply is not None:
             self._under_way = None
             if put.is_late and reply.failure == GIVEN_UP:
-                reply = replace(reply, failure=NOT_AWAITED.format(wait_s=put.wait_s))
+                reply = replace(reply, failure=NOT_AWAITED.format(wait=format_duration(put.wait_s)))
             self._failures = 0 if reply.failure is None else self._failures + 1
             proposals, refused = _read(reply, put.allowed)
             with self._writing() as session:

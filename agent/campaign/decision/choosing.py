@@ -87,7 +87,7 @@ def choose(desk: Desk, left_s: float, *, flying: bool = False) -> Choice:
         return Choice(reason=ended[0].lower() + ended[1:].rstrip(".") + _bans_beside(desk))
     none = "that fits into them is worth its price" if cheap else "fits into them"
     return Choice(
-        reason=f"{BUDGET_OF}{budget} is nearly spent: {left_s:.0f} s are left, and none of "
+        reason=f"{BUDGET_OF}{budget} is nearly spent: {format_duration(left_s)} are left, and none of "
         f"{len(running)} queued hypotheses {none}"
     )
 
@@ -161,7 +161,7 @@ def _why_before(desk: Desk, chosen: Place, free_s: float, reserve_s: float) -> s
     ahead = [each for each in desk.here.places if each.place < chosen.place and not each.paused]
     if not ahead:
         return ""
-    kept = f" beside {reserve_s:.0f} s to confirm the best" if reserve_s else ""
+    kept = f" beside {format_duration(reserve_s)} to confirm the best" if reserve_s else ""
     ask = [each for each in ahead if each.awaits_approval]
     rest = [each for each in ahead if not each.awaits_approval]
     do = "do" if len(ahead) > 1 else "does"
@@ -169,7 +169,7 @@ def _why_before(desk: Desk, chosen: Place, free_s: float, reserve_s: float) -> s
         (f"wait{'' if len(ahead) > 1 else 's'} for approval", bool(ask)),
         ("may come only after others by a cap", any(each.early for each in rest)),
         (
-            f"{do} not fit into the {free_s:.0f} s that are left{kept}",
+            f"{do} not fit into the {format_duration(free_s)} that are left{kept}",
             any(each.cost_s > free_s and not each.early for each in rest),
         ),
         (f"{do} not pay", any(each.cost_s <= free_s and not each.early for each in rest)),

@@ -14,6 +14,7 @@ from agent.proposers.draft import refuted_if
 from agent.proposers.port import Draft, Trial
 from agent.ranking.stopping import is_worth_it
 from agent.ranking.values import Place
+from configs.quantities import format_duration
 from db.labels import Noun, format_label
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
@@ -107,5 +108,5 @@ def left_over(places: Sequence[Place], facts: Facts, left_s: float) -> str:
     if left[0].awaits_approval:
         why = f" (it waits for approval: autoinfer approve {named})"
     elif held is None and (needs_s := _needs_s(left[0], target_of(facts, left[0].target))) > left_s:
-        why = f" (it needs {needs_s:.0f} s and {max(0.0, left_s):.0f} s are left)"
+        why = f" (it needs {format_duration(needs_s)} and {format_duration(max(0.0, left_s))} are left)"
     return f"; not confirmed on {left[0].target}: {named}{more}{why}"

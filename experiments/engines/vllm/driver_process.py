@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from configs.quantities import format_duration
 from experiments.engines.one_answer import python_command
 from experiments.engines.one_device import CPU, one_device
 from experiments.engines.port import Infeasible
@@ -161,7 +162,7 @@ class DriverProcess:
         did = load_phase(self._process.log_since_start(FAILURE_LOG_BYTES))
         return Infeasible(
             "timed_out",
-            f"vLLM did not load within {load_limit_s:.0f} s and was ended while {did}: its log "
+            f"vLLM did not load within {format_duration(load_limit_s)} and was ended while {did}: its log "
             f"{self._begun.log_path.name} tells what it said; where loads only take longer here, raise the "
             "setting load_limit_s (AUTOINFER_LOAD_LIMIT_S).",
         )

@@ -29,6 +29,7 @@ import traceback
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from configs.quantities import format_duration
 from experiments.engines.messages import data_of, infeasible_data, messages_of, send
 from experiments.engines.parent import requests_from
 from experiments.engines.port import GenerationRequest, GenerationTrace, Infeasible
@@ -133,10 +134,10 @@ class Heard:
             async with asyncio.timeout(self._first_limit_s):  # `wait_for` of 3.11 may swallow the cancelling
                 await self._begun.wait()
         except TimeoutError:
-            raise Infeasible("timed_out", f"{SILENT} for {self._first_limit_s:g} s") from None
+            raise Infeasible("timed_out", f"{SILENT} for {format_duration(self._first_limit_s)}") from None
         while (left_s := max(self._at_s, waits_since_s) + self._limit_s - time.perf_counter()) > 0:
             await asyncio.sleep(left_s)
-        raise Infeasible("timed_out", f"{SILENT} for {self._limit_s:g} s")
+        raise Infeasible("timed_out", f"{SILENT} for {format_duration(self._limit_s)}")
 
 
 async def connect(session: aiohttp.ClientSession) -> None:

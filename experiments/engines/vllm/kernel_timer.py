@@ -26,6 +26,7 @@ from typing import Any
 import psutil
 
 from configs.errors import DiskFull
+from configs.quantities import format_duration
 from experiments.engines.kernel_timings import KernelTimings, PartTiming, Product
 from experiments.engines.one_answer import python_command
 from experiments.engines.port import Infeasible
@@ -230,7 +231,8 @@ class KernelTimer:
         if known is not None and not self._told and self._not_begun is not None:
             raise Infeasible("crashed", self._not_begun)
         left = timing.left
-        cut_off = f"The limit of {self._limits.all_s:.0f} s was reached with {left} of {1 + len(cases)} left."
+        limit = format_duration(self._limits.all_s)
+        cut_off = f"The limit of {limit} was reached with {left} of {1 + len(cases)} left."
         return KernelTimings(
             rows=self._order.rows,
             method=str(self._told.get("method", "" if known is None else known.method)),

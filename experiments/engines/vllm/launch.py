@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from configs.asked_over import IN_ENGINE, AskedOver
+from configs.quantities import format_duration
 from experiments.engines.messages import data_of, message_of, messages_of
 from experiments.engines.port import (
     DocumentScore,
@@ -207,7 +208,7 @@ class VllmLaunch:
         """Why no answer came over HTTP, by the engine's own words where it has died; all is ended."""
         try:
             if failure.kind == "timed_out":
-                late = f"vLLM did not serve them over HTTP within {limit_s:.0f} s"
+                late = f"vLLM did not serve them over HTTP within {format_duration(limit_s)}"
                 told = failure.cause if failure.cause.startswith(SILENT) else late
                 return Infeasible("timed_out", f"{told}; it was ended: {self._driver.last_log_line()}")
             if not failure.cause.startswith(CLIENT):  # else the client itself has died

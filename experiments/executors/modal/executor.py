@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from configs.errors import AutoinferError, UsageError
+from configs.quantities import format_duration
 from experiments.disk import disk_in_words
 from experiments.executors.asked_gpu import AskedGpu
 from experiments.executors.checkpoint_there import folder_to_bring, shape_texts
@@ -297,7 +298,8 @@ class ModalExecutor:
                 return
             time.sleep(self._patience.look_s)
         raise AutoinferError(
-            f"Modal did not end call {call_id} in {self._patience.gone_s:.0f} s; it may still cost money.",
+            f"Modal did not end call {call_id} in {format_duration(self._patience.gone_s)}; it may still "
+            "cost money.",
             "End everything there with: autoinfer modal stop",
         )
 

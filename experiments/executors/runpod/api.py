@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from configs.errors import AutoinferError, ProviderUnreachable, UsageError
+from configs.quantities import format_duration
 
 API_URL = "https://api.runpod.io"
 
@@ -202,7 +203,9 @@ class RunPodApi:
     def _ask(self, method: str, path: str, body: dict[str, object] | None = None) -> Any:
         wait_s = self._not_before_s - time.monotonic()
         if wait_s > 0:
-            raise RunPodUnreachable(f"RunPod asks for fewer requests for another {wait_s:.0f} s.", _AGAIN)
+            raise RunPodUnreachable(
+                f"RunPod asks for fewer requests for another {format_duration(wait_s)}.", _AGAIN
+            )
         request = urllib.request.Request(
             self._url + path,
             method=method,

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from configs.errors import AutoinferError, UsageError
 from configs.hardware import profile_of_device
+from configs.quantities import format_duration
 from experiments.disk import disk_in_words
 from experiments.executors.asked_gpu import AskedGpu
 from experiments.executors.copied_text import chunk_of
@@ -214,8 +215,8 @@ class RunPodExecutor:
                 self._api.terminate(pod.id)
             if time.monotonic() >= deadline_s:
                 raise AutoinferError(
-                    f"RunPod did not end the pod {ref} in {self._patience.gone_s:.0f} s; it may still cost "
-                    "money.",
+                    f"RunPod did not end the pod {ref} in {format_duration(self._patience.gone_s)}; it may "
+                    "still cost money.",
                     "End it in RunPod's console.",
                 )
             time.sleep(self._patience.look_s)

@@ -26,7 +26,7 @@ from agent.language_model.usage import UNTOLD, Usage
 from agent.proposers.draft import draft_of
 from agent.proposers.port import Trial
 from configs.language_model import PROPOSER, Endpoint
-from configs.quantities import format_usd
+from configs.quantities import format_duration, format_usd
 from db import events
 from db.event_kinds import EventKind
 from db.models import Experiment, ModelAnswer
@@ -145,7 +145,7 @@ def test_an_answer_waits_until_the_share_has_room_and_is_not_asked_over_again(gr
     model.ask(ground.desk(3), idle=False)
     assert len(ground.put) == 1
     assert ground.told(EventKind.MODEL_ANSWERED) == [
-        "The language model proposed 1 hypothesis, and 0 were refused (7 tokens, 0.0 s); autoinfer model 1"
+        "The language model proposed 1 hypothesis, and 0 were refused (7 tokens, 0 s); autoinfer model 1"
     ]
 
 
@@ -212,7 +212,7 @@ def test_a_model_on_this_machine_is_silent_while_something_is_measured(ground: G
     assert put.given_up
     model.proposer(ground.desk())
     (text,) = ground.told(EventKind.MODEL_FAILED)
-    assert text.endswith(NOT_AWAITED.format(wait_s=20))
+    assert text.endswith(NOT_AWAITED.format(wait="20 s"))
 
 
 def test_an_answer_that_comes_as_the_campaign_ends_is_told_to_be_unread(ground: Ground) -> None:
@@ -234,7 +234,7 @@ def test_without_time_left_to_test_what_comes_of_it_nothing_is_asked(ground: Gro
     for left_s in (least_s - 0.5, 0.5):
         model.ask(desk, idle=True, left_s=left_s)
     assert ground.put == []
-    assert ground.told(EventKind.MODEL_NOT_ASKED) == [NO_TIME.format(left_s=least_s - 0.5)]
+    assert ground.told(EventKind.MODEL_NOT_ASKED) == [NO_TIME.format(left=format_duration(least_s - 0.5))]
     model.ask(desk, idle=True, left_s=least_s)
     assert len(ground.put) == 1
 

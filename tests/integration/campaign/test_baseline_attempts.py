@@ -37,7 +37,7 @@ def hang_in(database: Database, stage: Stage) -> None:
     with database.write() as session:
         claimed = queue.claim(session, "by hand", "here/cpu", ("cpu",), LEASE_S)
     assert claimed is not None
-    hung = Failure("timed_out", f"The stage {stage.value} took longer than its limit of 1800 s.")
+    hung = Failure("timed_out", f"The stage {stage.value} took longer than its limit of 30 min.")
     swept = (StageRecord(Stage.SWEEP, BEGAN, 60.0, "done"),) if stage is Stage.NOISE else ()
     result = JobResult(stages=(*swept, StageRecord(stage, BEGAN, 1800.0, "timed_out")), failure=hung)
     reporter = Reporter(database, Taken(claimed, f"job{claimed.id}"), WorkerTimes(lease_s=LEASE_S), 0)

@@ -53,7 +53,7 @@ def test_a_campaign_whose_only_device_others_use_waits_and_goes_on_when_they_are
         bench.told(EventKind.CAMPAIGN_DEVICE_BACK),
     )
     assert NOTEBOOK in rests
-    assert "cuda:0 rests: it is looked at in 30s, then every 30s" in rests
+    assert "cuda:0 rests: it is looked at in 30 s, then every 30 s" in rests
     assert rests.endswith("which costs none of its time while nothing of it runs elsewhere")
     assert back.startswith("cuda:0 takes tests again after")
     assert back.endswith("nobody else is on it any more")
@@ -106,7 +106,7 @@ def test_a_second_experiment_in_a_row_rests_it_for_twice_as_long(bench: SharedBe
         bench.one_runs,
     )
     second = bench.told(EventKind.CAMPAIGN_DEVICE_RESTS)[1]
-    assert "looked at in 1m (2 experiments in a row found others there)" in second
+    assert "looked at in 1 min (2 experiments in a row found others there)" in second
 
 
 def test_an_experiment_that_came_to_its_end_begins_the_count_anew(bench: SharedBench) -> None:
@@ -121,7 +121,7 @@ def test_an_experiment_that_came_to_its_end_begins_the_count_anew(bench: SharedB
         bench.end(failure=BUSY),
         bench.nothing,
     )
-    assert "looked at in 30s, then" in bench.told(EventKind.CAMPAIGN_DEVICE_RESTS)[1]
+    assert "looked at in 30 s, then" in bench.told(EventKind.CAMPAIGN_DEVICE_RESTS)[1]
 
 
 def test_the_other_device_goes_on_meanwhile(two: SharedBench) -> None:

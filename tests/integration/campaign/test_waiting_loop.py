@@ -83,8 +83,8 @@ def test_a_loop_waits_for_room_on_a_full_disk_and_says_so_once(
     )
     full, room = caplog.messages
     assert full == (
-        "No space is left on the disk of autoinfer.db. Free some. The campaign waits for room, 10m at most, "
-        "and goes on by itself."
+        "No space is left on the disk of autoinfer.db. Free some. The campaign waits for room, 10 min at "
+        "most, and goes on by itself."
     )
     assert room.startswith("There is room again after ")
     assert len(bench.told(EventKind.EXPERIMENT_JUDGED)) == 1

@@ -204,12 +204,12 @@ def test_what_waits_is_approved_all_or_none_and_taken_back(with_history: Autoinf
     told = with_history(f"approve {first} H-5")
     assert told.code == 2
     assert "H-005 is testing; only what waits in the queue can be approved." in told.err
-    term = "of what is expected to take more than 10m; now H-006, H-007"
+    term = "of what is expected to take more than 10 min; now H-006, H-007"
     assert term in with_history("show C-1").out
     assert len(with_history("queue --awaiting --json").json()["items"]) == 2, "none was approved"
 
     assert with_history(f"approve {first} {second}").out.startswith(
-        f"{first} may be tested when its turn comes (expected to take 12m30s, and 40m if all of its plan"
+        f"{first} may be tested when its turn comes (expected to take 12 min 30 s, and 40 min if all of its "
     )
     assert with_history("queue --awaiting").out == "Nothing in C-1 waits for your approval.\n"
     assert "given (event " in with_history(f"show {first}").out
@@ -217,8 +217,8 @@ def test_what_waits_is_approved_all_or_none_and_taken_back(with_history: Autoinf
     assert (again["hypothesis"], again["approved"], again["quote"]["waits"]) == (first, True, False)
 
     assert with_history(f"approve {first} --clear").out.startswith(f"{first} is no longer approved and waits")
-    assert "waits for yours: expected to take 12m30s" in with_history(f"show {first}").out
-    assert "more than 5m" in with_history(f"approve {first} --up-to 5m").err
+    assert "waits for yours: expected to take 12 min 30 s" in with_history(f"show {first}").out
+    assert "more than 5 min" in with_history(f"approve {first} --up-to 5m").err
     assert "has no meaning beside --clear" in with_history(f"approve {second} --clear --up-to 5m").err
 
 

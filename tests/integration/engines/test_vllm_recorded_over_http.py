@@ -102,11 +102,11 @@ class TestOverHttp:
         vllm_requests.served(launch)
 
         def silent(*asked: object) -> None:
-            raise Infeasible("timed_out", f"{SILENT} for 180 s")
+            raise Infeasible("timed_out", f"{SILENT} for 3 min")
 
         assert launch._client is not None
         monkeypatch.setattr(launch._client, "ask", silent)
-        with pytest.raises(Infeasible, match=f"^{SILENT} for 180 s; it was ended: ") as told:
+        with pytest.raises(Infeasible, match=f"^{SILENT} for 3 min; it was ended: ") as told:
             vllm_requests.served(launch)
         assert told.value.kind == "timed_out"
         assert wait_until_gone(begun(before)) == [], "without a close"

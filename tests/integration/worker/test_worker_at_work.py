@@ -82,7 +82,7 @@ def test_a_worker_that_takes_a_run_over_tells_no_stage_again(database: Database,
         "E-0001: time launch pair 1.",
         "E-0001: time launch pair 2.",
     ]
-    assert events_of(database, "stage.finished") == ["E-0001: time launch pair 1, done after 3.0 s."]
+    assert events_of(database, "stage.finished") == ["E-0001: time launch pair 1, done after 3 s."]
 
 
 def test_a_load_that_takes_minutes_is_told_with_what_it_does_once_a_minute(
@@ -96,15 +96,17 @@ def test_a_load_that_takes_minutes_is_told_with_what_it_does_once_a_minute(
     turns = (StageTurn(Stage.QUICK, "time launch pair 1"),)
     progress = JobProgress(Stage.QUICK, 0, 2, turns[0].text, turns=turns)
     reporter.beat(progress)
-    reporter.beat(replace(progress, loading="loading, for 5s by now: importing vLLM for 5s"))
+    reporter.beat(replace(progress, loading="loading, for 5 s by now: importing vLLM for 5 s"))
     assert events_of(database, "stage.progressed") == [], "not in the first minute"
     monkeypatch.setattr("experiments.worker.reporting.PROGRESS_EVENT_S", 0.0)
-    reporter.beat(replace(progress, loading="loading, for 1m5s by now: compiling for 30s"))
+    reporter.beat(replace(progress, loading="loading, for 1 min 5 s by now: compiling for 30 s"))
     with database.read() as session:
         stored = session.get_one(Experiment, experiment_id).progress
-    assert (stored or {})["loading"] == "loading, for 1m5s by now: compiling for 30s"
+    assert (stored or {})["loading"] == "loading, for 1 min 5 s by now: compiling for 30 s"
     reporter.beat(replace(progress, done=1))
-    assert events_of(database, "stage.progressed") == ["E-0001: loading, for 1m5s by now: compiling for 30s."]
+    assert events_of(database, "stage.progressed") == [
+        "E-0001: loading, for 1 min 5 s by now: compiling for 30 s."
+    ]
     with database.read() as session:
         assert "loading" not in (session.get_one(Experiment, experiment_id).progress or {})
 
@@ -200,7 +202,7 @@ def test_a_host_whose_disk_is_full_is_put_aside_where_others_go_on(
         (told,) = events_of(database, "job.requeued")
         assert told.endswith(
             "goes back to its place: The disk is that of attic. No space is left for runs in /data. "
-            "Other hosts go on; attic takes no job for 10m."
+            "Other hosts go on; attic takes no job for 10 min."
         )
     else:
         assert (ended, states) == (2, [JobState.FAILED, JobState.FAILED])

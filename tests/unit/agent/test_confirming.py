@@ -154,7 +154,7 @@ def test_a_wait_that_is_known_must_fit_into_the_time_and_a_guess_need_not() -> N
     assert choose_there(found, TARGET, 300.0) is None
     told = left_over(found.ranking.places, found.facts, 300.0)
     assert told.startswith("; not confirmed on modal:L4: H-005 (it needs ")
-    assert told.endswith("and 300 s are left)")
+    assert told.endswith("and 5 min are left)")
 
 
 def test_without_room_in_a_budget_nothing_is_sent_and_the_reason_says_so() -> None:

@@ -19,6 +19,7 @@ from agent.plan.length import (
     quick_pair_seconds,
     slow_quick_pair,
 )
+from configs.quantities import format_duration
 from experiments.measurement.evidence import Arm, LaunchRecord, Metric, NoiseProfile, Sample, Stage
 from experiments.measurement.plan import Prediction, StoppingPlan
 
@@ -79,7 +80,7 @@ def test_the_quick_pair_has_as_many_blocks_as_keep_it_within_a_minute(
     assert seconds == pytest.approx(load_s + 2 * (blocks + 0.5) * block_s)
     told = slow_quick_pair(launches, blocks, 0.5)
     assert (told is None) == (seconds <= QUICK_PAIR_S)
-    assert told is None or f"{seconds:.0f} s, {load_s:.0f} s of them to load" in told
+    assert told is None or f"{format_duration(seconds)}, {format_duration(load_s)} of it to load" in told
 
 
 def test_a_quick_pair_of_unknown_length_has_the_plans_blocks_and_nothing_is_said() -> None:

@@ -227,7 +227,7 @@ def test_without_a_worker_a_campaign_says_so_and_ends_with_its_budget(database: 
     moments = count(0.0, 10.0)
     loop = CampaignLoop(database, campaign_id, wait=lambda _: None, clock=lambda: next(moments))
     reason = loop.run()
-    assert reason == "the budget of 1m40s is spent and the baseline not measured"
+    assert reason == "the budget of 1 min 40 s is spent and the baseline not measured"
     with database.read() as session:
         assert session.scalars(select(Job.state)).all() == [JobState.CANCELLED]
         assert session.scalars(select(Experiment.state)).all() == [ExperimentState.CANCELLED]

@@ -27,11 +27,11 @@ def plan_of(test_s: float) -> Plan:
 def test_up_to_a_day_is_taken_and_said() -> None:
     spec, told = raised(SPEC, plan_of(4 * HOUR_S))
     assert spec.budget.wall_s == 24 * HOUR_S
-    assert "so a campaign takes 24h" in str(told)
+    assert "so a campaign takes 1 d" in str(told)
 
 
 def test_more_than_a_day_is_refused_with_what_asks_for_it() -> None:
     with pytest.raises(
-        UsageError, match="more than the 24h that a campaign takes unasked: --budget 93h asks"
+        UsageError, match="more than the 1 d that a campaign takes unasked: --budget 93h asks"
     ):
         raised(SPEC, plan_of(15.4 * HOUR_S))

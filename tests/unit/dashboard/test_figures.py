@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from configs.quantities import format_duration
 from dashboard.rendering import figures
 from dashboard.rendering.figures import (
+    age,
     between,
     day,
     effect,
@@ -89,21 +91,13 @@ def test_an_effect_has_its_unit_and_its_interval() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.5, "0.50 s"),
-        (8.23, "8.2 s"),
-        (59.4, "59 s"),
-        (60, "1 min"),
-        (190, "3 min 10 s"),
-        (5340, "1 h 29 min"),
-        (183_600, "2 d 3 h"),
-        (None, "–"),
-    ],
-)
-def test_a_duration_is_told_in_its_two_largest_units(value: float | None, text: str) -> None:
-    assert seconds(value).replace("\u202f", " ") == text
+def test_a_duration_is_told_as_in_sentences_with_narrow_spaces_before_its_units() -> None:
+    assert seconds(190) == "3\u202fmin 10\u202fs"
+    assert seconds(190).replace("\u202f", " ") == format_duration(190)
+    assert (seconds(None), age(8.4)) == ("–", "8\u202fs")
+    assert together("<b>3 min 10 s of 1 h, 2 d 3 h</b>") == (
+        "<b>3\u202fmin 10\u202fs of 1\u202fh, 2\u202fd 3\u202fh</b>"
+    )
 
 
 def test_a_moment_says_its_day_and_an_end_says_it_where_it_is_another() -> None:

@@ -406,14 +406,16 @@ def test_what_launches_do_that_load_is_said_beside_their_stage_and_no_more_once_
 ) -> None:
     measure_baseline(history)
     experiment_id = history.start_testing(history.propose({"serving.threads": 1}))
-    told = "loading, for 1m35s by now: compiling for 40s; loading weights (5 of 9 files) for 1m35s"
+    told = "loading, for 1 min 35 s by now: compiling for 40 s; loading weights (5 of 9 files) for 1 min 35 s"
     stage = {"text": "time launch pair 1", "done": 0, "planned": 4}
     for progress, expected in (({**stage, "loading": told}, told), (stage, None)):
         with history.database.write() as session:
             session.get_one(Experiment, experiment_id).progress = progress
         found, html = shown(history)
         assert [run.loading for run in found.runs] == [expected]
-        assert ("Loading, for 1m35s by now: compiling for 40s" in html) is (expected is not None)
+        assert ("Loading, for 1\u202fmin 35\u202fs by now: compiling for 40\u202fs" in html) is (
+            expected is not None
+        )
 
 
 def test_a_lost_gpu_is_said_first_until_the_campaign_goes_on(history: History) -> None:

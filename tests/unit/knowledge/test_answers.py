@@ -174,7 +174,7 @@ def test_a_campaign_of_an_earlier_version_whose_questions_have_no_role_is_answer
         "Conditional on these layers of this model.",
         "- `ranked` (inconclusive): The interval says so.",
         "- `mtp` (infeasible): This checkpoint has no MTP head.",
-        "It ended: the budget of 1h is spent.",
+        "It ended: the budget of 1 h is spent.",
         "autoinfer run default --space levers\nautoinfer answers --out FILE",
     ],
 )
@@ -302,7 +302,7 @@ def test_a_reason_that_begins_with_a_name_is_written_as_it_is(tmp_path: Path) ->
 def test_after_nothing_but_what_is_infeasible_a_campaign_says_how_it_goes_on(tmp_path: Path) -> None:
     history = AskingHistory(tmp_path)
     history.ask(3, impossible="This checkpoint has no MTP head.")
-    history.stop("the budget of 1h is nearly spent: 20 s are left, and none of 3 queued hypotheses fits")
+    history.stop("the budget of 1 h is nearly spent: 20 s are left, and none of 3 queued hypotheses fits")
     with history.database.read() as session:
         outcome = campaign_outcome(session, history.campaign_id)
         told = summarize(campaign_facts(session, history.campaign_id))

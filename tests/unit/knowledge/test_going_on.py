@@ -6,8 +6,8 @@ from db.states import CampaignState
 from knowledge.going_on import STOPPED_BY_USER, USER_STOPPED_IT, how_to_go_on
 
 RESUME = "Nothing was judged; go on with: autoinfer run --resume C-1"
-SPENT = "the budget of 8m is spent and the baseline not measured"
-NEARLY = "the budget of 8m is nearly spent: 20 s are left, and none of 3 queued hypotheses fits into them"
+SPENT = "the budget of 8 min is spent and the baseline not measured"
+NEARLY = "the budget of 8 min is nearly spent: 20 s are left, and none of 3 queued hypotheses fits into them"
 
 
 @pytest.mark.parametrize(

@@ -104,12 +104,12 @@ def test_first_calls_of_all_timed_products_are_summed_and_it_is_said_why_they_ma
 
 
 def test_what_was_timed_before_is_shown_with_why_the_rest_could_not_be_timed_now() -> None:
-    timings = replace(recorded(), cut_off="The limit of 75 s was reached with 3 of 21 left.", rounds=2)
+    timings = replace(recorded(), cut_off="The limit of 1 min 15 s was reached with 3 of 21 left.", rounds=2)
     view = kernel_timings([stage(kind="crashed", cause="No torch.", **{TIMINGS: timings.data()})])
     assert view is not None
     assert (len(view.rows), view.failed) == (7, None)
     assert (
-        "; timed by 2 campaigns, one after the other; The limit of 75 s was reached with 3 of 21"
+        "; timed by 2 campaigns, one after the other; The limit of 1 min 15 s was reached with 3 of 21"
         in view.basis
     )
     assert view.basis.endswith("What an earlier timing left could not be timed now: No torch")

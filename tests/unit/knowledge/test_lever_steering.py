@@ -42,8 +42,8 @@ def holding(history: History) -> list[tuple[str, str | None, str]]:
     [
         ("3", Allowance(tests=3), "3 tests"),
         ("1", Allowance(tests=1), "1 test"),
-        (" 20m ", Allowance(time_s=1200.0), "20m"),
-        ("1h30m", Allowance(time_s=5400.0), "1h30m"),
+        (" 20m ", Allowance(time_s=1200.0), "20 min"),
+        ("1h30m", Allowance(time_s=5400.0), "1 h 30 min"),
         ("30%", Allowance(share=0.3), "30 % of all tests"),
         ("12.5 %", Allowance(share=0.125), "12.5 % of all tests"),
     ],
@@ -87,7 +87,7 @@ def test_a_cap_is_stored_with_its_amount_and_told_with_the_event_that_is_cited(h
     given = give(history, CAP, "pruning", "20m")
     with history.database.read() as session:
         event = session.get_one(Event, given.event_id)
-    assert (event.kind, event.text) == ("directive.given", "Give pruning at most 20m.")
+    assert (event.kind, event.text) == ("directive.given", "Give pruning at most 20 min.")
     assert given.value == {"time_s": 1200.0}
 
 
@@ -183,4 +183,4 @@ def test_tests_are_counted_by_lever_from_those_with_a_verdict_and_those_under_wa
         use = lever_use(session, 1)
     assert (use.tests, dict(use.of_lever)) == (3, {"threads": 2, "dtype": 2})
     assert use.words(tests) == "2 of 3 tests so far"
-    assert use.words(time) == "1m24s so far"
+    assert use.words(time) == "1 min 24 s so far"

@@ -115,7 +115,7 @@ def test_a_campaign_that_has_ended_is_asked_nothing(history: History) -> None:
         (1, {"paused": True, "capped_by": 9}, "a cap holds it back"),
         (1, {"paused": True}, "a ban holds it back"),
         (1, {"early": True}, "a cap of a share lets it run only after tests of other levers"),
-        (1, {"cost_s": 7200.0}, "it is expected to take 2h, and 5m of the budget are left"),
+        (1, {"cost_s": 7200.0}, "it is expected to take 2 h, and 5 min of the budget are left"),
     ],
 )
 def test_what_a_waiting_question_waits_for_is_said(

@@ -54,8 +54,8 @@ def test_summary_story_report_and_pages_count_a_test_that_was_run_once_more_alik
     again = full_history.judge(1, VerdictOutcome.SUPPORTED, reproduces=1)
     told(full_history, again.verdict_id, 30.0, 160.0)
     sentence = (
-        "Stopping early saved 4m9s of 5m20s of planned launch time, over 2 timed experiments, 1 of them run "
-        "once more."
+        "Stopping early saved 4 min 9 s of 5 min 20 s of planned launch time, over 2 timed experiments, 1 of "
+        "them run once more."
     )
     with full_history.database.read() as session:
         facts = story_facts(session, 1).campaign
@@ -72,5 +72,5 @@ def test_summary_story_report_and_pages_count_a_test_that_was_run_once_more_alik
 def test_what_ran_to_its_end_saved_nothing(full_history: History) -> None:
     told(full_history, 1, 160.0, 160.4)
     assert saved_sentence(saved(full_history)) == (
-        "Stopping early saved nothing of 2m40s of planned launch time, over 1 timed experiment."
+        "Stopping early saved nothing of 2 min 40 s of planned launch time, over 1 timed experiment."
     )

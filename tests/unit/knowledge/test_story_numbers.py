@@ -26,7 +26,9 @@ from tests.unit.knowledge.stories import finished, story, told
 __all__ = ["told"]
 
 
-NUMBER = re.compile(r"(?<![\w.-])[−+]?\d+(?:\.\d+)?(?:[dhms](?:\d+[hms])*)?(?!\w)")
+_DURATION = r"\d+(?:\.\d+)? (?:d|h|min|s)\b"
+NUMBER = re.compile(rf"(?<![\w.-])(?:{_DURATION}(?: {_DURATION})?|[−+]?\d+(?:\.\d+)?(?!\w))")
+"""A duration in its two units counts as one."""
 
 LABELS = re.compile(r"\b[CEFHJD]-\d+\b")
 

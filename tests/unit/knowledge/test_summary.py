@@ -53,7 +53,7 @@ def test_how_many_wait_for_approval_is_said_where_the_campaign_asks_for_any() ->
     assert summarize(asking).parts()[2].sentence == "Nothing waits for your approval."
     waiting = summarize(replace(asking, awaiting=2)).parts()[2]
     assert waiting.sentence == (
-        "2 hypotheses wait for your approval, which is asked for above 10m of expected time."
+        "2 hypotheses wait for your approval, which is asked for above 10 min of expected time."
     )
     assert waiting.lines == ("See them with their quotes: autoinfer queue --awaiting",)
 
@@ -74,7 +74,7 @@ def test_an_empty_campaign_says_so_in_every_part() -> None:
         "No test was confounded.",
         "Nothing predicted was measured yet.",
         "Nothing that anyone proposed is judged yet.",
-        "0 experiments in 0s; the campaign has not started.",
+        "0 experiments in 0 s; the campaign has not started.",
     ]
 
 
@@ -192,21 +192,20 @@ def test_the_numbers_are_those_of_the_database(full_history: History) -> None:
     assert found.validating.lines[0] == "H-005  Compiling is faster (quick)"
     assert found.supported.lines == ("H-001  One thread is faster: TPOT −10.0 % [−12.0, −8.0] (E-0001)",)
     assert found.ruled_out.sentence == "1 refuted and 1 infeasible."
-    assert found.spent.sentence.startswith("4 experiments in 2m48s, beside 1 that has not ended;")
+    assert found.spent.sentence.startswith("4 experiments in 2 min 48 s, beside 1 that has not ended;")
 
 
 def test_what_was_run_once_more_on_request_is_told_apart_from_what_the_campaign_ran_for() -> None:
     facts = replace(EMPTY, experiments=8, experiment_s=586.0, again=2, again_s=299.0, spent_s=291.0)
-    sentence = (
-        "8 experiments in 9m46s, 4m59s of that for 2 run once more on request; the campaign itself ran "
-    )
-    assert summarize(facts).spent.sentence == f"{sentence}for 4m51s of its budget of 8m."
+    begin = "8 experiments in 9 min 46 s, 4 min 59 s of that for 2 run once more on request"
+    ran = "; the campaign itself ran for 4 min 51 s of its budget of 8 min."
+    assert summarize(facts).spent.sentence == begin + ran
     two = replace(facts, experiments=10, unfinished=2)
-    assert summarize(two).spent.sentence == f"{sentence}for 4m51s of its budget of 8m.".replace(
-        " request;", " request, beside 2 that have not ended;"
-    )
+    assert summarize(two).spent.sentence == f"{begin}, beside 2 that have not ended{ran}"
     alone = replace(facts, experiments=6, experiment_s=287.0, again=0, again_s=0.0)
-    assert summarize(alone).spent.sentence.startswith("6 experiments in 4m47s; the campaign itself ran for")
+    assert summarize(alone).spent.sentence.startswith(
+        "6 experiments in 4 min 47 s; the campaign itself ran for"
+    )
 
 
 def test_a_reproduction_is_not_counted_as_another_hypothesis(history: History) -> None:

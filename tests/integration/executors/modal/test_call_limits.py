@@ -27,7 +27,7 @@ def test_a_job_is_ended_by_its_own_body_at_the_limit_that_bounds_its_price(place
     assert place.fake.calls[ref].timeout_s == 2 + END_S, "and Modal ends it soon after, should it hang"
     status = ended(place, executor, ref)
     assert status.state is RunState.TIMED_OUT
-    assert "ended at its limit of 2s, which bounds what it may cost" in str(status.failure)
+    assert "ended at its limit of 2 s, which bounds what it may cost" in str(status.failure)
     assert place.living(ref) == 0
     assert executor.cost(ref).wall_s < bound_s
     assert place.executor().poll(ref) == status

@@ -143,7 +143,7 @@ def test_a_job_beyond_its_limit_is_ended_by_its_own_pod(place: RunPodPlace):
     assert "The limit of 2 s is over" in log(place)
     status = executor.poll(ref)
     assert status.state is RunState.TIMED_OUT
-    assert "ended at its limit of 2s, which bounds what it may cost" in str(status.failure)
+    assert "ended at its limit of 2 s, which bounds what it may cost" in str(status.failure)
 
 
 def test_a_builtin_timeout_error_in_the_job_is_an_end_and_not_a_wait(

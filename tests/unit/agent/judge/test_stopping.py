@@ -14,6 +14,7 @@ from agent.judge.interval import interval, pair_noises
 from agent.judge.launch_interval import LaunchIntervalJudge
 from agent.judge.pairs import pair_effects
 from agent.judge.sequence import LONGEST_PAIR, blocks_of_next_pair, chance_to_settle, pairs_to_settle
+from configs.quantities import format_duration
 from experiments.measurement.evidence import Evidence, Metric, NoiseProfile, Stage
 from experiments.measurement.judging import Evaluate, JudgeVerdict, MeasurePair, Outcome, Screen, Stop
 from experiments.measurement.plan import StoppingPlan
@@ -50,7 +51,8 @@ def test_a_verdict_that_stopped_early_says_and_stores_what_was_saved() -> None:
     assert isinstance(spent, float)
     assert isinstance(planned_s, float)
     assert spent < planned_s / 4
-    ended = f"; ended after {spent:.0f} s of launch time, of an estimated {planned_s:.0f} s."
+    times = (format_duration(spent), format_duration(planned_s))
+    ended = f"; ended after {times[0]} of launch time, of an estimated {times[1]}."
     assert verdict.reason.endswith(ended)
 
 

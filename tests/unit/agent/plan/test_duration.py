@@ -29,6 +29,7 @@ from agent.surrogate.timed_kernels import TimedKernels
 from configs.campaign import load_campaign
 from configs.hardware import load_hardware_profile
 from configs.models import load_model_profile
+from configs.quantities import format_duration
 from experiments.engines.kernel_timings import KernelTiming, KernelTimings, PartTiming
 
 SPEC = load_campaign("default")
@@ -79,7 +80,7 @@ def test_whole_experiments_that_were_measured_come_before_sums() -> None:
     found = told(stored=Stored(baseline_s=77.0, baselines=2, test_s=5000.0, tests=3))
     assert found.baseline_s == 77.0
     assert found.most_test_s == 5000.0
-    assert "a baseline of 77 s (2 measured here)" in found.basis
+    assert "a baseline of 1 min 17 s (2 measured here)" in found.basis
 
 
 @pytest.mark.parametrize(("card", "low", "high"), [("h200", 5.0, 6.1), ("l4", 50.0, 70.0)])
@@ -117,7 +118,7 @@ def test_a_campaign_that_nobody_gave_a_budget_takes_one_that_reaches_verdicts() 
     assert reaching_s(replace(found, baseline_s=3001.0), 600.0) == 3 * 3600.0
     told = advice(found, 600.0, raised=True)
     assert told is not None
-    assert told.startswith("10m does not reach a first verdict here, so a campaign takes 2h")
+    assert told.startswith("10 min does not reach a first verdict here, so a campaign takes 2 h")
     assert advice(found, 3700.0, raised=True) is None
 
 
@@ -126,12 +127,12 @@ def test_a_campaign_takes_no_more_than_a_day_unasked() -> None:
     found = Duration(0.0, 50.0, day_s / 6, ())
     assert reaching_s(found, 600.0) == day_s
     assert not is_too_long_unasked(day_s)
-    assert "so a campaign takes 24h" in str(advice(found, 600.0, raised=True))
+    assert "so a campaign takes 1 d" in str(advice(found, 600.0, raised=True))
     more = replace(found, baseline_s=1.0)
     assert is_too_long_unasked(reaching_s(more, 600.0))
     assert advice(more, 600.0, raised=True) == (
-        "10m may not reach a first verdict here, and the 25h that pay for 6 tests to their end are more "
-        "than the 24h that a campaign takes unasked: --budget 25h asks for them."
+        "10 min may not reach a first verdict here, and the 1 d 1 h that pay for 6 tests to their end are "
+        "more than the 1 d that a campaign takes unasked: --budget 25h asks for them."
     )
     assert "unasked" not in str(advice(more, 600.0))
 
@@ -148,7 +149,7 @@ def test_launches_that_load_at_once_take_the_time_of_one_load_and_in_turn_a_pair
 
 def test_the_first_load_of_all_is_told_apart_until_loads_were_measured_here() -> None:
     assert told(first_load_more_s=110.0).baseline_s - told().baseline_s == pytest.approx(110.0)
-    assert any("110 s more for the first load" in each for each in told(first_load_more_s=110.0).basis)
+    assert any("1 min 50 s more for the first load" in each for each in told(first_load_more_s=110.0).basis)
     known = Stored(load_s=10.0, loads=4)
     assert told(first_load_more_s=110.0, stored=known).baseline_s == told(stored=known).baseline_s
 
@@ -163,7 +164,7 @@ def test_timing_kernels_alone_is_of_the_baseline_where_it_is_done_and_told() -> 
     assert (on_cpu, unasked, of_another) == (0.0, 0.0, 0.0)
     found = told(kernels_s=timed)
     assert found.baseline_s - told().baseline_s == timed > 0
-    assert f"{timed:.0f} s at most for timing kernels alone" in found.basis
+    assert f"{format_duration(timed)} at most for timing kernels alone" in found.basis
     measured = Stored(baseline_s=200.0, baselines=1)
     assert told(kernels_s=timed, stored=measured).baseline_s == 200.0 + timed
 

@@ -41,7 +41,7 @@ def test_what_comes_behind_is_next_up() -> None:
     assert found.order == (1, 2)
     assert found.next_up is not None
     assert found.next_up.hypothesis_id == 2
-    assert found.places[0].reason.endswith("; waits for approval, which is asked for above 10m")
+    assert found.places[0].reason.endswith("; waits for approval, which is asked for above 10 min")
 
 
 def test_an_approval_is_cited_and_holds_for_its_hypothesis_alone() -> None:
@@ -66,8 +66,8 @@ def test_an_approval_holds_up_to_the_cost_that_it_was_given_for() -> None:
     (place,) = rank([costing(1, 1200.0)], approved, approve_above_s=ABOVE_S).places
     assert place.awaits_approval
     assert place.reason.endswith(
-        "; waits for approval again: approved up to 15m by you at 12:03 (event 41), "
-        "and expected to take 20m by now"
+        "; waits for approval again: approved up to 15 min by you at 12:03 (event 41), "
+        "and expected to take 20 min by now"
     )
 
 

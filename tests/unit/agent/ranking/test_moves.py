@@ -94,7 +94,7 @@ def test_of_several_changed_parts_the_one_that_moved_it_most_is_named() -> None:
 def test_a_cost_that_fell_moves_up() -> None:
     before = queue(-0.3, -0.2)
     assert reasons(before, [before[0], replace(before[1], cost_s=6.0)])[2].startswith(
-        "the expected cost fell from 60 s to 6 s"
+        "the expected cost fell from 1 min to 6 s"
     )
 
 

@@ -150,7 +150,7 @@ def test_the_reason_names_the_place_what_it_saves_and_what_speaks_against_it() -
         one(3, mean=math.log(0.92), sd=0.05, p_quality=0.6, cost_s=70),
     ]
     reason = rank(queue).places[2].reason
-    assert reason == "third: could save 8 % [2, 14], quality held with P 0.60, runs with P 1.00, 70 s"
+    assert reason == "third: could save 8 % [2, 14], quality held with P 0.60, runs with P 1.00, 1 min 10 s"
 
 
 def test_the_reason_of_what_is_expected_to_be_slower_says_what_it_costs() -> None:

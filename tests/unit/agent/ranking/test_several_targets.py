@@ -107,8 +107,8 @@ def test_what_has_its_artifacts_there_comes_earlier_and_says_so() -> None:
     found = rank([there(1, "modal:L4", build_s=300.0), there(2, "runpod:L4"), here(3, 20.0)])
     assert found.order == (3, 2, 1)
     first, _, last = (place.reason for place in found.places[::-1])
-    assert "5m of it to build what only exists here" in first
-    assert "behind H-002 on runpod:L4 because what must be built for it takes 300 s, against 0 s" in first
+    assert "5 min of it to build what only exists here" in first
+    assert "behind H-002 on runpod:L4 because what must be built for it takes 5 min, against 0 s" in first
     assert "before H-002" in last
     assert "nothing to build there" in found.places[1].reason
 
@@ -118,7 +118,7 @@ def test_a_long_wait_comes_later_and_counts_a_tenth_because_it_holds_up_no_devic
     found = rank(queue)
     assert found.order == (2, 3, 1)
     assert found.places[2].weighed_s == pytest.approx(60 + WAITING_COUNTS * 600)
-    assert "the wait for its machine is 600 s, against 60 s" in found.places[2].reason
+    assert "the wait for its machine is 10 min, against 1 min" in found.places[2].reason
     busy = rank([there(1, wait_s=600.0, usd=None), here(2, 200.0)])
     assert busy.order == (1, 2), "ten minutes of waiting are less than two of a device more"
 
@@ -168,4 +168,4 @@ def test_a_price_or_a_wait_that_fell_is_named_as_what_moved_it() -> None:
     assert up.reason.startswith("the price fell from $0.100 to $0.0100")
     waiting = [here(1, 80.0), there(2, usd=None, wait_s=900.0)]
     (up, _) = moves(rank(waiting), rank([waiting[0], there(2, usd=None, wait_s=10.0)]), Cause(9, "a run"))
-    assert up.reason.startswith("the wait for its machine fell from 900 s to 10 s")
+    assert up.reason.startswith("the wait for its machine fell from 15 min to 10 s")

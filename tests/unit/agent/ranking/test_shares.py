@@ -184,7 +184,7 @@ def test_a_cap_of_time_lets_pass_what_still_fits_into_it() -> None:
     queue = [one(1, "pruning", -0.5, cost_s=200.0), one(2, "pruning", -0.1, cost_s=50.0)]
     found = rank(queue, [cap("pruning", time_s=300.0)], used=Used(2, {"pruning": 2}, {"pruning": 150.0}))
     assert [(place.hypothesis_id, place.paused) for place in found.places] == [(2, False), (1, True)]
-    assert "the cap of 5m on pruning by you at 12:03 (event 41), 2m30s of which are used" in (
+    assert "the cap of 5 min on pruning by you at 12:03 (event 41), 2 min 30 s of which are used" in (
         found.places[1].reason
     )
 

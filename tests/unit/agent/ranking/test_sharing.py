@@ -56,7 +56,7 @@ def test_two_that_share_a_checkpoint_overtake_one_that_needs_its_own() -> None:
     first, _, last = ranking.places
     assert first.weighed_s == pytest.approx(60 + 50)
     assert first.cost_s == 160.0, "who runs first takes all of it"
-    assert "; 100 s of it build what another in the queue can use too, and count as 50 s" in first.reason
+    assert "; 1 min 40 s of it build what another in the queue can use too, and count as 50 s" in first.reason
     assert "of it build" not in last.reason
 
 

@@ -177,7 +177,7 @@ def test_the_whole_has_a_limit_after_which_nothing_more_is_asked(timing: Timing)
     found = timing({"one": 5.0, "two": "hangs", "three": 5.0}, limits={"all_s": 1.5})
     one, two, three = found.packed
     assert one.part_us("gate_up_proj") is not None
-    told = "The limit of 2 s was reached with 3 of 4 left."
+    told = "The limit of 1.5 s was reached with 3 of 4 left."
     assert one.untimed == two.untimed == three.untimed == found.cut_off == told
     assert [each.left for each in (*one.parts[:2], *two.parts, *three.parts)] == [False] + [True] * 15
 
