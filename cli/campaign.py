@@ -29,6 +29,7 @@ def list_(
     from cli.console.opening import reading
     from cli.console.output import console, pager_line, print_json, say, state, table, when
     from configs.quantities import format_duration
+    from knowledge.machines import machine
     from knowledge.queries.campaigns import list_campaigns
 
     with reading(ctx) as session:
@@ -44,7 +45,7 @@ def list_(
             each.id,
             each.name,
             state(each.state.value),
-            f"{each.model} on {each.target}",
+            f"{each.model} on {machine(each.target)}",
             str(each.hypotheses.get("supported", 0)),
             str(sum(each.hypotheses.values())),
             format_duration(each.spent.experiment_s),

@@ -71,6 +71,7 @@ def add(
     from cli.console.output import print_json, say
     from db.labels import Noun, format_label
     from knowledge.findings.told import Telling, parse_saying, tell
+    from knowledge.machines import machines_named
     from knowledge.queries.found.finding_detail import finding_detail
 
     telling = Telling(
@@ -90,9 +91,8 @@ def add(
     if as_json:
         print_json(view)
         return
-    where = " · ".join(
-        str(view.scope[name]) for name in ("model", "target", "engine") if view.scope.get(name)
-    )
+    named = (str(view.scope[name]) for name in ("model", "target", "engine") if view.scope.get(name))
+    where = machines_named(" · ".join(named))
     say(
         f"{label} is written down as yours, for {where}. {telling.meaning}".rstrip(),
         f"Take it back with: autoinfer finding withdraw {label}",

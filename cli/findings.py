@@ -42,6 +42,7 @@ def findings(
     from cli.console.words import about_words
     from db.states import FindingStatus
     from knowledge.figures import listed
+    from knowledge.machines import machines_named
     from knowledge.queries.found.findings import list_findings
     from knowledge.queries.lookup import campaign_filter
 
@@ -68,7 +69,7 @@ def findings(
     out = console()
     for finding in page.items:
         relations = [f"{each.named} {each.relation.value}" for each in finding.evidence]
-        places = " · ".join(str(finding.scope.get(name)) for name in ("model", "target"))
+        places = machines_named(" · ".join(str(finding.scope.get(name)) for name in ("model", "target")))
         said = f"{about_words(finding)}: {finding.says}" if finding.change else finding.says
         writer = finding.written_by
         written = None if writer is None else f"Written down by {writer}, for {places}; {said}."
@@ -77,13 +78,13 @@ def findings(
         out.print(
             fields(
                 [
-                    ("  ", finding.claim),
+                    ("  ", machines_named(finding.claim)),
                     ("  ", finding.beside and f"Made {finding.beside}."),
-                    ("  ", finding.status_reason),
+                    ("  ", finding.status_reason and machines_named(finding.status_reason)),
                     ("  ", f"But {finding.doubt}." if finding.doubt else None),
                     ("  ", written),
                     ("  ", f"{listed(relations)} it" if relations else None),
-                    *(("  ", f"{each.id}: {each.reason}") for each in finding.elsewhere),
+                    *(("  ", f"{each.id}: {machines_named(each.reason)}") for each in finding.elsewhere),
                 ]
             )
         )

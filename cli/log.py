@@ -111,7 +111,7 @@ def _print(event: Event, days: Days, as_json: bool) -> None:
         print(f"{'':8}{day}", flush=True)
     about = event.subject or (f"answer {shown.answer}" if shown.answer else None)
     subject = f"{about}  " if about else ""
-    text = written_out(" ".join(event.text.split()))
+    text = written_out(" ".join(shown.brief.split()))
     print(f"{event.id:>6}  {when(event.at)[11:19]}  {event.kind:<24}  {subject}{text}", flush=True)
     for each in shown.moves:
         print(f"{'':44}{written_out(each)}", flush=True)

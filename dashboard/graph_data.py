@@ -21,7 +21,6 @@ from knowledge.graph.building import sketch_graph
 from knowledge.graph.layout import BLOCK_ROWS, Cell, layout
 from knowledge.graph.sketch import NOTHING, Sketch
 from knowledge.graph.typed_graph import Graph, NodeKind, graphml, neighbourhood, node_link
-from knowledge.machines import machine
 from knowledge.queries.around import node_name
 from knowledge.queries.graph_changes import last_change
 
@@ -123,7 +122,7 @@ def canvas(graph: Sketch, asked: KnowledgeFilters) -> dict[str, Any]:
         (
             node,
             data["kind"],
-            (machine(data["title"]) if data["kind"] == NodeKind.HARDWARE else data["title"])[:TITLE_LENGTH],
+            data["title"][:TITLE_LENGTH],
             data.get("outcome") or data.get("state", ""),
             cells[node].column,
             cells[node].row,

@@ -12,6 +12,7 @@ from configs.quality_tasks import AskedTask, asked_tasks
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Change, Configuration
 from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY
+from knowledge.machines import machine
 
 OWN_VERSIONS = frozenset({"autoinfer", "git_revision"})
 """Versions of this program itself: recorded with an experiment, no part of what was measured."""
@@ -96,7 +97,7 @@ class Scope:
         engine = self.engine
         if self.versions:
             engine += f" ({', '.join(f'{name} {version}' for name, version in self.versions)})"
-        parts = [f"model {self.model}", f"target {self.target}", f"engine {engine}"]
+        parts = [f"model {self.model}", f"target {machine(self.target)}", f"engine {engine}"]
         if self.workload:
             parts.append(workload_words(dict(self.workload)))
         if self.latency_only:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cli.console.output import console, fields, state, when
 from cli.console.words import configuration_words
+from cli.sheets.target import target_rows
 from configs.quantities import format_duration, format_usd
 from db.agreed_prices import AGREED_USD_PER_S
 from knowledge.acts.approvals import APPROVE_ABOVE_S
@@ -43,7 +44,7 @@ def print_campaign(campaign: CampaignView, verification: VerificationView) -> No
                 ("model", campaign.model),
                 ("revision", _revision(campaign)),
                 ("fingerprint", campaign.model_fingerprint),
-                ("target", campaign.target),
+                *target_rows(campaign.target),
                 ("device", _device(campaign)),
                 ("devices", _devices(campaign)),
                 ("begins from", _start(campaign)),

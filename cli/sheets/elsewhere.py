@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cli.console.output import state, table
 from cli.console.words import effect_words
+from knowledge.machines import machine, machines_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,7 @@ def experiments_elsewhere(ties: Sequence[TieView]) -> Shown:
     rows = [
         (
             each.other,
-            each.target,
+            machine(each.target),
             state((each.outcome or each.state).value),
             relation_words(each),
             effect_words(each.effect),
@@ -40,5 +41,7 @@ def relation_words(tie: TieView) -> str:
 
 def findings_elsewhere(ties: Sequence[FindingTieView]) -> Shown:
     """A row for each finding of another target."""
-    rows = [(each.id, each.target, each.relation.value, each.reason) for each in ties]
+    rows = [
+        (each.id, machine(each.target), each.relation.value, machines_named(each.reason)) for each in ties
+    ]
     return table(("elsewhere", "target", "relation", "because"), rows, wide=("because",))

@@ -9,6 +9,7 @@ from cli.console.words import change_words, configuration_words, effect_words, v
 from cli.sheets.elsewhere import experiments_elsewhere
 from cli.sheets.kernel_timings import print_kernel_timings
 from cli.sheets.step_profile import print_step_profile
+from cli.sheets.target import target_rows
 from configs.quantities import format_duration
 from knowledge.figures import SHARES, counted, metric_word, size
 from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY
@@ -99,7 +100,7 @@ def _head(out: Console, detail: ExperimentDetail) -> None:
                 ("change", change_words(detail.change)),
                 ("control", configuration_words(detail.control)),
                 ("candidate", None if detail.candidate is None else configuration_words(detail.candidate)),
-                ("target", detail.target),
+                *target_rows(detail.target),
                 ("device", detail.device),
                 ("speaks of", f"{LATENCY_ONLY}; {UNKNOWN_QUALITY}" if detail.latency_only else None),
                 ("now", progress),

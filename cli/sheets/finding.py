@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from cli.console.output import console, fields, state, table, when
 from cli.console.words import about_words, configuration_words, effect_words
 from cli.sheets.elsewhere import findings_elsewhere
+from cli.sheets.target import target_rows
 from knowledge.figures import listed, unit_of
 from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY
+from knowledge.machines import machines_named
 
 if TYPE_CHECKING:
     from rich.console import RenderableType as Shown
@@ -20,7 +22,7 @@ def print_finding(finding: FindingDetail) -> None:
     """Print everything about a finding."""
     out = console()
     out.print(finding.id, state(finding.status.value), finding.strength, sep="  ")
-    out.print(finding.claim)
+    out.print(machines_named(finding.claim))
     out.print()
     scope = finding.scope
     versions = ", ".join(f"{name} {version}" for name, version in sorted(scope.get("versions", {}).items()))
@@ -30,7 +32,7 @@ def print_finding(finding: FindingDetail) -> None:
                 ("says", finding.says),
                 ("change", about_words(finding) or None),
                 ("written by", finding.written_by),
-                ("status", finding.status_reason),
+                ("status", finding.status_reason and machines_named(finding.status_reason)),
                 ("but", finding.doubt),
                 ("effect", None if finding.effect is None else effect_words(finding.effect)),
                 ("campaigns", _campaigns(finding)),
@@ -38,7 +40,7 @@ def print_finding(finding: FindingDetail) -> None:
                 ("speaks of", f"{LATENCY_ONLY}; {UNKNOWN_QUALITY}" if scope.get("latency_only") else None),
                 ("model", scope.get("model")),
                 ("fingerprint", scope.get("model_fingerprint")),
-                ("target", scope.get("target")),
+                *target_rows(scope.get("target")),
                 ("engine", scope.get("engine")),
                 ("versions", versions),
                 ("workload", configuration_words(scope.get("workload"))),

@@ -18,7 +18,6 @@ from db.states import EvidenceRelation
 from knowledge.graph.layout import Column
 from knowledge.graph.tree import WORDS, strongest
 from knowledge.graph.typed_graph import Graph, NodeKind, Relation
-from knowledge.machines import machine, machines_named
 
 WIDTH = 968
 TOP, ROW = 58, 32
@@ -202,7 +201,7 @@ def _shown(graph: Graph, node: str, row: int, middle: str, told: bool) -> Shown:
 
 
 def _told(node: str, data: dict[str, str]) -> str:
-    title = machines_named(data["title"])
+    title = data["title"]
     return title if data["kind"] == NodeKind.HARDWARE else f"{node}: {title}"
 
 
@@ -216,8 +215,6 @@ def _text(node: str, data: dict[str, str], room: int) -> str:
         return f"{node} {title}"
     if kind == NodeKind.KNOB and len(title) > room:
         return "…" + title.rpartition(".")[2]
-    if kind == NodeKind.HARDWARE:
-        return machine(title)
     return f"{node} {title}" if kind == NodeKind.CAMPAIGN else title
 
 

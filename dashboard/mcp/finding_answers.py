@@ -9,6 +9,7 @@ from dashboard.mcp.answers import MOST_RELATED, Answer, Change, Effect, Listed, 
 from dashboard.mcp.quoting import LONG, Quoted, maybe, named, quoted
 from db.labels import Noun
 from db.states import FindingStatus
+from knowledge.machines import machines_named
 from knowledge.queries.found.finding_detail import DisputeView, finding_detail
 from knowledge.queries.found.findings import FindingView, list_findings
 from knowledge.queries.lookup import campaign_filter, labelled
@@ -89,9 +90,9 @@ def _finding(found: FindingView) -> dict[str, object]:
     where = [f"{name} {scope[name]}" for name in ("model", "target", "engine") if scope.get(name)]
     return {
         "id": found.id,
-        "claim": quoted(found.claim),
+        "claim": quoted(machines_named(found.claim)),
         "status": found.status.value,
-        "status_reason": maybe(found.status_reason),
+        "status_reason": maybe(found.status_reason and machines_named(found.status_reason)),
         "strength": found.strength,
         "doubt": found.doubt,
         "says": found.says,
@@ -101,7 +102,7 @@ def _finding(found: FindingView) -> dict[str, object]:
         if TOLD_BY in scope
         else "the user",
         "effect": measured(found.effect),
-        "holds_for": quoted(", ".join([*where, *([found.beside] if found.beside else [])])),
+        "holds_for": quoted(machines_named(", ".join([*where, *([found.beside] if found.beside else [])]))),
         "lever": named(str(scope.get("lever", ""))),
         "change": changes(found.change),
         "campaigns_for": found.says_so,

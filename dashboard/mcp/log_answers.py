@@ -52,7 +52,7 @@ def log(
                 kind=each.kind,
                 subject=each.subject,
                 campaign=each.campaign,
-                text=quoted(each.text),
+                text=quoted(each.brief),
             )
             for each in views
         ),

@@ -97,7 +97,7 @@ def read(session: Session, request: Request[AskFilters], ground: Ground) -> AskV
             suggested=suggested,
             choices=() if answer else tuple(_choice(graph, each) for each in suggested[:MOST_CHOICES]),
             hardware=tuple(
-                data["title"] for _, data in graph.nodes(data=True) if data["kind"] == NodeKind.HARDWARE
+                data["target"] for _, data in graph.nodes(data=True) if data["kind"] == NodeKind.HARDWARE
             ),
         )
 

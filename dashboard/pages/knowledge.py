@@ -18,7 +18,6 @@ from db.models import Campaign, Experiment, Finding, Hypothesis
 from db.models.base import NAME_LENGTH
 from knowledge.graph.tree import Branch, tree
 from knowledge.graph.typed_graph import Graph, NodeKind, Relation, new_graph
-from knowledge.machines import machine
 from knowledge.queries.around import around, newest_finding, node_name
 from knowledge.queries.found.doubts import NO_DOUBT, doubts_of
 from knowledge.queries.found.findings import FindingView, list_findings
@@ -210,7 +209,7 @@ def _node(name: str, data: dict[str, Any]) -> NodeView:
     return NodeView(
         id=name,
         kind=NodeKind(data["kind"]),
-        title=machine(data["title"]) if data["kind"] == NodeKind.HARDWARE else data["title"],
+        title=data["title"],
         state=data.get("outcome") or data.get("state"),
         lever=data.get("lever"),
         shape=shape_of(data),

@@ -35,6 +35,7 @@ from knowledge.asking.walking import (
 )
 from knowledge.figures import counted, listed
 from knowledge.graph.typed_graph import Graph, NodeKind, Relation
+from knowledge.machines import machine
 
 MOST_OF_A_VALUE = 5
 """Tests of one value that are shown, the newest."""
@@ -190,7 +191,7 @@ def _is_broken(graph: Graph, test: str) -> bool:
 
 def _to_come(graph: Graph, hypothesis: str) -> Row:
     data = graph.nodes[hypothesis]
-    relation = f"to be confirmed on {data['target']}" if data.get("target") else None
+    relation = f"to be confirmed on {machine(data['target'])}" if data.get("target") else None
     return row_of(graph, hypothesis, relation, because=data.get("rationale"))
 
 
@@ -234,7 +235,7 @@ def _elsewhere(
     rows = [
         Row(
             id=f"hardware:{target}" if f"hardware:{target}" in graph else None,
-            text=target or "an unknown target",
+            text=machine(target) or "an unknown target",
             because=f"{counted(counts[target], 'finding')}; {outcomes_words(graph, found) or 'no test'}"
             + (f"; {to_come[target]} to come" if to_come[target] else ""),
         )

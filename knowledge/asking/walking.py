@@ -12,6 +12,7 @@ from db.labels import Noun, format_label, parse_label
 from experiments.space.space import NEAR
 from knowledge.graph.pieces import OF_EVIDENCE
 from knowledge.graph.typed_graph import MOST_NEAR, Graph, NodeKind, Relation
+from knowledge.machines import is_called, machine
 
 WAITING = ("proposed", "queued", "testing")
 """States of a hypothesis that is not decided yet."""
@@ -182,7 +183,8 @@ def places_of(graph: Graph, hypothesis: str) -> list[str]:
     if elsewhere:
         return [elsewhere]
     campaign = campaign_of_node(graph, hypothesis)
-    return [] if campaign is None else [_title(graph, each) for each in to(graph, campaign, Relation.RUNS_ON)]
+    runs_on = () if campaign is None else to(graph, campaign, Relation.RUNS_ON)
+    return [str(graph.nodes[each]["target"]) for each in runs_on]
 
 
 def known_as(graph: Graph, targets: Collection[str]) -> frozenset[str]:
@@ -203,13 +205,13 @@ def known_as(graph: Graph, targets: Collection[str]) -> frozenset[str]:
 
 def hardware_in(graph: Graph, text: str) -> frozenset[str]:
     """Return the targets with this in their names; raises `UnknownName` with those there are."""
-    targets = {*_named(graph, NodeKind.HARDWARE), *_targets(graph)}
-    found = frozenset(each for each in targets if text.casefold() in each.casefold())
+    targets = frozenset(_targets(graph))
+    found = frozenset(each for each in targets if is_called(each, text))
     if found:
         return found
     raise UnknownName(
         f"Nothing is known of hardware with {text!r} in its name.",
-        sorted(targets),
+        sorted(machine(each) for each in targets),
         lambda names: f"There is: {', '.join(names) or 'none, for nothing was measured yet'}.",
     )
 
@@ -225,9 +227,10 @@ def _title(graph: Graph, node: str) -> str:
 
 
 def _targets(graph: Graph) -> Iterator[str]:
-    """Where something was tested, or is to be confirmed."""
+    """Keys of hardware, and where something was tested or is to be confirmed."""
+    kinds = (NodeKind.HARDWARE, NodeKind.EXPERIMENT, NodeKind.HYPOTHESIS)
     for _, data in graph.nodes(data=True):
-        if data["kind"] in (NodeKind.EXPERIMENT, NodeKind.HYPOTHESIS) and data.get("target"):
+        if data["kind"] in kinds and data.get("target"):
             yield data["target"]
 
 

@@ -25,6 +25,7 @@ from db.states import FindingStatus
 from knowledge.findings.facts import facts_of_finding
 from knowledge.findings.rules import Rule, derive
 from knowledge.findings.verdict_fact import SAYING, VERSIONS_MARK
+from knowledge.machines import machine
 
 _HELD = (FindingStatus.HOLDS, FindingStatus.CONTRADICTED)
 
@@ -168,7 +169,7 @@ def _mark_stale(
     finding.status = FindingStatus.STALE
     finding.stale_cause = StaleCause.VERSIONS.value
     finding.status_reason = (
-        f"{ran.target} has other versions since {experiment} ({', '.join(moved)}), {then}."
+        f"{machine(ran.target)} has other versions since {experiment} ({', '.join(moved)}), {then}."
     )
     _tell(session, finding, f"is stale: {finding.status_reason}")
 
@@ -200,7 +201,7 @@ def _take_back(
         assert draft is not None  # it was derived from these
         finding.status, finding.status_reason = draft.status, draft.status_reason
     instead = "" if instead_of is None else f" instead of {format_label(Noun.FINDING, instead_of.id)}"
-    said = f"{finding.status.value} again{instead}: {target} has its versions since {experiment}."
+    said = f"{finding.status.value} again{instead}: {machine(target)} has its versions since {experiment}."
     _tell(session, finding, said)
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from db.states import EvidenceRelation, VerdictOutcome
 from knowledge.figures import effect
+from knowledge.machines import machine
 
 OPEN = frozenset({VerdictOutcome.INCONCLUSIVE, VerdictOutcome.CONFOUNDED})
 """Outcomes that decide nothing."""
@@ -65,8 +66,8 @@ def tie_between(first: Side, second: Side) -> Tie:
     }[relation]
     return Tie(
         relation,
-        f"{second.experiment} on {second.target} {verb} {first.experiment} on {first.target}: {why} "
-        f"({second.words} there, {first.words} here)",
+        f"{second.experiment} on {machine(second.target)} {verb} {first.experiment} on "
+        f"{machine(first.target)}: {why} ({second.words} there, {first.words} here)",
     )
 
 

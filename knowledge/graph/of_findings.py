@@ -27,6 +27,7 @@ from knowledge.graph.pieces import (
 )
 from knowledge.graph.sketch import NOTHING, Sketch
 from knowledge.graph.typed_graph import NodeKind, Relation
+from knowledge.machines import machines_named
 from knowledge.queries.found.ties import ties_of_findings
 from knowledge.stored import TOLD_BY, metric_of
 
@@ -55,7 +56,7 @@ def add_findings(
             graph,
             label,
             NodeKind.FINDING,
-            row.claim,
+            machines_named(row.claim),
             state=word(row.status),
             strength=row.strength,
             rule=row.rule,

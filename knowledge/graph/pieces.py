@@ -10,6 +10,7 @@ from db.states import EvidenceRelation
 from knowledge.figures import in_scale
 from knowledge.graph.sketch import Sketch
 from knowledge.graph.typed_graph import NodeKind, Relation
+from knowledge.machines import machine
 
 OF_EVIDENCE = {each: Relation(each.value) for each in EvidenceRelation}
 """What a verdict says of a finding, as an edge."""
@@ -53,7 +54,11 @@ def model_node(graph: Sketch, model: str, fingerprint: str) -> str:
 def hardware_node(graph: Sketch, target: str) -> str:
     """Return the node of a target, added if it is not there."""
     name = f"hardware:{target}"
-    return name if name in graph.nodes else add_node(graph, name, NodeKind.HARDWARE, target)
+    return (
+        name
+        if name in graph.nodes
+        else add_node(graph, name, NodeKind.HARDWARE, machine(target), target=target)
+    )
 
 
 def knob_node(graph: Sketch, knob: str) -> str:

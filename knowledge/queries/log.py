@@ -9,6 +9,7 @@ from db.labels import Noun, format_label
 from db.models import Event
 from db.models.base import JsonObject
 from knowledge.claim_scope import claim_in_short
+from knowledge.machines import machines_named
 from knowledge.queries.view import View
 
 MOST_MOVES = 3
@@ -28,10 +29,10 @@ class EventView(View):
 
     @property
     def brief(self) -> str:
-        """Its text as a list has it: of a finding that an older version told with its whole scope,
-        which is on the finding's page, without that."""
+        """Its text as a list has it: machines by their names, and of a finding that an older version told
+        with its whole scope, which is on the finding's page, without that."""
         if self.kind != EventKind.FINDING_ADDED.value:
-            return self.text
+            return machines_named(self.text)
         return claim_in_short(self.text, (self.data or {}).get("rule"))
 
     @property

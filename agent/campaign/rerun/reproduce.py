@@ -32,6 +32,7 @@ from experiments.recording import load_test_spec
 from experiments.sealing import altered
 from knowledge.figures import effect
 from knowledge.findings.keeping import update_findings
+from knowledge.machines import machine
 from knowledge.queries.found.fresh_runs import is_said_again, judgement, moved_words
 from knowledge.replication import Agreement, compare
 
@@ -113,7 +114,11 @@ def other_hardware(device: str, target: str) -> str | None:
         here = find_target(device).key
     except AutoinferError as error:
         return error.message
-    return None if here == target else f"it was measured on {target}, and {device} here is {here}"
+    return (
+        None
+        if here == target
+        else f"it was measured on {machine(target)}, and {device} here is {machine(here)}"
+    )
 
 
 def allow_reproduction(session: Session, experiment_id: int, device: str, more_usd: float = 0.0) -> None:
@@ -181,8 +186,8 @@ def enqueue_reproduction(session: Session, experiment_id: int, device: str | Non
         there = find_elsewhere(device)
         if there.key != original.target:
             raise UsageError(
-                f"{format_label(Noun.EXPERIMENT, experiment_id)} was measured on {original.target}, and "
-                f"{there.device} here is {there.key}.",
+                f"{format_label(Noun.EXPERIMENT, experiment_id)} was measured on "
+                f"{machine(original.target)}, and {there.device} here is {machine(there.key)}.",
                 "Ask where that hardware is, with the same database.",
             )
         facts = facts_there(facts, there, {"control": control, "candidate": candidate})

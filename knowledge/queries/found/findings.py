@@ -28,6 +28,7 @@ from knowledge.findings.exchange import ToldVerdict
 from knowledge.findings.rules import Rule
 from knowledge.findings.telling import disputes_of_each
 from knowledge.findings.verdict_fact import SAYING
+from knowledge.machines import is_called
 from knowledge.queries.found.doubts import NO_DOUBT, doubts_of
 from knowledge.queries.found.scopes import besides, scope_words
 from knowledge.queries.found.ties import FindingTieView, ties_of_findings
@@ -164,7 +165,7 @@ def _concerned(
         number
         for number, scope in rows
         if (about is None or concerns(scope, about))
-        and (target is None or target.casefold() in str(scope.get("target", "")).casefold())
+        and (target is None or is_called(str(scope.get("target", "")), target))
     ]
 
 

@@ -80,14 +80,14 @@ def test_a_spent_budget_ends_a_campaign_whose_device_rests_as_any(
     left = "; not confirmed on cuda:3: H-007"
     monkeypatch.setattr("agent.campaign.loop.left_over", lambda *_: left)
     reason = bench.drive(bench.end(failure=BUSY), bench.nothing, bench.spend, bench.nothing)
-    assert reason == f"the budget of 5m is spent{left}"
+    assert reason == f"the budget of 5 min is spent{left}"
 
 
 def test_a_spent_budget_says_of_a_resting_device_that_the_baseline_is_not_measured(tmp_path: Path) -> None:
     database, campaign_id = start(tmp_path, target="cuda:0")
     bench = SharedBench(database, campaign_id, found={"cuda:0": TAKEN})
     reason = bench.drive(lambda: end_baseline(database, BUSY), bench.nothing, bench.spend, bench.nothing)
-    assert reason.startswith("the budget of 5m is spent and the baseline not measured")
+    assert reason.startswith("the budget of 5 min is spent and the baseline not measured")
     database.close()
 
 
@@ -102,5 +102,5 @@ def test_a_paused_campaign_stays_paused_while_its_device_rests_and_its_budget_is
             states.append(session.get_one(Campaign, bench.campaign_id).state)
 
     turns = (bench.end(failure=BUSY), bench.nothing, bench.pause, bench.spend, bench.nothing, look)
-    assert bench.drive(*turns, bench.resume, bench.nothing) == "the budget of 5m is spent"
+    assert bench.drive(*turns, bench.resume, bench.nothing) == "the budget of 5 min is spent"
     assert states == [CampaignState.PAUSED]

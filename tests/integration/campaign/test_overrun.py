@@ -17,7 +17,9 @@ from tests.simulated.turn_by_turn import Bench
 
 __all__ = ["bench"]
 
-OVER = f"{ENDS_WITH_WHAT_IT_HAS}the budget of 5m was spent 1m before, and no test may overrun it by more."
+OVER = (
+    f"{ENDS_WITH_WHAT_IT_HAS}the budget of 5 min was spent 1 min before, and no test may overrun it by more."
+)
 
 
 @pytest.fixture
@@ -78,7 +80,7 @@ def test_a_running_test_is_asked_to_end_once_it_overruns_the_budget_by_more_than
     )
     assert told == [None, OVER, OVER]
     assert len(bench.told(EventKind.EXPERIMENT_CUT_SHORT)) == 1
-    assert reason == "the budget of 5m is spent"
+    assert reason == "the budget of 5 min is spent"
     with bench.database.read() as session:
         assert session.get_one(Job, claimed[0].id).state is JobState.DONE
         inconclusive = select(Hypothesis).where(Hypothesis.state == HypothesisState.INCONCLUSIVE)

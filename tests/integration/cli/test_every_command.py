@@ -13,6 +13,7 @@ from db import events
 from db.event_kinds import EventKind
 from db.session import open_database
 from tests.history.awaiting import let_wait
+from tests.history.campaign_history import TARGET
 from tests.integration.cli.command import Autoinfer
 from tests.new_database import database_url, new_database
 from tests.waiting import PATIENCE_S
@@ -73,6 +74,8 @@ def test_reading_commands_print_text_and_json(with_history: Autoinfer, line: str
     text, document = with_history(line), with_history(f"{line} --json")
     assert (text.code, text.err) == (0, "")
     assert text.out.strip()
+    keyed = [each for each in text.out.splitlines() if TARGET in each]
+    assert [each for each in keyed if not each.startswith(("target's key ", f"hardware:{TARGET} "))] == []
     assert "\x1b" not in text.out  # no terminal, no escape codes
     assert (document.code, document.err) == (0, "")
     assert READING[line] <= set(document.json())

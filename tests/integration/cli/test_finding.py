@@ -23,6 +23,9 @@ def test_what_is_written_down_is_listed_as_ones_own_found_by_its_knob_and_taken_
     where = "for reference · gpu:NVIDIA L4; serving.threads=2: it helps."
     assert f"Written down by you, {where}" in " ".join(listed.out.split())
     assert "F-001" not in listed.out  # of another target
+    assert "F-001" in with_history("findings --on 'Example CPU (2 cores)'").out
+    sheet = with_history("show F-1").out
+    assert "target        Example CPU (2 cores)\ntarget's key  cpu:Example CPU:2 cores\n" in sheet
     assert with_history("finding withdraw F-4 --why 'it was three'").code == 0
     shown = with_history("show F-4 --json").json()
     assert (shown["status"], shown["status_reason"]) == ("withdrawn", "Withdrawn by the user: it was three.")

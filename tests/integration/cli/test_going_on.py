@@ -18,7 +18,7 @@ def test_one_whose_budget_was_spent_before_a_verdict_says_how_to_go_on_and_does(
     assert autoinfer("summary --json").json()["go_on"] == f"{SAID} --budget 30m"
     again = autoinfer(f"run --resume C-1 --budget 1s {BESIDE} --json")
     assert again.json()["go_on"] == f"{SAID} --budget 30m"
-    assert "the budget of 1s" not in again.json()["stopped_because"], "what was spent stays spent"
+    assert "the budget of 1 s" not in again.json()["stopped_because"], "what was spent stays spent"
 
 
 def test_one_that_judged_something_says_nothing_of_it_when_it_is_stopped(with_history: Autoinfer) -> None:

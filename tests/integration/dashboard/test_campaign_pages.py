@@ -195,7 +195,7 @@ def test_what_a_campaign_asks_is_answered_with_its_contrasts(tmp_path: Path) -> 
     asking.close()
     assert "Does g128 lose against g32?" in page
     assert "<b>Answer.</b>" in page
-    assert "It ended because the budget of 1h is spent." in page
+    assert "It ended because the budget of 1\u202fh is spent." in page
 
 
 def test_a_model_of_the_hub_shows_its_commit_and_a_gpu_its_driver(tmp_path: Path) -> None:

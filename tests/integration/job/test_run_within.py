@@ -21,7 +21,7 @@ def test_what_was_measured_before_the_time_was_up_is_kept_and_nothing_failed(run
     spec = a_test_job(FASTER | {"simulated.hangs": "score"}, within_s=4.0)
     result = run(spec, [MeasurePair(Stage.QUICK, 2), Evaluate()])
     assert result.failure is None
-    assert result.stop_reason == time_is_up(4.0) == "The 4s that it was given were over."
+    assert result.stop_reason == time_is_up(4.0) == "The 4 s that it was given were over."
     timed = [each.arm for each in result.launches if each.stage is Stage.QUICK]
     assert sorted(timed) == sorted(Arm)
     assert (result.stages[-1].stage, result.stages[-1].outcome) == (Stage.EVALUATE, "timed_out")

@@ -18,7 +18,7 @@ from tests.simulated.queueing import enqueue_job
 from tests.simulated.specs import FASTER, a_test_job
 from tests.waiting import wait_for
 
-WHY = "the budget of 8m was spent 1m before, and no test may overrun it by more"
+WHY = "the budget of 8 min was spent 1 min before, and no test may overrun it by more"
 SCORES_FOR_EVER: dict[str, KnobValue] = FASTER | {"simulated.hangs": "score"}
 
 

@@ -25,7 +25,7 @@ from dashboard.pages import (
 from db.models import Experiment, Launch, Verdict
 from db.samples import Sample, insert_samples
 from db.states import VerdictOutcome
-from knowledge.machines import machine, machines_named
+from knowledge.machines import is_called, machine, machines_named
 from tests.history.campaign_history import History
 from tests.unit.dashboard.test_in_doubt import html_of
 
@@ -119,6 +119,7 @@ def test_costs_have_no_column_of_quotes_where_nothing_was_quoted(history: Histor
 def test_a_machine_is_called_by_its_name_and_size() -> None:
     assert machine("cuda:NVIDIA H200:151 GB") == "NVIDIA H200 (151 GB)"
     assert machine("cpu:Example CPU:2 cores") == "Example CPU (2 cores)"
+    assert machine("cuda:NVIDIA L4:24 GB:modal") == "NVIDIA L4 (24 GB, modal)"
     assert machine("modal:H100!") == "modal:H100!"
     assert machine("cuda:0,cuda:1") == "cuda:0,cuda:1"
 
@@ -129,6 +130,14 @@ def test_a_sentence_calls_machines_by_their_names_and_leaves_what_a_command_take
     assert machines_named(said) == named
     command = "Answered by autoinfer promote E-0001 --target cuda:0, or vm/cuda:1."
     assert machines_named(command) == command
+    rented = "Tested on cuda:NVIDIA L4:24 GB:modal, cpu:Example CPU:2 cores: no."
+    assert machines_named(rented) == "Tested on NVIDIA L4 (24 GB, modal), Example CPU (2 cores): no."
+
+
+@pytest.mark.parametrize("part", ["H200", "nvidia h200 (151 gb)", "cuda:NVIDIA", ":151"])
+def test_a_machine_is_found_by_a_part_of_its_name_or_of_its_key(part: str) -> None:
+    assert is_called("cuda:NVIDIA H200:151 GB", part)
+    assert not is_called("cuda:NVIDIA H100:85 GB", part) or part == "cuda:NVIDIA"
 
 
 def test_a_finding_and_its_machine_in_the_graph_have_its_name(history: History) -> None:

@@ -93,7 +93,7 @@ def finished(folder: Path) -> History:
             data={"after_experiment": first.experiment_id},
         )
     history.judge(7, VerdictOutcome.REFUTED, effect=(0.02, 0.01, 0.03), reproduces=first.experiment_id)
-    stop(history, "the budget of 8m is spent")
+    stop(history, "the budget of 8 min is spent")
     return history
 
 
@@ -124,7 +124,7 @@ def out_of_time(folder: Path) -> History:
         baseline.failure = "Cancelled on request."
         session.get_one(
             Campaign, 1
-        ).stopped_because = "the budget of 20m is spent and the baseline not measured"
+        ).stopped_because = "the budget of 20 min is spent and the baseline not measured"
     return history
 
 

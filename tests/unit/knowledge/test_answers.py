@@ -160,7 +160,7 @@ def test_a_campaign_of_an_earlier_version_whose_questions_have_no_role_is_answer
     [
         f"## 1. {LOSES}",
         "2 contrasts: 1 supported and 1 refuted.",
-        "on model reference, target cpu:Example CPU:2 cores, engine reference (python 3.11.9, torch 2.13.0)",
+        "on model reference, target Example CPU (2 cores), engine reference (python 3.11.9, torch 2.13.0)",
         "say nothing of other models, machines or versions",
         "Times are those of prompts of code, the decode step run eagerly",
         "another draw of calibration text gives another checkpoint",

@@ -8,6 +8,7 @@ from configs.errors import UsageError
 from db.models import Hypothesis
 from db.states import VerdictOutcome
 from knowledge.asking.known import known
+from knowledge.machines import machine
 from tests.history.campaign_history import BASE, TARGET, History
 from tests.unit.knowledge.asked import KNOBS, graph_of, ids, rows
 
@@ -41,14 +42,14 @@ def test_a_knob_that_nothing_changed_and_one_that_there_is_not(full_history: His
     assert "Did you mean serving.threads?" in str(refused.value.hint)
     with pytest.raises(UsageError, match="Nothing is known of hardware with 'H200'") as there:
         known(graph, "serving.threads", "H200", KNOBS)
-    assert TARGET in str(there.value.hint)
+    assert machine(TARGET) in str(there.value.hint)
 
 
 def test_what_was_measured_elsewhere_is_told_apart(full_history: History) -> None:
     full_history.judge(6, VerdictOutcome.REFUTED, target="gpu:NVIDIA L4:24 GB", effect=(0.1, 0.05, 0.15))
     graph = graph_of(full_history)
     answer = known(graph, "serving.threads", "Example", KNOBS)
-    assert [each.text for each in rows(answer, "On other hardware")] == ["gpu:NVIDIA L4:24 GB"]
+    assert [each.text for each in rows(answer, "On other hardware")] == ["NVIDIA L4 (24 GB)"]
     there = known(graph, "serving.threads", "l4", KNOBS)
     assert "1 test: 1 refuted" in there.sentence
 
@@ -68,7 +69,7 @@ def test_what_is_to_come_is_told_of_the_hardware_that_was_asked_for(history: His
     other = next(each for each in before.sections if each.title == "What it was tried with")
     assert other.none == "Nothing was tried there."
     (elsewhere,) = rows(before, "On other hardware")
-    assert elsewhere.text == TARGET
+    assert elsewhere.text == machine(TARGET)
     assert elsewhere.because == "1 finding; 1 test: 1 supported; 1 to come"
     here = known(graph_of(history), "serving.threads", "Example", KNOBS)
     assert ids(rows(here, "Still to come")) == ["H-002"]

@@ -16,6 +16,7 @@ from knowledge.findings.importing import Imported, export_verdicts, import_verdi
 from knowledge.findings.staleness import moved_on
 from knowledge.findings.told import Telling, take_back, tell
 from knowledge.findings.verdict_fact import Saying
+from knowledge.machines import machine
 from knowledge.queries.found.finding_detail import FindingDetail, finding_detail
 from tests.history.campaign_history import TARGET, VERSIONS, History
 
@@ -299,7 +300,8 @@ def test_a_verdict_of_a_rerun_with_other_versions_makes_what_was_found_before_st
     old, new = findings(history)
     assert (old.status, old.stale_cause) == (FindingStatus.STALE, "versions")
     assert old.status_reason == (
-        f"{TARGET} has other versions since E-0002 (torch 2.13.0 → 2.14.0), and it was not tested with these."
+        f"{machine(TARGET)} has other versions since E-0002 (torch 2.13.0 → 2.14.0), "
+        "and it was not tested with these."
     )
     assert new.status is FindingStatus.HOLDS
 

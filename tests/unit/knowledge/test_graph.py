@@ -106,6 +106,8 @@ def test_a_neighbourhood_goes_both_ways_and_no_further_than_asked(full_history: 
         "hardware:cpu:Example CPU:2 cores",
     }
     assert set(near) < set(neighbourhood(graph, "F-001", depth=2)) <= set(graph)
+    hardware = graph.nodes["hardware:cpu:Example CPU:2 cores"]
+    assert (hardware["title"], hardware["target"]) == ("Example CPU (2 cores)", "cpu:Example CPU:2 cores")
 
 
 def test_a_neighbourhood_is_told_the_nearest_first_and_by_every_process_alike(full_history: History) -> None:

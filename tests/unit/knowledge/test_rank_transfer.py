@@ -61,7 +61,7 @@ def test_it_says_how_far_the_rankings_agree_and_where(history: AskingHistory) ->
     assert finding.claim.startswith(
         "The block_influence rankings of 12 layers on the original and on the quantized model agree with "
         "Spearman's ρ +0.64 [+0.41, +0.79] and Kendall's τ +0.52 [+0.30, +0.64] (method=awq, group_size=128) "
-        "on model reference, target cpu:Example CPU:2 cores"
+        "on model reference, target Example CPU (2 cores)"
     )
     assert finding.rule == "R7-rank-transfer"
     assert finding.effect is None

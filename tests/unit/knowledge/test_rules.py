@@ -91,7 +91,7 @@ def test_r1_a_supported_verdict_says_how_much_better_and_where() -> None:
     assert draft.status is FindingStatus.HOLDS
     assert draft.claim == (
         "Running on 1 thread instead of 2 lowers TPOT by 10.0 % [8.0, 12.0] on model reference, target "
-        "cpu:Example CPU:2 cores, engine reference (torch 2.13.0), 128 tokens in, 48 tokens out, "
+        "Example CPU (2 cores), engine reference (torch 2.13.0), 128 tokens in, 48 tokens out, "
         "concurrency 1."
     )
 

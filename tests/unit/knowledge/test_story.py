@@ -78,7 +78,7 @@ def test_a_finished_one_says_what_was_first_what_differed_and_what_is_left(tmp_p
     said = text_of(history, "Said again")
     assert "Of 3 supported verdicts 0 agreed in a fresh run, 1 differed and 2 are not run yet." in said
     assert "E-0008 differs in E-0009: refuted now, supported then, by another amount" in said
-    assert "the budget of 8m is spent" in text_of(history, "Where it stands")
+    assert "the budget of 8 min is spent" in text_of(history, "Where it stands")
     assert text_of(history, "What comes next") == "Nothing: the queue is empty."
     history.close()
 
@@ -114,7 +114,7 @@ def test_a_failed_one_says_why_and_an_interrupted_one_what_happened(tmp_path: Pa
     history.close()
     history = out_of_time(tmp_path / "out of time")
     began = text_of(history, "How it began")
-    assert "was not measured: the budget of 20m is spent and the baseline not measured." in began
+    assert "was not measured: the budget of 20 min is spent and the baseline not measured." in began
     assert "Cancelled on request" not in began
     history.close()
     history = interrupted(tmp_path / "interrupted")
@@ -144,7 +144,7 @@ def test_a_note_of_no_campaign_is_told_where_it_was_written_meanwhile_or_made_it
     history = running(tmp_path)
     with history.database.write() as session:
         add_note(session, "The desk was moved.")
-    stop(history, "the budget of 8m is spent")
+    stop(history, "the budget of 8 min is spent")
     with history.database.write() as session:
         session.execute(update(Campaign).values(ended_at=session.scalars(select(func.max(Event.at))).one()))
         late = [

@@ -59,7 +59,7 @@ def test_how_many_wait_for_approval_is_said_where_the_campaign_asks_for_any() ->
 
 
 def test_a_campaign_that_ended_without_a_baseline_does_not_say_that_one_will_come() -> None:
-    ended = replace(EMPTY, state=CampaignState.STOPPED, stopped_because="the budget of 20m is spent")
+    ended = replace(EMPTY, state=CampaignState.STOPPED, stopped_because="the budget of 20 min is spent")
     assert summarize(ended).parts()[0].sentence == "The baseline was not measured."
 
 

@@ -18,6 +18,7 @@ from knowledge.findings.facts import facts_of_finding
 from knowledge.findings.importing import export_verdicts, import_verdicts
 from knowledge.findings.superseding import newer_by_versions
 from knowledge.findings.verdict_fact import VerdictFact
+from knowledge.machines import machine
 from tests.history.campaign_history import TARGET, VERSIONS, History
 
 SUPPORTED, REFUTED = VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED
@@ -125,7 +126,8 @@ def test_going_back_to_older_versions_here_supersedes_nothing_newer_and_makes_it
     new, old = findings(history)
     assert (new.status, new.stale_cause, new.superseded_by_id) == (STALE, "versions", None)
     assert new.status_reason == (
-        f"{TARGET} has other versions since E-0002 (torch 2.14.0 → 2.13.0), with which F-002 says otherwise."
+        f"{machine(TARGET)} has other versions since E-0002 (torch 2.14.0 → 2.13.0), "
+        "with which F-002 says otherwise."
     )
     assert (old.status, old.superseded_by_id) == (HOLDS, None)
     history.judge(hypothesis, SUPPORTED, reproduces=first.experiment_id, versions=newer)
@@ -181,11 +183,12 @@ def test_going_back_without_a_test_of_the_change_lets_what_was_superseded_hold_a
     assert (old.status, old.status_reason, old.superseded_by_id) == (HOLDS, None, None)
     assert (new.status, new.stale_cause) == (STALE, "versions")
     assert new.status_reason == (
-        f"{TARGET} has other versions since E-0003 (torch 2.14.0 → 2.13.0), with which F-001 says otherwise."
+        f"{machine(TARGET)} has other versions since E-0003 (torch 2.14.0 → 2.13.0), "
+        "with which F-001 says otherwise."
     )
     with history.database.read() as session:
         said = session.scalars(select(Event.text).where(Event.kind == EventKind.FINDING_CHANGED)).all()
-    assert f"F-001 holds again instead of F-002: {TARGET} has its versions since E-0003." in said
+    assert f"F-001 holds again instead of F-002: {machine(TARGET)} has its versions since E-0003." in said
     for torch, change, one, other in (
         ("2.14.0", {"serving.dtype": "bfloat16"}, STALE, HOLDS),
         ("2.13.0", {"serving.threads": 4}, HOLDS, STALE),
