@@ -4,13 +4,18 @@ minus."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import exp
+from math import exp, floor, isfinite, log10
 from typing import Any
 
 from configs.quantities import HIGHER_IS_BETTER
 from experiments.measurement.evidence import Metric
 
 _MINUS = "\N{MINUS SIGN}"
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+LEAST_WRITTEN_OUT = 1e-4
+"""Below it, zeros would hide the figure."""
+
 _KIB = 1024
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -50,6 +55,29 @@ _TAKEN_WORDS = {
 def metric_word(metric: str) -> str:
     """Return the name of `metric` for a sentence, such as `TPOT` for `tpot_ms`."""
     return METRIC_WORDS.get(metric, metric)
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Return a number with so many significant digits and thousands apart: `0.0123`, `15.9`, `1,234`.
+
+    One below `LEAST_WRITTEN_OUT` is written by a power of ten: `1.60 × 10⁻⁷`.
+    """
+    if not isfinite(value):
+        return "–"
+    if value == 0:
+        return "0"
+    if abs(value) < LEAST_WRITTEN_OUT:
+        mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+        return f"{mantissa} × 10{str(int(power)).translate(_RAISED)}".replace("-", _MINUS)
+    decimals = max(0, digits - 1 - floor(log10(abs(value))))
+    return f"{value:,.{decimals}f}".replace("-", _MINUS)
+
+
+def between(low: float, high: float, digits: int = 3) -> str:
+    """Return an interval of numbers in brackets, `[15.2, 16.4]`; where thousands are apart by commas, the
+    ends are by a semicolon: `[1,200; 1,300]`."""
+    ends = (number(low, digits), number(high, digits))
+    return f"[{('; ' if any(',' in each for each in ends) else ', ').join(ends)}]"
 
 
 def signed(value: float, digits: int = 1) -> str:
@@ -167,8 +195,8 @@ def machine_changed(best: Mapping[str, Any], baseline_ms: float) -> str:
 
 
 def milliseconds(value_ms: float) -> str:
-    """Return a latency with three significant figures or one decimal, whichever is more."""
-    return f"{value_ms:.1f} ms" if value_ms >= 10 else f"{value_ms:.3g} ms"
+    """Return a latency with three significant figures, such as `2.40 ms`."""
+    return f"{number(value_ms)} ms"
 
 
 def clock_mhz(mhz: float, of_mhz: float | None = None) -> str:
@@ -185,8 +213,8 @@ def size(count: int) -> str:
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """Return a count with its noun, such as `1 verdict` or `3 hypotheses`."""
-    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+    """Return a count with its noun, such as `1 verdict` or `3,192 samples`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def listed(parts: list[str]) -> str:

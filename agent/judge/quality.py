@@ -133,7 +133,7 @@ class QualityReport:
         if self.kl is not None and self.kl.state == Quality.WORSE:
             parts.append(
                 f"KL to the reference {self.kl.difference:.3g} nats a token (at least {self.kl.low:.3g}, "
-                f"allowed {self.kl.margin:g}; {self.kl.count} documents)"
+                f"allowed {self.kl.margin:g}; {self.kl.count:,} documents)"
             )
         if self.drafting_asked:
             parts.append(_drafting_words(self.drafting))
@@ -149,7 +149,7 @@ class QualityReport:
         return [
             f"bits per byte {signed(100 * self.bits.difference, 2)} % (at most "
             f"{signed(100 * self.bits.high, 2)} %, allowed {signed(100 * self.bits.margin)} %; "
-            f"{self.bits.count} documents)"
+            f"{self.bits.count:,} documents)"
         ]
 
     def _tasks_words(self) -> list[str]:
@@ -160,7 +160,7 @@ class QualityReport:
             return [] if self.state is Quality.WORSE else ["no paired task items"]
         parts = [
             f"tasks {signed(-self.tasks.difference)} points (at worst {signed(-self.tasks.high)}, allowed "
-            f"{signed(-self.tasks.margin)}; {self.tasks.count} items)"
+            f"{signed(-self.tasks.margin)}; {self.tasks.count:,} items)"
         ]
         for name, (lost, gained, items) in self.by_task.items():
             if items:

@@ -111,8 +111,8 @@ def _since_screen(found: Bound | None) -> str:
     if found is None or found.state is not Quality.WORSE:
         return ""
     return (
-        f"; the same weights solved {found.difference:.1f} points more of {found.count} items when they were "
-        "screened, served plainly, so look at how they are served here, or at how that is scored"
+        f"; the same weights solved {found.difference:.1f} points more of {found.count:,} items when they "
+        "were screened, served plainly, so look at how they are served here, or at how that is scored"
     )
 
 
@@ -190,4 +190,4 @@ def _asked(plan: StoppingPlan) -> str:
 
 
 def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -161,7 +161,7 @@ def expected_load(engine: str, weight_bytes: float, *, on_gpu: bool) -> tuple[fl
     known = LOAD_S if on_gpu else {**LOAD_S, **LOAD_ON_CPU_S}
     seconds, basis = known.get(engine, LOAD_OTHERWISE)
     reading = weight_bytes / DISK_BYTES_PER_S
-    return seconds + reading, f"{basis}; reading the weights {format_duration(reading)}"
+    return seconds + reading, f"{basis}; reading the weights {format_duration(round(reading))}"
 
 
 def first_load_takes_more_s(engine: str, *, on_gpu: bool) -> float:
@@ -206,30 +206,34 @@ def duration(
     )
     each_s = told.seconds(plan.workload.new_tokens)
     basis = [
-        f"a load of {format_duration(load_s)} ({load_basis})",
+        f"a load of {format_duration(round(load_s))} ({load_basis})",
         f"a request of {format_duration(each_s)} ({told.basis})",
     ]
     if first_s:
         basis.insert(
-            1, f"{format_duration(first_s)} more for the first load, which builds what later ones find"
+            1, f"{format_duration(round(first_s))} more for the first load, which builds what later ones find"
         )
     if kernels_s:
-        basis.append(f"{format_duration(kernels_s)} at most for timing kernels alone")
+        basis.append(f"{format_duration(round(kernels_s))} at most for timing kernels alone")
     if compiles_s:
         basis.append(
-            f"{format_duration(compiles_s)} more a pair for what kernels compile, as they did when "
+            f"{format_duration(round(compiles_s))} more a pair for what kernels compile, as they did when "
             "timed alone here"
         )
     if further_s:
-        basis.append(f"{format_duration(further_s)} more in each launch of a test for further workloads")
+        basis.append(
+            f"{format_duration(round(further_s))} more in each launch of a test for further workloads"
+        )
     if stored.baseline_s is not None:
         baseline_s = stored.baseline_s + kernels_s
-        basis.append(f"a baseline of {format_duration(stored.baseline_s)} ({stored.baselines} measured here)")
+        basis.append(
+            f"a baseline of {format_duration(round(stored.baseline_s))} ({stored.baselines} measured here)"
+        )
     if stored.test_s is not None:
         test_s = stored.test_s + ARMS * further_s  # of one pair at least
         quick_s = min(quick_s, test_s)
         most_s = max(most_s, test_s)
-        basis.append(f"a test of {format_duration(stored.test_s)} ({stored.tests} measured here)")
+        basis.append(f"a test of {format_duration(round(stored.test_s))} ({stored.tests} measured here)")
     return Duration(baseline_s, quick_s, most_s, tuple(basis))
 
 

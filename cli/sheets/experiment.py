@@ -11,12 +11,13 @@ from cli.sheets.kernel_timings import print_kernel_timings
 from cli.sheets.step_profile import print_step_profile
 from cli.sheets.target import target_rows
 from configs.quantities import format_duration
-from knowledge.figures import SHARES, counted, metric_word, size
+from knowledge.figures import SHARES, between, counted, metric_word, number, size
 from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY
 from knowledge.queries.measured.drafting import REPORTS, drafting_of
 from knowledge.queries.measured.resolved import flat
 from knowledge.queries.present.now_run import arm_of
-from knowledge.stored import judge_words, number, workload_of
+from knowledge.stored import judge_words, workload_of
+from knowledge.stored import number as stored_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -159,7 +160,7 @@ def _launches(out: Console, detail: ExperimentDetail) -> None:
         return
     _title(out, "Launches")
     judged = [detail.metric, *(metric for metric in LATENCY_METRICS if metric != detail.metric)]
-    if (number(workload_of(detail.plan).get("concurrency")) or 1) > 1:
+    if (stored_number(workload_of(detail.plan).get("concurrency")) or 1) > 1:
         judged.append(THROUGHPUT_METRIC)
     present = {spread.metric for launch in detail.launches for spread in launch.spreads}
     shown = [metric for metric in judged if metric in present]
@@ -225,7 +226,7 @@ def _gpu(out: Console, detail: ExperimentDetail) -> None:
 
 
 def _known(value: float | None, unit: str) -> str:
-    return "—" if value is None else f"{value:.4g} {unit}"
+    return "—" if value is None else f"{number(value, 4)} {unit}"
 
 
 def _quality(out: Console, detail: ExperimentDetail) -> None:
@@ -343,7 +344,7 @@ def _middle(spread: SpreadView) -> str:
     """The median; of items that are right or wrong the share of right ones, which a median does not tell."""
     if spread.metric in SHARES:
         return f"{100 * spread.mean:.1f} %"
-    return f"{spread.median:.4g}{_unit(spread.unit)}"
+    return f"{number(spread.median, 4)}{_unit(spread.unit)}"
 
 
 def _spread_words(spread: SpreadView | None) -> str:
@@ -351,7 +352,7 @@ def _spread_words(spread: SpreadView | None) -> str:
         return "—"
     if spread.metric in SHARES:
         return _middle(spread)
-    return f"{spread.median:.4g} [{spread.low:.4g}, {spread.high:.4g}]{_unit(spread.unit)}"
+    return f"{number(spread.median, 4)} {between(spread.low, spread.high, 4)}{_unit(spread.unit)}"
 
 
 def _counts(launch: LaunchView, metrics: Sequence[str]) -> str:

@@ -12,9 +12,10 @@ import re
 from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass
 
-from dashboard.rendering.figures import percent, signed
+from dashboard.rendering.figures import percent
 from dashboard.rendering.linking import without_beside
 from db.states import EvidenceRelation
+from knowledge.figures import signed
 from knowledge.graph.layout import Column
 from knowledge.graph.tree import WORDS, strongest
 from knowledge.graph.typed_graph import Graph, NodeKind, Relation

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from math import log1p
 
 from dashboard.charts.axis import Axis, Tick, axis_of
-from dashboard.rendering.figures import interval, percent, signed
+from dashboard.rendering.figures import interval, percent
+from knowledge.figures import signed
 from knowledge.queries.claims.predictions import PredictedPoint
 from knowledge.queries.view import EffectView
 

@@ -15,13 +15,13 @@ from dashboard.charts.waterfall import Bar, Segment, ends, place, step
 from dashboard.page import Filters, Ground, Page, Request
 from dashboard.pages.now_words import sentence
 from dashboard.pages.pareto import unit_of
-from dashboard.rendering.figures import number, unit
+from dashboard.rendering.figures import unit
 from db.event_kinds import EventKind
 from db.states import VerdictOutcome
 from experiments.space.configuration import Change
 from knowledge.change_words import change_in_short
 from knowledge.doubts import doubt_words
-from knowledge.figures import listed
+from knowledge.figures import listed, number
 from knowledge.going_on import helped_by_time, is_exhausted
 from knowledge.queries.claims.hypotheses import HypothesisRow
 from knowledge.queries.log import EventView

@@ -13,11 +13,11 @@ from sqlalchemy.orm import Session
 from configs.errors import UsageError
 from dashboard.charts.pareto import Plot, Spot, pareto_plot
 from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
-from dashboard.rendering.figures import NARROW, number, percent
+from dashboard.rendering.figures import NARROW, percent
 from dashboard.rendering.subjects import subject_url
 from db.event_kinds import EventKind
 from db.models import Campaign
-from knowledge.figures import metric_word
+from knowledge.figures import metric_word, number
 from knowledge.queries.lookup import campaign_of, newest_by_concurrency
 from knowledge.queries.pareto import NOTHING, FrontRow, ParetoView, PointView, pareto
 from knowledge.queries.view import ChangeView

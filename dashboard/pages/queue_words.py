@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from dashboard.rendering.figures import MINUS, NARROW, signed
+from dashboard.rendering.figures import NARROW
 from db.states import CampaignState, HypothesisState
-from knowledge.figures import counted
+from knowledge.figures import counted, signed
 from knowledge.proposers import proposer_words
 from knowledge.queries.order.queue import QueueRow
 from knowledge.queries.order.queue_board import QueueBoard
@@ -260,4 +260,4 @@ def _number(value: object) -> float | None:
 
 
 def _plain(value: float) -> str:
-    return f"{value:.1f}".replace("-", MINUS)
+    return signed(value).removeprefix("+")

@@ -27,7 +27,7 @@ from dashboard.rendering.linking import (
     without_beside,
 )
 from dashboard.rendering.subjects import subject_url
-from knowledge.figures import margin, metric_word, size
+from knowledge.figures import between, margin, metric_word, number, signed, size
 from knowledge.graph.tree import relation_words
 from knowledge.machines import machine, machines_named
 from knowledge.proposers import proposer_words
@@ -53,13 +53,10 @@ def environment() -> Environment:
         auto_reload=False,
     )
     for name in (
-        "number",
         "exact",
-        "signed",
         "unit",
         "percent",
         "interval",
-        "between",
         "effect",
         "ends",
         "seconds",
@@ -72,6 +69,7 @@ def environment() -> Environment:
         "age",
     ):
         found.filters[name] = getattr(figures, name)
+    found.filters["number"], found.filters["between"], found.filters["signed"] = number, between, signed
     found.filters["usd"], found.filters["machine"] = format_usd, machine
     found.filters["machines_named"] = machines_named
     found.filters["author"], found.filters["judge"] = author_words, judge_words

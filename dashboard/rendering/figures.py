@@ -2,46 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import re
 from datetime import datetime
 
 from configs.quantities import format_duration
-from knowledge.figures import SHARES
+from knowledge.figures import SHARES, number, signed
 from knowledge.queries.view import EffectView
 
-MINUS, NARROW = "\u2212", "\u202f"
-
-LEAST_WRITTEN_OUT = 1e-4
-"""Below it, zeros would hide the figure."""
-
-RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+NARROW = "\u202f"
 
 BEFORE_UNIT = re.compile(r"(?<=\d) ")
 """The space between a figure and its unit."""
-
-
-def number(value: float, digits: int = 3) -> str:
-    """A number with so many significant digits and thousands apart: `0.0123`, `15.9`, `1,234`.
-
-    One below `LEAST_WRITTEN_OUT` is written by a power of ten: `1.60 × 10⁻⁷`.
-    """
-    if not math.isfinite(value):
-        return "–"
-    if value == 0:
-        return "0"
-    if abs(value) < LEAST_WRITTEN_OUT:
-        mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
-        return f"{mantissa} × 10{str(int(power)).translate(RAISED)}".replace("-", MINUS)
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{decimals}f}".replace("-", MINUS)
-
-
-def between(low: float, high: float, digits: int = 3) -> str:
-    """An interval of numbers in brackets. A narrow space keeps thousands apart here, for a comma would make
-    four numbers of two: `[15.2, 16.4]`, `[1 200, 1 300]`."""
-    ends = (number(each, digits).replace(",", NARROW) for each in (low, high))
-    return f"[{', '.join(ends)}]"
 
 
 def exact(value: float) -> str:
@@ -56,12 +27,6 @@ def exact(value: float) -> str:
 def whole(count: int) -> str:
     """A count with its thousands apart: `5,000`."""
     return f"{count:,}"
-
-
-def signed(value: float, decimals: int = 1) -> str:
-    """A number with its sign: `+0.4`, `−12.0`; no sign where it rounds to nothing."""
-    text = f"{value:+.{decimals}f}"
-    return text[1:] if float(text) == 0 else text.replace("-", MINUS)
 
 
 def unit(value: float | None, name: str, digits: int = 3) -> str:

@@ -29,8 +29,8 @@ UNITS = re.compile(r" (?<=\d )(?=(?:%|(?:ms|s|min|h|d|MHz|points?)\b|°C)" + _AS
 """Begins with the space itself, for which a text is searched much faster than for what stands before it."""
 WORDS = re.compile(rf"(?:{NARROW}|&#8239;)(?=(?:points?|bit)\b)")
 """The narrow space before a unit that is a word: too little to tell it from the figure."""
-INTERVALS = re.compile(rf"(\[[−+]?[\d.{NARROW}]+,) (?=[−+]?[\d.{NARROW}]+\]" + _AS_TEXT + ")")
-"""The beginning of an interval of two figures, with the space after its comma."""
+INTERVALS = re.compile(r"(\[[−+]?[\d.,]+[,;]) (?=[−+]?[\d.,]+\]" + _AS_TEXT + ")")
+"""The beginning of an interval of two figures, with the space between them."""
 MOST_LEVERS = 3
 """More levers than this, changed together, are told as the first two and a number."""
 LABEL = re.compile(r"(?<![\w'])[CEFH]-\d{1,9}\b")

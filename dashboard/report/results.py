@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dashboard.rendering.figures import signed
 from dashboard.report import drawings, words
 from dashboard.report.document import Block, Figure, Paragraph, Row, Section, table
-from knowledge.figures import counted, metric_word
+from knowledge.figures import counted, metric_word, signed
 from knowledge.latency_only import UNKNOWN_QUALITY
 from knowledge.queries.present.now_best import BestView, StepView
 from knowledge.queries.present.now_floor import TOO_HIGH

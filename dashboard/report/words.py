@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from agent.ground.stored_spec import REFERENCE
-from dashboard.rendering.figures import NARROW, between, interval, number, percent, signed
+from dashboard.rendering.figures import NARROW, interval, percent
 from db.states import ExperimentState, VerdictOutcome
-from knowledge.figures import SHARES, metric_word
+from knowledge.figures import SHARES, between, metric_word, number, signed
 from knowledge.queries.present.now_best import MarginView
 from knowledge.queries.view import ChangeView, EffectView
 

@@ -21,7 +21,7 @@ from db.models.base import JsonObject
 from db.states import Arm
 from experiments.measurement.evidence import UNMEASURED, WORKLOAD_MARK, WORKLOADS, Metric, Stage
 from experiments.measurement.plan import FurtherWorkload
-from knowledge.figures import effect, metric_word
+from knowledge.figures import effect, metric_word, number
 from knowledge.queries.view import View
 
 TOLD = (Metric.TTFT_MS, Metric.TPOT_MS, Metric.ITL_MS, Metric.E2EL_MS, Metric.OUTPUT_TOKENS_PER_S)
@@ -71,7 +71,7 @@ class FurtherMetricView(View):
         """Control and candidate as text, with their unit; a dash for one that is not known."""
         unit = "/s" if self.unit == "1/s" else f" {self.unit}"
         arms = (self.control, self.candidate)
-        control, candidate = ("—" if each is None else f"{each:.4g}{unit}" for each in arms)
+        control, candidate = ("—" if each is None else f"{number(each, 4)}{unit}" for each in arms)
         return control, candidate
 
 

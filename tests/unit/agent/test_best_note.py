@@ -59,13 +59,15 @@ def test_the_line_on_the_terminal_ends_with_the_note(note: str | None) -> None:
     }
     words = _best_words(best, {"bits_per_byte": None})
     assert words.endswith(f"E-007; {REASON}" if note else "E-007")
-    assert words.startswith("4 ms a token against 5 ms, 1.250× as fast as the baseline (")
+    assert words.startswith("4.00 ms a token against 5.00 ms, 1.250× as fast as the baseline (")
 
 
 def test_the_control_of_a_chains_last_step_is_not_taken_for_the_baseline() -> None:
     step = {"tpot_ms": 4.0, "control_tpot_ms": 4.5, "speedup_basis": "chain"}
-    assert against_control(step) == "4 ms a token against 4.5 ms before its last step"
-    assert against_control({"tpot_ms": 4.0, "speedup_basis": "E-007"}) == "4 ms a token", "an older version"
+    assert against_control(step) == "4.00 ms a token against 4.50 ms before its last step"
+    assert against_control({"tpot_ms": 4.0, "speedup_basis": "E-007"}) == "4.00 ms a token", (
+        "an older version"
+    )
 
 
 def test_the_arms_of_an_experiment_are_taken_where_they_ran_side_by_side() -> None:

@@ -12,22 +12,20 @@ from configs.quantities import format_duration
 from dashboard.rendering import figures
 from dashboard.rendering.figures import (
     age,
-    between,
     day,
     effect,
     ends,
     exact,
     interval,
     moment,
-    number,
     percent,
     seconds,
-    signed,
     unit,
     until,
 )
 from dashboard.rendering.linking import together
 from dashboard.report.words import milliseconds, speedup
+from knowledge.figures import between, number, signed
 from knowledge.queries.view import EffectView
 
 
@@ -48,12 +46,14 @@ def test_a_number_has_three_digits_that_count(value: float, text: str) -> None:
 
 
 def test_an_interval_above_a_thousand_reads_as_two_numbers() -> None:
-    assert between(1_234.5, 12_300) == "[1\u202f234, 12\u202f300]"
-    assert between(15.21, 1_005) == "[15.2, 1\u202f005]"
-    assert between(1_980, 2_619, 4) == "[1\u202f980, 2\u202f619]"
-    assert speedup(1_250.0, 1_200.0, 1_300.0).endswith("[1\u202f200, 1\u202f300]")
-    assert milliseconds(1_250.0, 1_200.0, 1_300.0).endswith("[1\u202f200, 1\u202f300]")
-    assert together("<b>[1\u202f200, 1\u202f300]</b>") == "<b>[1\u202f200,\u00a01\u202f300]</b>"
+    assert between(1_234.5, 12_300) == "[1,234; 12,300]"
+    assert between(15.21, 1_005) == "[15.2; 1,005]"
+    assert between(15.21, 16.4) == "[15.2, 16.4]"
+    assert between(1_980, 2_619, 4) == "[1,980; 2,619]"
+    assert speedup(1_250.0, 1_200.0, 1_300.0).endswith("[1,200; 1,300]")
+    assert milliseconds(1_250.0, 1_200.0, 1_300.0).endswith("[1,200; 1,300]")
+    assert together("<b>[1,200; 1,300]</b>") == "<b>[1,200;\u00a01,300]</b>"
+    assert together("<b>[15.2, 16.4]</b>") == "<b>[15.2,\u00a016.4]</b>"
 
 
 def test_no_page_or_report_writes_thousands_into_an_interval_by_itself() -> None:

@@ -234,7 +234,7 @@ def test_drafting_of_both_arms_is_told_with_acceptance_step_time_and_parameters(
     history.close()
     assert (
         "- Drafting of the candidate: 1.62 tokens a step (code 1.70, text 1.54); drafts stood by "
-        "position 62 % (code 70 %; text 54 %); breaks even at 1.31; a step takes 3 ms; "
+        "position 62 % (code 70 %; text 54 %); breaks even at 1.31; a step takes 3.00 ms; "
         "4,000 parameters in the target, 500 in what drafts."
     ) in page
     assert "- Drafting of the control: 2.50 tokens a step" in page

@@ -112,7 +112,7 @@ def test_a_faster_baseline_is_told_without_a_cause() -> None:
     found = told(launches(LATER, 0), launches(OWN, 3))
     assert found is not None
     assert (found.change < 0, found.beside) == (True, None)
-    assert found.sentence.startswith("In tests the baseline takes 2.2 ms a token, \N{MINUS SIGN}20.0 %")
+    assert found.sentence.startswith("In tests the baseline takes 2.20 ms a token, \N{MINUS SIGN}20.0 %")
 
 
 def test_tests_with_nothing_beside_them_are_left_out_where_other_jobs_are_named() -> None:
@@ -212,7 +212,7 @@ def test_summary_story_and_report_say_it_where_they_tell_the_baseline_s_time(lab
     plain = said.sentence.replace("`", "")
     assert "(--target cuda:0)" in plain
     summary = summarize(_measured(facts))
-    assert summary.best.lines[:2] == ("The baseline takes 2.2 ms a token.", plain)
+    assert summary.best.lines[:2] == ("The baseline takes 2.20 ms a token.", plain)
     assert summary.model_dump(mode="json")["baseline_in_tests"]["launches"] == len(LATER)
     began = {each.title: each for each in story.chapters}["How it began"]
     assert plain in [each.text for each in began.lines]
@@ -229,6 +229,6 @@ def test_they_say_nothing_where_tests_take_as_long(history: History) -> None:
     with history.database.read() as session:
         facts = campaign_facts(session, history.campaign_id)
         view = report(session, history.campaign_id, BEGAN)
-    assert summarize(_measured(facts)).best.lines == ("The baseline takes 2.2 ms a token.",)
+    assert summarize(_measured(facts)).best.lines == ("The baseline takes 2.20 ms a token.",)
     assert summarize(facts).baseline_in_tests is None
     assert "launches of its configuration" not in as_markdown(view)

@@ -12,6 +12,13 @@ def test_a_figure_has_a_sign_unless_it_rounds_to_zero(value: float, text: str) -
     assert figures.signed(value) == text
 
 
+def test_thousands_are_apart_by_commas_in_counts_and_latencies() -> None:
+    assert figures.counted(3_192, "sample") == "3,192 samples"
+    assert figures.counted(1, "sample") == "1 sample"
+    assert figures.milliseconds(1_234.5) == "1,234 ms"
+    assert figures.milliseconds(2.4) == "2.40 ms"
+
+
 def test_an_effect_never_stands_without_its_interval_when_there_is_one() -> None:
     assert figures.effect(log(0.9), log(0.88), log(0.92)) == "−10.0 % [−12.0, −8.0]"
     assert figures.effect(log(0.9), None, None) == "−10.0 %"
