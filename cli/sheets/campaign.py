@@ -10,9 +10,8 @@ from cli.console.words import configuration_words
 from cli.sheets.target import target_rows
 from configs.quantities import format_duration, format_usd
 from db.agreed_prices import AGREED_USD_PER_S
-from knowledge.acts.approvals import APPROVE_ABOVE_S
 from knowledge.queries.claims.discovery import discovery_sentence, outside_sentence
-from knowledge.stored import number
+from knowledge.telling.budget import budget_words
 from knowledge.telling.spent_words import experiments_told
 
 if TYPE_CHECKING:
@@ -31,8 +30,6 @@ def print_campaign(campaign: CampaignView, verification: VerificationView) -> No
     out = console()
     out.print(campaign.id, state(campaign.standing), campaign.name, sep="  ")
     spent = campaign.spent
-    ran_s = number(campaign.budget.get("spent_s")) if campaign.started_at is not None else None
-    gone = "" if ran_s is None else f"; the campaign itself ran for {format_duration(ran_s)}"
     counts = ", ".join(f"{count} {name}" for name, count in campaign.standings.items())
     found = campaign.discovery
     said = []
@@ -50,7 +47,7 @@ def print_campaign(campaign: CampaignView, verification: VerificationView) -> No
                 ("begins from", _start(campaign)),
                 ("objective", configuration_words(campaign.objective)),
                 ("limits", configuration_words(campaign.limits)),
-                ("budget", configuration_words(_without_term(campaign.budget))),
+                ("budget", budget_words(campaign.budget)),
                 ("agreed to", _agreed(campaign) or None),
                 ("approval", _approval(campaign)),
                 ("seed", str(campaign.seed)),
@@ -60,7 +57,7 @@ def print_campaign(campaign: CampaignView, verification: VerificationView) -> No
                 ("hypotheses", counts),
                 ("of the supported", said[0] if said else None),
                 *(("", each) for each in said[1:]),
-                ("spent", experiments_told(spent) + gone),
+                ("spent", experiments_told(spent)),
                 ("best", campaign.best_experiment),
                 ("verified", f"{verification.sentence}." if verification.verdicts else None),
                 *(("directive", f"{each.id}  {each.text}") for each in campaign.directives),
@@ -68,10 +65,6 @@ def print_campaign(campaign: CampaignView, verification: VerificationView) -> No
             ]
         )
     )
-
-
-def _without_term(budget: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in budget.items() if name not in (APPROVE_ABOVE_S, AGREED_USD_PER_S)}
 
 
 def _agreed(campaign: CampaignView) -> str | None:

@@ -16,6 +16,7 @@ from knowledge.machines import machine
 from knowledge.queries.claims.discovery import discovery_sentence, outside_sentence
 from knowledge.report.view import ReportView
 from knowledge.stored import number as as_number
+from knowledge.telling.budget import budget_words
 
 LATENCY_ONLY = (
     f"Latency only: the weights are made up, {UNKNOWN_QUALITY}, and nothing of this is to be deployed as it "
@@ -206,7 +207,7 @@ def set_up(view: ReportView) -> Section:
         ),
         ("Judged by", _judge(view)),
         ("Seed", str(campaign.seed)),
-        ("Budget", _budget(view)),
+        ("Budget", budget_words(view.campaign.budget)),
     ]
     shown = [Row((name, said)) for name, said in rows if said]
     return Section("Set-up", (Table("Set-up of the campaign.", ("What", "Value"), tuple(shown)),))
@@ -234,14 +235,6 @@ def _judge(view: ReportView) -> str | None:
     if not view.judge or not versions:
         return view.judge or None
     return f"{view.judge}, {'version' if len(versions) == 1 else 'versions'} {listed(list(versions))}"
-
-
-def _budget(view: ReportView) -> str | None:
-    wall, spent = (as_number(view.campaign.budget.get(name)) for name in ("wall_s", "spent_s"))
-    if wall is None:
-        return None
-    ran = f", of which {format_duration(spent)} were spent, by the clock while it ran" if spent else ""
-    return f"{format_duration(wall)}{ran}"
 
 
 def _again(view: ReportView) -> str:

@@ -3,6 +3,7 @@ fields."""
 
 import json
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -67,6 +68,14 @@ def test_a_summary_takes_its_campaign_as_reports_and_stories_do(with_history: Au
     assert with_history("summary C-1").out == with_history("summary --campaign C-1").out
     told = with_history("summary C-2")
     assert (told.code, "C-2 does not exist" in told.err) == (2, True)
+
+
+def test_a_campaigns_sheet_tells_its_budget_as_reports_do(with_history: Autoinfer) -> None:
+    lines = with_history("show C-1").out.splitlines()
+    told = with_history("report --format md").out
+    (budget,) = (" ".join(each.split()[1:]) for each in lines if each.startswith("budget "))
+    assert re.fullmatch(r"9 min 40 s(, of which .* were spent, by the clock while it ran)?", budget)
+    assert f"| Budget | {budget} |" in told
 
 
 @pytest.mark.parametrize("line", READING)
