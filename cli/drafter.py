@@ -72,7 +72,7 @@ def train(
     def tell(progress: Progress) -> None:
         print(
             f"step {progress.step} of {progress.steps}: loss {progress.loss:.3f} nats, "
-            f"first drafts right {progress.first_right:.0%}, {format_duration(progress.elapsed_s)}",
+            f"first drafts right {100 * progress.first_right:.0f} %, {format_duration(progress.elapsed_s)}",
             file=sys.stderr,
             flush=True,
         )

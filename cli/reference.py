@@ -61,8 +61,8 @@ def train(
 
     def tell(progress: Progress) -> None:
         print(
-            f"step {progress.step}: {progress.share_done:.0%} done, loss {progress.loss:.3f} nats a token, "
-            f"MTP {progress.mtp_loss:.3f}",
+            f"step {progress.step}: {100 * progress.share_done:.0f} % done, loss {progress.loss:.3f} nats a "
+            f"token, MTP {progress.mtp_loss:.3f}",
             file=sys.stderr,
         )
 

@@ -174,7 +174,8 @@ def _launches_rule(parts: Components | None) -> Assumption:
     assert launches.low is not None
     assert launches.high is not None
     sd = f"{_sd(launches.value)} [{_sd(launches.low)}, {_sd(launches.high)}]"
-    told = f"Launches differ by {sd} beyond their blocks and requests, {own:.0%} of what varies in a pair"
+    told = f"Launches differ by {sd} beyond their blocks and requests, {100 * own:.0f} % of what "
+    told += "varies in a pair"
     rest = parts.blocks.value / parts.block_count
     rest += parts.requests.value / (parts.block_count * parts.request_count)
     if launches.n < LEAST_UNITS:

@@ -77,25 +77,26 @@ class Teller:
         plan, the prices of a rented target, and what is to be known before."""
         if self._quiet:
             return
+        from agent.campaign.beginning.create import quality_asked
         from agent.plan.further import further_of
         from cli.sheets.plan import print_start
         from configs.quantities import format_duration
         from db.labels import Noun, format_label
+        from knowledge.figures import margin
         from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY, model_words
 
         label = format_label(Noun.CAMPAIGN, self._campaign_id)
-        margins = spec.plan.margins
         model = model_words(spec.model, made_up=spec.latency_only)
         self._out.print(f"autoinfer: campaign {label}, {model} model on {spec.target}, engine {spec.engine}")
         quality = (
             f"{UNKNOWN_QUALITY}, and whatever is supported is so for {LATENCY_ONLY}"
             if spec.latency_only
-            else f"quality: bits per byte +{margins.bits_per_byte:.1%} at most, "
-            f"tasks −{margins.task_points:g} points at most"
+            else f"quality: {quality_asked(spec)}"
         )
+        metric = spec.plan.metric.removesuffix("_ms").upper()
         self._out.print(
-            f"worth having: {spec.plan.min_effect:.0%} less {spec.plan.metric.removesuffix('_ms').upper()}; "
-            f"{quality}; budget {format_duration(spec.budget.wall_s)}"
+            f"worth having: {margin(spec.plan.min_effect)} less {metric}; {quality}; "
+            f"budget {format_duration(spec.budget.wall_s)}"
         )
         if spec.plan.workload.evaluation_tasks:
             thinks = "thinking" if spec.plan.workload.evaluation_thinking else "without thinking"

@@ -63,7 +63,9 @@ def _parts(told: SeriesReport) -> str | None:
     if parts is None:
         return None
     shown = zip(("launches", "blocks", "requests"), parts.shares, strict=True)
-    return ", ".join(f"{share:.0%} from {name}" for name, share in shown) + " (of what varies in a pair)"
+    return (
+        ", ".join(f"{100 * share:.0f} % from {name}" for name, share in shown) + " (of what varies in a pair)"
+    )
 
 
 def _contrast(told: SeriesReport) -> str | None:

@@ -91,7 +91,7 @@ def _campaigns(finding: FindingDetail) -> str | None:
 def _pooled(pooled: PooledView) -> Shown:
     """A row a campaign, what all say together, and where another one is expected."""
     rows = [
-        (each.id, ", ".join(each.experiments), effect_words(each.effect), f"{each.weight:.0%}")
+        (each.id, ", ".join(each.experiments), effect_words(each.effect), f"{100 * each.weight:.0f} %")
         for each in pooled.campaigns
     ]
     rows.append(("together", "", effect_words(pooled.effect), ""))

@@ -152,7 +152,7 @@ def launch_parts(
     ]
     # weights are given room once, in whole tensors, and nothing of them is handed back
     lost = round(ALLOCATOR_SHARE * sum(part.bytes for part in found[1:]))
-    basis = f"{ALLOCATOR_SHARE:.0%} of everything but weights; a guess"
+    basis = f"{100 * ALLOCATOR_SHARE:.0f} % of everything but weights; a guess"
     found.append(Part("lost by the allocator", lost, basis, guessed=True))
     later = sum(part.bytes for part in found if part.name not in HELD_WHILE_LOADING)
     found.append(

@@ -21,6 +21,7 @@ from db.labels import Noun, format_label
 from db.models import Campaign
 from db.noise import SERIES_NAME
 from db.states import CampaignState
+from knowledge.figures import margin
 from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY, model_words
 
 SHORT_COMMIT = 12
@@ -100,7 +101,7 @@ def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int
         EventKind.CAMPAIGN_STARTED,
         f"{spec.plan.metric.removesuffix('_ms').upper()} of {_model_words(spec, ground)} at concurrency "
         f"{plan.workload.concurrency}{_over_http(spec)} on {_on(ground)}: worth having from "
-        f"{plan.min_effect:.0%} on, {quality_asked(spec)}, budget {format_duration(spec.budget.wall_s)}"
+        f"{margin(plan.min_effect)} on, {quality_asked(spec)}, budget {format_duration(spec.budget.wall_s)}"
         f"{_dollars(spec)}, "
         f"{_asks(spec.approve_above)}seed {spec.seed}"
         + ("; launches run in turn" if ground.at_once == IN_TURN else "")
@@ -127,7 +128,8 @@ def quality_asked(spec: CampaignSpec) -> str:
         return f"{LATENCY_ONLY}, {UNKNOWN_QUALITY}"
     margins = spec.plan.margins
     return (
-        f"bits per byte at most +{margins.bits_per_byte:.1%}, tasks at most −{margins.task_points:g} points"
+        f"bits per byte at most +{margin(margins.bits_per_byte)}, tasks at most "
+        f"−{margins.task_points:g} points"
     )
 
 

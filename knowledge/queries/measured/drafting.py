@@ -48,11 +48,11 @@ class DraftingView(View):
             told += f"; breaks even at {self.break_even:.2f}"
         elif self.draws_level is not None:
             told += f"; draws level with the control at {self.draws_level:.2f}"
-        return told.replace("%", " %")
+        return told
 
 
 def _shares(rates: Sequence[float]) -> str:
-    return ", ".join(f"{share:.0%}" for share in rates)
+    return ", ".join(f"{100 * share:.0f} %" for share in rates)
 
 
 def drafting_of(quality: Mapping[str, Any] | None, arm: str) -> DraftingView | None:

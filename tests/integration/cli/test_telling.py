@@ -31,7 +31,9 @@ def test_the_header_names_the_budget(
     history = a_full_history(tmp_path)
     Teller(history.database, 1, quiet=False).header(load_campaign("default", {"budget": budget}), "here.db")
     history.close()
-    assert f"budget {told}\n" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    limits = "worth having: 3 % less TPOT; quality: bits per byte at most +1 %, tasks at most −2 points"
+    assert f"{limits}; budget {told}\n" in printed
 
 
 def test_the_header_says_what_is_to_be_known_before(
