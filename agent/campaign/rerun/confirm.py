@@ -31,6 +31,7 @@ from experiments.job.seal import TAMPERED
 from experiments.recording import load_launches, load_test_spec
 from knowledge.findings.keeping import update_findings
 from knowledge.findings.ties import tie_between
+from knowledge.machines import machine
 from knowledge.queries.found.ties import side_of
 
 _LOG = logging.getLogger(__name__)
@@ -132,7 +133,8 @@ def _why_not_judged(session: Session, fresh: Experiment) -> str | None:
         kind, other = OTHER_TARGET, other_target(session, fresh)
         if other is None:
             return None
-        broken = f"{label} was asked for on {fresh.target} and ran on {other}, so it is not compared."
+        asked, ran = machine(fresh.target), machine(other)
+        broken = f"{label} was asked for on {asked} and ran on {ran}, so it is not compared."
         # what was taken for the noise of the target is another's
         session.execute(delete(NoiseLaunch).where(NoiseLaunch.experiment_id == fresh.id))
     fresh.state, fresh.failure_kind, fresh.failure = ExperimentState.FAILED, kind, broken

@@ -250,7 +250,8 @@ def _why_not_judged(session: Session, fresh: Experiment) -> str | None:
     other = None if rented and not elsewhere else other_target(session, fresh)
     if other is None:
         return None
-    broken = f"{label} was asked for on {fresh.target} and ran on {other}, so it is not compared."
+    asked, ran = machine(fresh.target), machine(other)
+    broken = f"{label} was asked for on {asked} and ran on {ran}, so it is not compared."
     # what was taken for the noise of the target is another's
     session.execute(delete(NoiseLaunch).where(NoiseLaunch.experiment_id == fresh.id))
     fresh.state, fresh.failure_kind, fresh.failure = ExperimentState.FAILED, OTHER_TARGET, broken

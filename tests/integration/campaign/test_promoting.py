@@ -4,6 +4,7 @@ The database, the queue, the judge and the findings are the real ones, and tests
 simulated engine. The second device is a name that nobody has.
 """
 
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -42,6 +43,7 @@ from experiments.worker.worker import run_worker
 from knowledge.asking.led_to import led_to
 from knowledge.graph.building import build_graph
 from knowledge.graph.typed_graph import Relation
+from knowledge.machines import machine
 from knowledge.queries.around import around
 from knowledge.queries.claims.hypothesis_detail import hypothesis_detail
 from knowledge.queries.found.findings import list_findings
@@ -145,7 +147,7 @@ def test_the_same_outcome_on_another_target_replicates_the_first(
     _, told = confirmed
     assert (told.original_outcome, told.fresh_outcome) == (VerdictOutcome.SUPPORTED,) * 2
     assert told.relation is EvidenceRelation.REPLICATES
-    assert told.reason.startswith(f"E-0003 on {KEY} replicates E-0002 on cpu:")
+    assert told.reason.startswith(f"E-0003 on {machine(KEY)} replicates E-0002 on ")
 
 
 def test_each_target_keeps_a_finding_of_its_own_and_both_are_tied(
@@ -247,7 +249,8 @@ def test_what_ran_on_another_target_than_asked_is_not_compared(judged: Judged) -
     fresh_id = judged.promote()
     run_by_hand(judged.database, fresh_id, launched)
     assert judged.conclude(fresh_id) == (
-        f"E-0003 was asked for on {KEY} and ran on cuda:Another made-up device:24 GB, so it is not compared."
+        f"E-0003 was asked for on {machine(KEY)} and ran on Another made-up device (24 GB), "
+        "so it is not compared."
     )
     with judged.database.read() as session:
         fresh = session.get_one(Experiment, fresh_id)
@@ -285,7 +288,9 @@ def test_one_that_is_under_way_is_gone_on_with_and_is_no_reproduction(judged: Ju
         assert not glance.look(session, judged.campaign_id).flying
         with (
             patch("agent.campaign.rerun.elsewhere.find_target", lambda target: made_up_target("cpu")),
-            pytest.raises(UsageError, match=f"E-0003 was measured on {KEY}, and cpu here is cpu:"),
+            pytest.raises(
+                UsageError, match=re.escape(f"E-0003 was measured on {machine(KEY)}, and cpu here is ")
+            ),
         ):
             enqueue_reproduction(session, fresh_id)
 
