@@ -13,6 +13,7 @@ from agent.recipe.folder import RECIPE, files_of
 from agent.recipe.promising import promise_of
 from cli.main import call
 from configs.errors import UsageError
+from configs.quantities import format_duration, parse_duration_s
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import (
@@ -140,7 +141,7 @@ def test_a_check_whose_time_is_up_says_so_and_marks_nothing_by_other_versions_ne
     done = check(deployed.database, deployed.recipe, upgraded, within_s=0.01)
     assert not begun_beside(others)
     assert (done.holding, done.outcome) == (Holding.UNSETTLED, VerdictOutcome.INCONCLUSIVE)
-    assert done.reason.startswith("Whether the recipe of E-0002 holds was not settled in 0.01s: nothing was")
+    assert done.reason.startswith("Whether the recipe of E-0002 holds was not settled in 0.01 s: nothing was")
     assert (done.confirmed, done.stale, done.within_s) == ((), (), 0.01)
     assert deployed.findings() == before
     with deployed.database.read() as session:
@@ -182,7 +183,10 @@ def test_the_command_tells_what_was_not_settled_in_its_time_from_what_failed_by_
     assert call(line) == code
     told = " ".join(capsys.readouterr().out.split())
     assert said in told
-    assert f"It ends {within} after its checkpoints are there at the latest" in told
+    assert (
+        f"It ends {format_duration(parse_duration_s(within))} after its checkpoints are there at the latest"
+        in told
+    )
 
 
 def test_what_a_file_says_that_it_promises_and_rests_on_is_not_believed(deployed: Deployed) -> None:
