@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def experiments_told(spent: SpentView | CampaignFacts) -> str:
-    """`16 experiments in 54m11s, beside 2 that have not ended`: time is told of what ended alone."""
+    """`16 experiments in 54 min 11 s, beside 2 that have not ended`: time is told of what ended alone."""
     ended = counted(spent.experiments - spent.unfinished, "experiment")
     told = f"{ended} in {format_duration(spent.experiment_s)}"
     if spent.again:

@@ -28,7 +28,7 @@ class BuiltAhead:
 
     @property
     def words(self) -> str | None:
-        """How many and how long, such as "9 checkpoints built beside its baseline in 4m20s"; None where none
+        """How many and how long, such as "9 checkpoints built beside its baseline in 4 min 20 s"; None where none
         was begun."""
         if not (self.built or self.unfinished):
             return None

@@ -27,5 +27,6 @@ def test_it_ran_as_long_as_the_loop_counted_and_not_since_it_began(
         print_campaign(campaign_detail(session, 1), verification(session, 1))
     history.close()
     told = " ".join(capsys.readouterr().out.split())
-    assert "4 experiments in 2m48s, beside 1 that has not ended; the campaign itself ran for 4m51s" in told
-    assert "2d" not in told
+    assert "spent 4 experiments in 2 min 48 s, beside 1 that has not ended" in told
+    assert "4 min 51 s were spent, by the clock while it ran" in told
+    assert "2 d" not in told
