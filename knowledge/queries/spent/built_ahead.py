@@ -28,8 +28,8 @@ class BuiltAhead:
 
     @property
     def words(self) -> str | None:
-        """How many and how long, such as "9 checkpoints built beside its baseline in 4 min 20 s"; None where none
-        was begun."""
+        """How many and how long, such as "9 checkpoints built beside its baseline in 4 min 20 s"; None where
+        none was begun."""
         if not (self.built or self.unfinished):
             return None
         rest = f" ({self.unfinished} more begun)" if self.unfinished else ""
