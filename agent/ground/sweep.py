@@ -8,6 +8,7 @@ from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import is_among, same_value, written
 from experiments.space.legality import Withheld
 from experiments.space.space import Space
+from knowledge.figures import listed
 
 
 def swept(
@@ -47,10 +48,15 @@ def passed_over(
     default = space.configuration({})
     begun = start or default
     held = {change.knob for change in default.changes_to(begun)}
+    timed = {
+        knob: () if values is None else _told_apart(space, knob, values)
+        for knob, values in named.items()
+        if any(each.name == knob for each in space.knobs)
+    }
     told = [
         (each.knob, each.value, each.why)
         for each in withheld
-        if each.same and is_swept(each.knob, each.value)
+        if each.same and is_swept(each.knob, each.value) and not is_among(each.value, timed[each.knob])
     ]
     told += [
         (knob.name, same.value, same.why)
@@ -59,10 +65,13 @@ def passed_over(
         if knob.name not in held and same_value(begun.get(same.knob), same.is_)
         if is_swept(knob.name, same.value) and is_swept(knob.name, same.like)
     ]
+    values: dict[tuple[str, str], list[str]] = {}
+    for knob, value, why in told:
+        values.setdefault((knob, why), []).append(written(value))
     return (
         " ".join(
-            f"The sweep before trial 0 passes over {knob}={written(value)}: {why}"
-            for knob, value, why in told
+            f"The sweep before trial 0 passes over {knob}={listed(found)}: {why}"
+            for (knob, why), found in values.items()
         )
         or None
     )

@@ -34,7 +34,13 @@ def _runs(
 
 def _shown(space: Space, resolved: Mapping[str, Json], name: str, value: KnobValue | None) -> bool:
     pins = next((knob.pins for knob in space.knobs if knob.name == name), ())
-    return bool(pins) and all(_reads(pin, value) == _at(resolved, pin.key) for pin in pins)
+    return bool(pins) and all(_is_read(_reads(pin, value), _at(resolved, pin.key)) for pin in pins)
+
+
+def _is_read(reading: Json, resolved: Json) -> bool:
+    """Whether a pin reads as what is resolved, a number written out as the number."""
+    is_number = isinstance(resolved, int) and not isinstance(resolved, bool)
+    return reading == resolved or (is_number and reading == str(resolved))
 
 
 def _reads(pin: Pin, value: KnobValue | None) -> Json:

@@ -113,7 +113,7 @@ class Knob:
 
     def __post_init__(self) -> None:
         self._check_also()
-        if not self.values and self.also is None:
+        if not self.values and self.also is None and not self.given:
             raise UsageError(f"The knob {self.name} has no values.", "Give it at least one.")
         if any(isinstance(value, float) and not math.isfinite(value) for value in self.values):
             raise UsageError(f"The knob {self.name} holds a number that is not finite.", "Leave it out.")

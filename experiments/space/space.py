@@ -173,13 +173,21 @@ class Space:
         """Every configuration that comes of setting these knobs to each combination of their values, or of
         those values that a mapping names.
 
-        The first knob varies slowest; of several that do the same (`why_same`) one alone is there.
-        Raises `UsageError` for an unknown knob and for one that is not active.
+        The first knob varies slowest; of several that do the same (`why_same`) one alone is there. Where a
+        value of a knob before it makes a knob inactive, it is not set.
+        Raises `UsageError` for an unknown knob and for one that is active nowhere.
         """
         crossed = [configuration]
         for name in knobs:
             values = knobs[name] if isinstance(knobs, Mapping) else self.knob(name).values
-            crossed = [self.with_change(each, {name: value}) for each in crossed for value in values]
+            nowhere = all(name not in each for each in crossed)
+            crossed = [
+                self.with_change(each, {name: value})
+                if name in each or nowhere  # which raises
+                else each
+                for each in crossed
+                for value in values
+            ]
         found: dict[Configuration, Configuration] = {}
         for each in crossed:
             done = self._as_done(each)

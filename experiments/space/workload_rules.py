@@ -40,7 +40,7 @@ def same_at(space: Space, concurrency: int, prompt_tokens: int) -> dict[tuple[st
     if not enough:
         return {}
     requests = "the one request" if concurrency == 1 else f"the {concurrency} requests at once"
-    if needed <= LEAST_STEP_TOKENS:
+    if needed <= LEAST_STEP_TOKENS and knob is not None and "auto" in knob.values:
         why = f"What {requests} of the workload can ask of a step fits into vLLM's own choice, auto, too."
         return {(BATCH_TOKENS, each): why for each in enough}
     why = f"What {requests} of the workload can ask of a step fits into {enough[0]} tokens too."

@@ -2,6 +2,7 @@
 
 import pytest
 
+from agent.ground.sweep import passed_over, swept
 from configs.errors import UsageError
 from experiments.space.legality import ModelFacts, legal_levers
 from experiments.space.loading import load_space
@@ -82,3 +83,38 @@ def test_what_a_step_has_room_for_is_compared_with_what_it_does_the_same_as() ->
         "What the 4 requests at once of the workload can ask of a step fits into 4096 tokens too."
     }
     assert same_at(load_space("reference"), 1, 128) == {}
+
+
+def test_a_space_of_one_s_own_without_auto_keeps_the_least_step_that_is_enough() -> None:
+    space = load_space("vllm").restrict({BATCH_TOKENS: [4096, 8192]})
+    kept, _ = legal_levers(space, ModelFacts(**FACTS, same=same_at(space, 1, 128)))  # type: ignore[arg-type]
+    assert (kept.knob(BATCH_TOKENS).values, kept.knob(BATCH_TOKENS).given) == ((4096,), (8192,))
+
+
+def test_what_a_step_of_so_many_tokens_shows_is_read_and_what_auto_shows_is_open() -> None:
+    kept, _ = legal_levers(load_space("vllm"), ModelFacts(**FACTS, same=same_at(load_space("vllm"), 1, 128)))  # type: ignore[arg-type]
+    knob = kept.knob(BATCH_TOKENS)
+    assert knob.reads_as("max_batch_tokens", "auto") is None
+    assert knob.reads_as("max_batch_tokens", 8192) == "8192"
+    assert knob.pinning_value("max_batch_tokens", "8192") == 8192
+
+
+def test_a_sweep_of_pieces_and_of_their_size_crosses_the_size_where_there_are_pieces() -> None:
+    space = load_space("vllm")
+    swept_knobs = {"serving.chunked_prefill": ["auto", "off"], BATCH_TOKENS: [4096, 8192]}
+    crossed = space.crossing(space.configuration({}), swept_knobs)
+    found = [(each["serving.chunked_prefill"], each.get(BATCH_TOKENS)) for each in crossed]
+    assert found == [("auto", 4096), ("auto", 8192), ("off", None)]
+    whole = space.configuration({"serving.chunked_prefill": "off"})
+    with pytest.raises(UsageError, match="only means something when"):
+        space.crossing(whole, {BATCH_TOKENS: [4096]})
+
+
+def test_a_sweep_tells_once_what_it_passes_over_and_not_what_it_times() -> None:
+    space = load_space("vllm")
+    kept, told = legal_levers(space, ModelFacts(**FACTS, same=same_at(space, 1, 128)))  # type: ignore[arg-type]
+    why = "What the one request of the workload can ask of a step fits into vLLM's own choice, auto, too."
+    sweep = {BATCH_TOKENS: [4096, 8192, 16_384]}
+    assert [each[BATCH_TOKENS] for each in swept(kept, None, sweep)] == [4096]
+    said = passed_over(kept, None, told, sweep)
+    assert said == f"The sweep before trial 0 passes over {BATCH_TOKENS}=8192 and 16384: {why}"

@@ -175,6 +175,12 @@ def test_another_value_that_shows_the_same_text_is_none_and_more_than_it_is_anot
     assert not already_runs(told, AWQ)
 
 
+def test_a_number_that_auto_came_to_is_no_other_value() -> None:
+    told = replace(view((), AWQ), incumbent_runs={"max_batch_tokens": 8192})
+    assert already_runs(told, SPACE.with_change(AWQ, {"serving.max_batch_tokens": 8192}))
+    assert not already_runs(told, SPACE.with_change(AWQ, {"serving.max_batch_tokens": 4096}))
+
+
 def test_what_a_trial_ran_by_the_engines_choice_is_not_proposed_by_name() -> None:
     ran = replace(SLOW, runs={"linear_kernel": "MacheteLinearKernel"})
     told = view((FASTER, ran), NARROW)
