@@ -69,7 +69,8 @@ def number(value: float, digits: int = 3) -> str:
     if abs(value) < LEAST_WRITTEN_OUT:
         mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
         return f"{mantissa} × 10{str(int(power)).translate(_RAISED)}".replace("-", _MINUS)
-    decimals = max(0, digits - 1 - floor(log10(abs(value))))
+    rounded = float(f"{value:.{digits - 1}e}")  # 9.996 has three digits as 10.0
+    decimals = max(0, digits - 1 - floor(log10(abs(rounded))))
     return f"{value:,.{decimals}f}".replace("-", _MINUS)
 
 

@@ -19,8 +19,13 @@ NOTHING_LEFT = ("nothing left is worth its price", "nothing is left in the queue
 
 
 def helped_by_time(stopped_because: str | None) -> bool:
-    """Whether a campaign that ended for this reason goes on if it is given more time."""
+    """Whether a campaign that ended for this reason goes on if it is taken up again."""
     return (stopped_because or "").startswith((USER_STOPPED_IT, STOPPED_BY_USER, BUDGET_OF))
+
+
+def lacks_time(stopped_because: str | None, spent_s: float, budget_s: float) -> bool:
+    """Whether it needs more budget for that: given beside what is left, more would replace that."""
+    return (stopped_because or "").startswith(BUDGET_OF) or spent_s >= budget_s
 
 
 def is_exhausted(stopped_because: str | None) -> bool:
@@ -50,6 +55,5 @@ def how_to_go_on(
     why = stopped_because or ""
     if state is not CampaignState.STOPPED or judged or not helped_by_time(why):
         return None
-    needs_more = why.startswith(BUDGET_OF) or spent_s >= budget_s
-    more = " --budget 30m" if needs_more else ""
+    more = " --budget 30m" if lacks_time(why, spent_s, budget_s) else ""
     return f"Nothing was judged; go on with: autoinfer run --resume {campaign}{more}"

@@ -15,6 +15,7 @@ from configs.errors import EXIT_FAILURE, EXIT_OPEN, EXIT_USAGE
 from configs.quantities import format_duration
 from experiments.engines.serve_command import ServeCommand
 from knowledge.figures import listed, metric_word, signed
+from knowledge.machines import machine
 from knowledge.queries.measured.quality_tests import quality_tests
 
 RECIPE, README, SERVE, BUILD, CHECK, REQUIREMENTS = (
@@ -239,7 +240,7 @@ def readme(recipe: Recipe, denied: Sequence[str] = ()) -> str:
     )
     return f"""# {recipe.model}, {times:.3g} times as fast
 
-What {recipe.campaign} found best for {recipe.model} on {recipe.target}, engine {recipe.engine}:
+What {recipe.campaign} found best for {recipe.model} on {machine(recipe.target)}, engine {recipe.engine}:
 {metric} falls to {100 * exp(promise.effect_log):.3g} % of the baseline's, {times:.3g} times as fast
 [{least:.3g}, {fastest:.3g}] (95 %, {promise.pairs} pairs of launches, {recipe.experiment}{chained}).
 {against}

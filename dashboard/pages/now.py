@@ -22,7 +22,7 @@ from experiments.space.configuration import Change
 from knowledge.change_words import change_in_short
 from knowledge.doubts import doubt_words
 from knowledge.figures import listed, number
-from knowledge.going_on import helped_by_time, is_exhausted
+from knowledge.going_on import helped_by_time, is_exhausted, lacks_time
 from knowledge.queries.claims.hypotheses import HypothesisRow
 from knowledge.queries.log import EventView
 from knowledge.queries.present.now import NowView, now_view
@@ -120,8 +120,15 @@ class NowShown(NowView):
 
     @property
     def helped_by_time(self) -> bool:
-        """Whether more time would let it go on, where it has ended."""
+        """Whether it would go on if it were taken up again, where it has ended."""
         return self.campaign is not None and helped_by_time(self.campaign.stopped_because)
+
+    @property
+    def lacks_time(self) -> bool:
+        """Whether it needs more time for that."""
+        if self.campaign is None or self.budget is None:
+            return False
+        return lacks_time(self.campaign.stopped_because, self.budget.spent_s, self.budget.whole_s)
 
     @property
     def is_exhausted(self) -> bool:

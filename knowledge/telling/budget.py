@@ -13,5 +13,5 @@ def budget_words(budget: Mapping[str, object]) -> str | None:
     wall_s, spent_s = number(budget.get("wall_s")), number(budget.get("spent_s"))
     if wall_s is None:
         return None
-    ran = f", of which {format_duration(spent_s)} were spent, by the clock while it ran" if spent_s else ""
+    ran = f"; {format_duration(spent_s)} spent, by the clock while it ran" if spent_s else ""
     return f"{format_duration(wall_s)}{ran}"

@@ -28,5 +28,5 @@ def test_it_ran_as_long_as_the_loop_counted_and_not_since_it_began(
     history.close()
     told = " ".join(capsys.readouterr().out.split())
     assert "spent 4 experiments in 2 min 48 s, beside 1 that has not ended" in told
-    assert "4 min 51 s were spent, by the clock while it ran" in told
+    assert "; 4 min 51 s spent, by the clock while it ran" in told
     assert "2 d" not in told

@@ -212,24 +212,26 @@ def test_a_campaign_that_ended_without_a_find_says_so(full: History) -> None:
 
 
 @pytest.mark.parametrize(
-    ("because", "more_time", "own"),
+    ("because", "command", "own"),
     [
-        ("the budget of 9m is spent", True, False),
-        ("stopped by the user", True, False),
-        ("nothing left is worth its price: the best of 12, H-023, is expected to save 0.44 %", False, True),
-        ("nothing is left in the queue", False, True),
-        ("the baseline could not be measured: no GPU", False, False),
+        ("the budget of 9m is spent", "autoinfer run --resume C-1 --budget 1h<", False),
+        ("stopped by the user", "autoinfer run --resume C-1<", False),
+        ("nothing left is worth its price: the best of 12, H-023, is expected to save 0.44 %", None, True),
+        ("nothing is left in the queue", None, True),
+        ("the baseline could not be measured: no GPU", None, False),
     ],
 )
-def test_more_time_is_offered_only_where_it_would_change_the_end(
-    history: History, because: str, more_time: bool, own: bool
+def test_more_time_is_offered_only_where_it_would_change_the_end_and_never_less(
+    history: History, because: str, command: str | None, own: bool
 ) -> None:
+    """A budget that is given replaces what is left of the campaign's."""
     measure_baseline(history)
     put(history, CampaignState.STOPPED)
     with history.database.write() as session:
         session.get_one(Campaign, history.campaign_id).stopped_because = because
     html = shown(history)[1]
-    assert ("autoinfer run --resume C-1 --budget 1h" in html) is more_time
+    assert ("autoinfer run --resume" in html) is (command is not None)
+    assert command is None or command in html
     assert ('href="/enqueue?campaign=C-1"' in html) is own
 
 
@@ -275,6 +277,23 @@ def test_what_to_deploy_is_a_command_wherever_nothing_runs(history: History, sta
     assert html.count("The one thing to deploy") == 1
     written = html.index('data-copy="autoinfer export C-1 --recipe"')
     assert written < html.index('data-copy="autoinfer reproduce E-0001"')
+
+
+def test_what_to_deploy_stays_while_something_runs_once_more_after_the_end(history: History) -> None:
+    measure_baseline(history)
+    first = history.judge(history.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)
+    best_is(history, first.experiment_id, 1.2)
+    again = history.start_testing(history.propose({"serving.compile": "default"}))
+    with history.database.write() as session:
+        experiment = session.get_one(Experiment, again)
+        experiment.kind = ExperimentKind.REPRODUCE
+        experiment.reproduces_experiment_id = first.experiment_id
+    put(history, CampaignState.STOPPED)
+    found, html = shown(history)
+    assert found.runs
+    assert html.count("The one thing to deploy") == 1
+    assert "The one thing to deploy so far" not in html
+    assert 'data-copy="autoinfer export C-1 --recipe"' in html
 
 
 def test_made_up_weights_are_nothing_to_deploy(history: History) -> None:

@@ -91,3 +91,11 @@ def test_a_machine_that_kept_its_pace_is_not_spoken_of(basis: str | None, contro
 def test_a_machine_that_changed_its_pace_is_told() -> None:
     told = figures.machine_changed({"speedup_basis": "E-0008", "control_tpot_ms": 23.6}, 14.98)
     assert told.startswith("the baseline took 23.6 ms then and 15.0 ms when it was measured first")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(9.996, "10.0"), (0.9996, "1.00"), (99.96, "100"), (9.994, "9.99"), (1_234.5, "1,234")],
+)
+def test_a_number_that_rounds_up_to_a_power_of_ten_has_no_digit_more(value: float, text: str) -> None:
+    assert figures.number(value) == text
