@@ -43,11 +43,12 @@ class Seen:
 @dataclass(frozen=True)
 class Share:
     """Shares of a mean time with their standard errors: what the one arm has more, what a further group
-    costs, and what the arm has more among runs of as many groups."""
+    costs, and what the arm has more among runs of as many groups; of these two None where all runs of a
+    server have as many."""
 
     arms: tuple[float, float]
-    group: tuple[float, float]
-    arms_of_alike: tuple[float, float]
+    group: tuple[float, float] | None
+    arms_of_alike: tuple[float, float] | None
 
 
 def seen(run: dict[str, Any], server: int) -> Seen:
@@ -73,8 +74,11 @@ def share(runs: Sequence[Seen], arm: str, time: str = "tpot_ms") -> Share:
     ours = np.array([each.arm == arm for each in runs], float)
     groups = np.array([each.groups for each in runs], float)
     log_ms = np.log([getattr(each, time) for each in runs])
-    (alike, group) = _fitted(runs, log_ms, ours, groups)
-    return Share(_fitted(runs, log_ms, ours)[0], group, alike)
+    (more,) = _fitted(runs, log_ms, ours)
+    if len({(each.server, each.groups) for each in runs}) == len({each.server for each in runs}):
+        return Share(more, None, None)
+    alike, group = _fitted(runs, log_ms, ours, groups)
+    return Share(more, group, alike)
 
 
 def _fitted(runs: Sequence[Seen], log_ms: Any, *columns: Any) -> list[tuple[float, float]]:
@@ -105,15 +109,16 @@ def told(runs: Sequence[Seen], arm: str) -> list[str]:
         )
     for name, time in TIMES.items():
         found = share(runs, arm, time)
-        more, group, alike = (f"{100 * one:+.1f} % (± {100 * error:.1f})" for one, error in _of(found))
-        lines.append(
-            f"{name} of {arm}: {more}; a further group: {group}; {arm} among runs of as many groups: {alike}"
-        )
+        line = f"{name} of {arm}: {_percent(found.arms)}"
+        if found.group is not None and found.arms_of_alike is not None:
+            alike = f"{arm} among runs of as many groups: {_percent(found.arms_of_alike)}"
+            line += f"; a further group: {_percent(found.group)}; {alike}"
+        lines.append(line)
     return lines
 
 
-def _of(found: Share) -> Sequence[tuple[float, float]]:
-    return found.arms, found.group, found.arms_of_alike
+def _percent(found: tuple[float, float]) -> str:
+    return f"{100 * found[0]:+.1f} % (± {100 * found[1]:.1f})"
 
 
 def read(servers: Sequence[Sequence[dict[str, Any]]]) -> list[Seen]:
