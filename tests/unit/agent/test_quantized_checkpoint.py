@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 from sqlalchemy import select
 
 from agent.campaign.beginning.create import create_campaign
@@ -36,7 +36,7 @@ __all__ = ["database"]  # the fixture
 SAID = "The checkpoint is quantized already: "
 MODULE = "model.layers.0.mlp.up_proj"
 LAYER_TYPES = ["linear_attention", "linear_attention", "full_attention"] * 4
-OUTPUTS, INPUTS, GROUP = 16, 64, 32
+OUTPUTS, INPUTS, GROUP = 128, 128, 32
 
 AUTO_AWQ = {"quant_method": "awq", "bits": 4, "group_size": GROUP, "version": "gemm", "zero_point": True}
 COMPRESSED_TENSORS = {
@@ -86,8 +86,9 @@ def quantized_checkpoint(folder: Path, layout: str = "AutoAWQ", *, told: bool = 
     if told:
         path = folder / "config.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | {"quantization_config": quantization}))
-    tensors = {"norm.weight": float16(4), **{f"{MODULE}.{end}": part for end, part in parts.items()}}
-    save_file(tensors, folder / "model.safetensors")
+    file = folder / "model.safetensors"
+    plain = {name: tensor for name, tensor in load_file(file).items() if name != f"{MODULE}.weight"}
+    save_file({**plain, **{f"{MODULE}.{end}": part for end, part in parts.items()}}, file)
     return str(folder)
 
 

@@ -150,7 +150,7 @@ def test_a_plan_tells_the_prices_of_each_kind_of_job_as_modal_tells_them_and_cal
         assert part in text
     head = re.search(r"a job on modal:H100! +at most +in +expected +in\n", text)
     assert head, "each amount stands beside its time"
-    assert re.search(r"\nbaseline +\$[\d.]+ +1h11m +\$[\d.]+ +30m *\n", text)
+    assert re.search(r"\nbaseline +\$[\d.]+ +1 h 11 min +\$[\d.]+ +30 min *\n", text)
     assert len(place.fake.calls) == 0
     assert not (place.folder / "data").exists(), "planning makes nothing"
 
