@@ -21,9 +21,6 @@ from db.models import Campaign, Experiment, Verdict
 from db.noise import SERIES_NAME
 from db.states import Arm, CampaignState, ExperimentKind, VerdictOutcome
 from knowledge.queries.present.now import NowView, Standing, now_view
-from knowledge.queries.present.now_best import Told, Trial, steps_of
-from knowledge.queries.present.now_floor import FloorView, Part, best_floor_of, floor_of, overhead_of
-from knowledge.queries.present.now_run import steps_of as run_steps_of
 from knowledge.queries.view import EffectView
 from tests.history.campaign_history import BASE, History, a_full_history
 from tests.new_database import new_database
@@ -345,63 +342,6 @@ def test_a_chain_is_scaled_to_the_baselines_own_launches(history: History) -> No
     assert [step.after_ms for step in best.steps] == pytest.approx([8.0, 5.0])
     assert sum(step.won_ms for step in best.steps) == pytest.approx(best.baseline_ms - best.best_ms)
     assert best.speedup_low is None
-
-
-def test_the_steps_add_up_however_many_there_are() -> None:
-    told = [Told(experiment=f"E-{n:04}", speedup=1 + n / 10, data={}) for n in range(1, 21)]
-    plain = Trial(
-        hypothesis="H-001",
-        claim="It is.",
-        change=(),
-        control_id=1,
-        effect=None,
-        pairs=3,
-        quality={},
-        acceptance_length=None,
-    )
-    steps = steps_of(told, {each.experiment: plain for each in told}, 1, 30.0, 10.0)
-    assert steps[0].earlier == 14
-    assert steps[0].experiment is None
-    assert steps[-1].together
-    assert sum(step.won_ms for step in steps) == pytest.approx(20.0)
-
-
-def test_the_floor_is_bytes_over_bandwidth_and_parts_fill_what_lies_above_it() -> None:
-    profile = [
-        Part(kind="gdn", time_ms=6.0, moved_bytes=10_000_000),
-        Part(kind="rest", time_ms=2.0, moved_bytes=0),
-        Part(kind="lm_head", time_ms=0.1, moved_bytes=10_000_000),  # faster than its bytes: from a cache
-    ]
-    floor = floor_of(profile, 20e9)
-    assert floor is not None
-    assert floor.ms == pytest.approx(1.0)
-    parts = overhead_of(profile, floor, 9.0)
-    assert [part.part for part in parts] == ["GatedDeltaNet layers", "outside the parts: Python, dispatch"]
-    assert sum(part.ms for part in parts) == pytest.approx(8.0)
-    assert floor_of(profile, None) is None
-    assert overhead_of(profile, None, 9.0) == ()
-
-
-def test_drafting_shares_the_bytes_of_a_step_among_its_tokens() -> None:
-    floor = FloorView(ms=1.0, step_bytes=20_000_000, bandwidth_bytes_per_s=20e9, tokens=1.0)
-    drafting = {"method": "mtp", "draft_tokens": 2, "drafter": {"weight_bytes": 2_000_000}}
-    best = best_floor_of(floor, {"weight_bytes": 20}, {"weight_bytes": 20, "drafting": drafting}, 1.5)
-    assert best is not None
-    assert best.ms == pytest.approx(24 / 20 / 1.5)
-    halved = best_floor_of(floor, {"weight_bytes": 20}, {"weight_bytes": 10}, None)
-    assert halved is not None
-    assert halved.ms == pytest.approx(0.5)
-    assert (
-        best_floor_of(floor, {"weight_bytes": 20}, {"weight_bytes": 20, "drafting": drafting}, None) is None
-    )
-    assert best_floor_of(floor, {}, {"weight_bytes": 20}, None) is None
-
-
-def test_quality_looked_at_first_does_not_make_the_quick_look_done() -> None:
-    steps = run_steps_of(ExperimentKind.TEST, {"prune", "evaluate"}, "evaluate")
-    assert [step.name for step in steps if step.done] == ["Check"]
-    assert [step.name for step in steps if step.now] == ["Quality"]
-    assert run_steps_of(ExperimentKind.TEST, (), None)[0].now
 
 
 def test_the_arm_that_runs_is_a_field_of_its_own_while_it_is_one_alone(history: History) -> None:
