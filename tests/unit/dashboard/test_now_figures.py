@@ -1,4 +1,4 @@
-"""What the Now page's figures are made of: the steps to the best, the floor, what lies above it, stages done."""
+"""What the figures on Now are made of: the steps to the best, the floor, what lies above it, stages done."""
 
 import pytest
 
