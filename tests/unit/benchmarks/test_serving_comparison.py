@@ -91,13 +91,20 @@ def test_rounds_of_several_servers_are_told_together_and_stay_apart() -> None:
         of_all_servers([first, [{**each, "load": {"concurrency": 4, "requests": 9}} for each in second]])
 
 
-def test_the_page_has_the_table_of_all_servers_that_were_asked() -> None:
+@pytest.mark.parametrize(
+    ("names", "servers", "page"),
+    [
+        ("h100-serving-comparison-16-*.json", 2, "h100-serving-comparison"),
+        ("h200-serving-comparison-steps-*.json", 3, "h200-serving-comparison"),
+    ],
+)
+def test_the_page_has_the_table_of_all_servers_that_were_asked(names: str, servers: int, page: str) -> None:
     kept = [
         json.loads(file.read_text(encoding="utf-8"))["runs"]
-        for file in sorted((RESULTS / "tables").glob("h100-serving-comparison-16-*.json"))
+        for file in sorted((RESULTS / "tables").glob(names))
     ]
-    assert len(kept) == 2
-    told = (RESULTS / "h100-serving-comparison.md").read_text(encoding="utf-8")
+    assert len(kept) == servers
+    told = (RESULTS / f"{page}.md").read_text(encoding="utf-8")
     assert table(compared(of_all_servers(kept)), WITHIN) in told
 
 
@@ -109,7 +116,6 @@ def test_the_page_has_the_table_of_all_servers_that_were_asked() -> None:
         ("h200-serving-comparison", "h200-serving-comparison"),
         ("h200-serving-comparison-16", "h200-serving-comparison"),
         ("h200-serving-comparison-64", "h200-serving-comparison"),
-        ("h200-serving-comparison-steps-a", "h200-serving-comparison"),
     ],
 )
 def test_the_page_has_the_table_of_what_was_measured(name: str, page: str) -> None:
