@@ -18,18 +18,19 @@ from knowledge.change_words import joined as joined_words
 from knowledge.change_words import phrases
 from knowledge.figures import DEFAULT_METRIC, margin
 
-FASTER = "a token at least {} faster"
-"""What a claim about latency says of its effect."""
-
 QUALITY_TOO = ", or the quality is worse than its margin with confidence"
 """What else refutes a claim, wherever something judges quality."""
 
 EFFECTS: Mapping[Metric, str] = {
+    Metric.TPOT_MS: "a token at least {} faster",
+    Metric.TTFT_MS: "the first token come at least {} sooner",
+    Metric.ITL_MS: "the gap between tokens at least {} shorter",
+    Metric.E2EL_MS: "a request at least {} faster",
     Metric.STEP_WEIGHT_BYTES: "a step read at least {} fewer bytes of weights",
     Metric.NLL_BITS: "the same text take at least {} fewer bits",
     Metric.TASK_CORRECT: "at least {} more of the items come out right",
 }
-"""The same for other metrics."""
+"""What a claim says of its effect, by the metric that it is about."""
 
 Z_80 = 1.2816
 """Half width of the 80 % interval of a normal, in standard deviations."""
@@ -52,7 +53,7 @@ def draft_of(
     levers = view.space.levers_between(control, candidate)
     own = () if view.incumbent_hypothesis_id is None else (view.incumbent_hypothesis_id,)
     return Draft(
-        claim=claim(view.space, control, candidate, view.min_effect, metric),
+        claim=claim(view.space, control, candidate, view.min_effect, metric or view.objective),
         control=control,
         candidate=candidate,
         lever=joined(levers),
@@ -91,10 +92,10 @@ def claim(
     control: Configuration,
     candidate: Configuration,
     min_effect: float,
-    metric: Metric | None = None,
+    metric: Metric,
 ) -> str:
     """A falsifiable sentence, such as: Compiling the decode step (default) makes a token at least 3 %
-    faster. `metric` None stands for latency."""
+    faster."""
     lever_of = {knob.name: knob.lever for knob in space.knobs}
     levers = space.levers_between(control, candidate)
     place = {lever: number for number, lever in enumerate(levers)}
@@ -104,9 +105,8 @@ def claim(
     told = [each.text for each in phrases(changes)]
     subject = joined_words(told)
     verb = "makes" if len(told) == 1 else "make"
-    what = EFFECTS.get(metric, FASTER) if metric is not None else FASTER
-    least = margin(min_effect, metric or DEFAULT_METRIC)
-    return f"{subject[0].upper()}{subject[1:]} {verb} {what.format(least)}."
+    effect = EFFECTS[metric].format(margin(min_effect, metric.value))
+    return f"{subject[0].upper()}{subject[1:]} {verb} {effect}."
 
 
 def refuted_if(min_effect: float, metric: Metric | None = None) -> str:

@@ -92,7 +92,7 @@ def draft_from(view: CampaignView, ready: Ready) -> Draft:
     moved = " It was proposed on top of another configuration." if ready.control != control else ""
     own = () if view.incumbent_hypothesis_id is None else (view.incumbent_hypothesis_id,)
     return Draft(
-        claim=claim(view.space, control, candidate, said.min_effect),
+        claim=claim(view.space, control, candidate, said.min_effect, view.objective),
         control=control,
         candidate=candidate,
         lever=joined(levers),

@@ -158,9 +158,9 @@ def nothing_refused(configuration: Configuration) -> str | None:
 
 @dataclass(frozen=True)
 class CampaignView:
-    """What a proposer may read. `tpot_ms` is the baseline's; `incumbent` the best supported so far
-    (the baseline at first); `taken` holds the digests of candidates proposed before, tested or not;
-    `predict` gives the surrogate's belief of log(candidate / control).
+    """What a proposer may read. `objective` is the latency that is to fall, `tpot_ms` the baseline's TPOT;
+    `incumbent` the best supported so far (the baseline at first); `taken` holds the digests of candidates
+    proposed before, tested or not; `predict` gives the surrogate's belief of log(candidate / control).
 
     `refused` says in a sentence why a legal configuration can't be all the same (the parameter budget, what
     this model and engine don't allow together), None when it can; no draft may be refused. `serves_packed`
@@ -202,6 +202,7 @@ class CampaignView:
     timed: TimedKernels | None = None
     carried_bests: tuple[CarriedBest, ...] = ()
     stale_findings: tuple[StaleFinding, ...] = ()
+    objective: Metric = Metric.TPOT_MS
 
 
 class Proposer(Protocol):

@@ -20,6 +20,7 @@ from configs.quantities import format_duration
 from db.labels import Noun, format_label
 from db.states import DirectiveKind, HypothesisState
 from knowledge.acts.approvals import quote_words
+from knowledge.figures import metric_word
 from knowledge.going_on import BUDGET_OF
 
 NEARLY_AS_GOOD = 0.5
@@ -208,8 +209,9 @@ def _confirmation(desk: Desk) -> Draft | None:
     prediction = desk.beliefs.predict(baseline, best.configuration)
     share = -math.expm1(prediction.log_ratio_mean)
     levers = desk.space.levers_between(baseline, best.configuration)
+    latency = metric_word(desk.facts.objective.value)
     return Draft(
-        claim=f"Together the supported changes take {100 * share:.0f} % off the baseline's time a token.",
+        claim=f"Together the supported changes take {100 * share:.0f} % off the baseline's {latency}.",
         control=baseline,
         candidate=best.configuration,
         lever=joined(levers),

@@ -191,6 +191,7 @@ class Desk:
             launches_sd_log=self.beliefs.latency.launches_sd_log,
             carried_bests=facts.carried_bests,
             stale_findings=facts.stale_findings,
+            objective=facts.objective,
         )
 
     @cached_property

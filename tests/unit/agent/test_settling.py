@@ -23,6 +23,7 @@ from agent.proposers.user import Enqueued, user_draft
 from configs.campaign import load_campaign
 from db.models import Campaign
 from db.session import Database
+from experiments.measurement.evidence import Metric
 from experiments.space.configuration import Configuration
 from experiments.space.loading import load_space
 from tests.unit.agent.test_questions import database
@@ -108,7 +109,7 @@ def test_a_configuration_that_the_space_has_no_place_for_stays_as_it_is(tmp_path
 def test_no_claim_is_on_leaving_out_a_drafting_that_was_never_set() -> None:
     space = load_space(NEW)
     bare = Configuration.of({k: v for k, v in space.configuration({}).items() if "drafting" not in k})
-    assert "None" not in claim(space, bare, space.configuration({}), 0.03)
+    assert "None" not in claim(space, bare, space.configuration({}), 0.03, Metric.TPOT_MS)
 
 
 def test_a_knob_that_means_nothing_by_now_is_left_out_at_its_default_and_kept_where_it_was_set() -> None:

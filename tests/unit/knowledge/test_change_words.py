@@ -30,7 +30,7 @@ TWO_LAYERS = (
         ([Change("serving.compile", "off", "default")], "compiling the decode step (default)"),
         (
             [Change("serving.max_sequences", 16, 1), Change("serving.prefix_caching", "off", "on")],
-            "limiting sequences at once to 1 instead of 16 and switching prefix caching on together",
+            "taking at most 1 sequence at once instead of 16 and switching prefix caching on together",
         ),
         ([Change("serving.a_flag", "a", "b")], "changing serving.a_flag a → b"),
         ([Change("serving.async_scheduling", "auto", None)], "leaving asynchronous scheduling to the engine"),

@@ -71,7 +71,23 @@ def test_quantizing_the_head_too_is_one_clause_of_the_claim() -> None:
     assert told.startswith(
         "Quantizing with the head to 4 bits by awq in groups of 128 makes at least 1 point "
     )
-    assert ",," not in claim(SPACE, BASELINE, set_to({"serving.compile": "default"}, headed), 0.03)
+    compiled = set_to({"serving.compile": "default"}, headed)
+    assert ",," not in claim(SPACE, BASELINE, compiled, 0.03, Metric.TPOT_MS)
+
+
+@pytest.mark.parametrize(
+    ("objective", "said"),
+    [
+        (Metric.TPOT_MS, "makes a token at least 3 % faster."),
+        (Metric.TTFT_MS, "makes the first token come at least 3 % sooner."),
+        (Metric.ITL_MS, "makes the gap between tokens at least 3 % shorter."),
+        (Metric.E2EL_MS, "makes a request at least 3 % faster."),
+    ],
+)
+def test_a_claim_says_what_the_campaign_is_about(objective: Metric, said: str) -> None:
+    drafts = of_lever(replace(view(serves_packed=True), objective=objective), "quantization")
+    assert drafts
+    assert all(said in draft.claim for draft in drafts)
 
 
 def test_an_engine_of_packed_weights_is_claimed_to_get_faster() -> None:
