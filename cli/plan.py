@@ -12,7 +12,7 @@ from cli.console.options import Baseline, Json, Memory
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent.plan.duration import Stored
+    from agent.plan.load_and_request import Stored
     from agent.plan.model import ModelFound
     from agent.plan.plan import Plan
     from cli.running.asked import Asked

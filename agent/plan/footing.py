@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from agent.ground.checkpoint import Checkpoint
-from agent.plan.duration import Stored
 from agent.plan.ground import Ground
 from agent.plan.job_time import job_seconds
+from agent.plan.load_and_request import Stored
 from agent.plan.model import ModelFound, model_at
 from agent.plan.stored_times import stored_times
 from configs.campaign import CampaignSpec

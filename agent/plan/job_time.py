@@ -12,20 +12,22 @@ from agent.ground.checkpoint import Checkpoint
 from agent.ground.stored_spec import FOUND
 from agent.plan.card import card_of_rented
 from agent.plan.duration import (
-    Stored,
     baseline_seconds,
     block_seconds,
-    expected_load,
-    expected_request,
-    first_load_takes_more_s,
     further_seconds,
     kernels_seconds,
-    known_load,
-    known_request,
     test_seconds,
     warm_seconds,
 )
 from agent.plan.length import ARMS
+from agent.plan.load_and_request import (
+    Stored,
+    expected_load,
+    expected_request,
+    first_load_takes_more_s,
+    known_load,
+    known_request,
+)
 from agent.plan.model import ModelFound, model_at
 from agent.plan.stored_times import stored_times
 from agent.surrogate.weight_bytes import step_weight_bytes

@@ -10,21 +10,13 @@ from agent.ground.positions import space_on
 from agent.ground.sweep import passed_over
 from agent.plan.at_once import IN_TURN, at_once_told, launches_at_once, parts_on, usable_on
 from agent.plan.card import Card, limited, listed_cards
-from agent.plan.duration import (
-    Duration,
-    Stored,
-    advice,
-    duration,
-    expected_load,
-    expected_request,
-    first_load_takes_more_s,
-    kernels_seconds,
-)
+from agent.plan.duration import Duration, advice, duration, kernels_seconds
 from agent.plan.fitting import longest_context, sentence, smallest_card, ways_out
 from agent.plan.floor import FloorRow, floors
 from agent.plan.further import further_of, unserved_further
 from agent.plan.legal_planned import planned_legal
 from agent.plan.levers import Check, LeverRow, lever_rows, refusal_of, refused_at_all
+from agent.plan.load_and_request import Stored, expected_load, expected_request, first_load_takes_more_s
 from agent.plan.memory import Room
 from agent.plan.model import ModelFound
 from agent.plan.start import Start, figures, first_served, swept_from

@@ -7,7 +7,7 @@ from statistics import median
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
-from agent.plan.duration import Stored
+from agent.plan.load_and_request import Stored
 from agent.surrogate.timed_kernels import TimedKernels
 from db.models import Campaign, Experiment, Launch, Measurement, StageRun
 from db.states import Arm, ExperimentKind, ExperimentState

@@ -19,8 +19,9 @@ from agent.campaign.known.ruled_out import rules_out
 from agent.ground.legal import Legal
 from agent.ground.shape import refused_on_a_shape
 from agent.ground.sweep import swept
-from agent.plan.duration import Request, further_seconds, test_seconds
+from agent.plan.duration import further_seconds, test_seconds
 from agent.plan.further import further_of
+from agent.plan.load_and_request import Request
 from agent.proposers.carried import taken_over
 from agent.proposers.confirmation import PROPOSER as CONFIRMATION
 from agent.proposers.dispute import PROPOSER as DISPUTE

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from agent.campaign.known.measured import Baseline
-from agent.plan.duration import Request, pair_seconds_of
+from agent.plan.duration import pair_seconds_of
+from agent.plan.load_and_request import Request
 from agent.surrogate.cost_priors import PAIRS_PRIOR, CostPriors, nothing_more
 from agent.surrogate.timed_kernels import TimedKernels
 from configs.campaign import PlanSpec

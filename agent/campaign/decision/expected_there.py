@@ -11,7 +11,8 @@ from agent.campaign.known.facts import Facts, Queued
 from agent.campaign.known.incumbent import Incumbent, find_incumbent
 from agent.campaign.known.measured import Baseline
 from agent.campaign.known.other_targets import OtherTarget
-from agent.plan.duration import Request, pair_seconds_of
+from agent.plan.duration import pair_seconds_of
+from agent.plan.load_and_request import Request
 from agent.ranking.values import Candidate, There
 from agent.surrogate.beliefs import Belief
 from agent.surrogate.cost import CostBelief, build_keys

@@ -16,9 +16,10 @@ from agent.campaign.known.measured import Baseline
 from agent.ground.drafter import space_of
 from agent.ground.legal import Legal
 from agent.plan.card import card_asked
-from agent.plan.duration import KERNELS_S, Stored
+from agent.plan.duration import KERNELS_S
 from agent.plan.footing import Footing
 from agent.plan.job_time import job_seconds, planned_seconds
+from agent.plan.load_and_request import Stored
 from agent.plan.model import find_model
 from agent.plan.plan import Plan, make_plan
 from agent.plan.price import prices_of

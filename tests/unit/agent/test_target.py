@@ -19,7 +19,7 @@ from agent.ground.sweep import swept
 from agent.ground.target import Target, check_serves, find_target
 from agent.plan import begin
 from agent.plan.begin import devices_told, known_times
-from agent.plan.duration import Stored
+from agent.plan.load_and_request import Stored
 from cli.running.asked import campaign_asked
 from configs.campaign import load_campaign
 from configs.cpu import probe_cpu

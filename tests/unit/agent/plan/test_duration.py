@@ -11,17 +11,19 @@ from agent.plan.card import Card
 from agent.plan.duration import (
     KERNELS_S,
     Duration,
-    Request,
-    Stored,
     advice,
     duration,
-    expected_load,
-    expected_request,
-    first_load_takes_more_s,
     is_too_long_unasked,
     kernels_seconds,
     pair_seconds_of,
     reaching_s,
+)
+from agent.plan.load_and_request import (
+    Request,
+    Stored,
+    expected_load,
+    expected_request,
+    first_load_takes_more_s,
 )
 from agent.plan.model import find_model
 from agent.plan.plan import make_plan

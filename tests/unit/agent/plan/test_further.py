@@ -9,8 +9,9 @@ import pytest
 from agent.campaign.beginning.survey import survey
 from agent.ground.drafter import space_of
 from agent.plan.card import Card
-from agent.plan.duration import Request, Stored, duration, further_seconds
+from agent.plan.duration import duration, further_seconds
 from agent.plan.further import further_of, unserved_further
+from agent.plan.load_and_request import Request, Stored
 from agent.plan.model import find_model
 from agent.plan.plan import make_plan
 from agent.plan.price import test_job as job_to_quote

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.plan.begin import known_times
-from agent.plan.duration import Stored
+from agent.plan.load_and_request import Stored
 from agent.plan.stored_times import stored_times
 from db.models import Campaign, Experiment, StageRun
 from db.states import ExperimentKind, ExperimentState
