@@ -144,7 +144,7 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List a grid's loads in the order of measuring, and its workloads; nothing is measured."""
-    from agent.tables.measure import told
+    from agent.tables.load_words import told
     from cli.console.output import print_json, say
     from knowledge.figures import counted
 

@@ -27,8 +27,9 @@ from typing import Any
 from agent.tables.cell import kept, requests_of, warm_up
 from agent.tables.clock import Budget
 from agent.tables.device import BESIDE_BYTES, TableDevice
-from agent.tables.grid import DUMMY, Grid, PlannedLoad, TableWorkload
+from agent.tables.grid import DUMMY, PlannedLoad, TableWorkload
 from agent.tables.journal import Journal
+from agent.tables.load_words import told
 from agent.tables.loading import Loading, Sources, needed_bytes
 from agent.tables.work import Work
 from configs.quantities import format_duration
@@ -37,8 +38,7 @@ from experiments.job.open_launch import prepare
 from experiments.job.watched_block import WatchedBlocks, throttling_told
 from experiments.measurement.environment import moment
 from experiments.measurement.evidence import Json
-from experiments.space.configuration import Configuration, KnobValue
-from experiments.space.knob import same_value
+from experiments.space.configuration import Configuration
 from experiments.telemetry.watching import GpuWatch
 from knowledge.figures import counted
 
@@ -51,9 +51,6 @@ FREED_S, FREED_POLL_S = 10.0, 0.2
 RECENT_LOADS = 3
 """By how many of the last loads it is told whether one more would be up in time: the first compiles what the
 others find compiled, and takes two to three times as long."""
-
-AMOUNTS = ("quantization.group_size", "drafting.draft_tokens")
-"""Knobs whose default is told too."""
 
 DEADLY = ("crashed", "timed_out", "out_of_memory")
 """Failures of a cell after which its launch is no more."""
@@ -383,21 +380,3 @@ class DeviceRun:
         }
         self._journal.add(kind, line, self._device.identity())
         self._work.add({"kind": kind, **line})
-
-
-def told(grid: Grid, load: PlannedLoad) -> str:
-    """A load in words: how it differs from the grid's first."""
-    first = grid.loads[0]
-    changes = [
-        f"{each.knob}={each.after}"
-        for each in first.configuration.changes_to(load.configuration)
-        if each.after is not None and (each.before is not None or _tells(grid, each.knob, each.after))
-    ]
-    if load.stored not in (first.stored, "bfloat16"):
-        changes.append(f"stored as {load.stored}")
-    return ", ".join(changes) or "the grid's first"
-
-
-def _tells(grid: Grid, knob: str, value: KnobValue) -> bool:
-    """Whether a knob that only this load has says something: its default does not, but for amounts."""
-    return knob in AMOUNTS or not same_value(value, grid.space.knob(knob).default)

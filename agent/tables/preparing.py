@@ -21,7 +21,7 @@ from agent.tables.building import Builder, Built, architecture
 from agent.tables.grid import PlannedLoad
 from agent.tables.ground import ARTIFACTS, DISTRIBUTIONS, Ground, launch_processor_s, load_fields
 from agent.tables.journal import Measured, read_journal, scope_of
-from agent.tables.measure import told
+from agent.tables.load_words import told
 from agent.tables.prepared import BUILD, COMPILE, DRAFTING, QUALITY, READY, Prepared
 from experiments.artifacts.store import ArtifactStore
 from experiments.engines.port import DECODE_ITEM_PREFIX, Infeasible

@@ -31,7 +31,8 @@ from agent.tables.device import leased
 from agent.tables.grid import PlannedLoad
 from agent.tables.ground import ARTIFACTS, Ground, launch_processor_s, load_fields
 from agent.tables.journal import Line, Measured, read_journal, scope_of
-from agent.tables.measure import ALONE, told
+from agent.tables.load_words import told
+from agent.tables.measure import ALONE
 from agent.tables.prepared import Prepared
 from agent.tables.run import Ended
 from configs.cpu import usable_cores

@@ -8,8 +8,8 @@ import pytest
 from agent.replay.cells import is_knob, read_lines
 from agent.replay.knobs import space_of
 from agent.tables.grid import ADDED_LATER, as_measured, in_full, load_digest, load_grid
+from agent.tables.load_words import told
 from agent.tables.loading import Sources
-from agent.tables.measure import told
 from configs.catalog import Kind, packaged_names
 from configs.errors import UsageError
 from configs.models import load_model_profile
