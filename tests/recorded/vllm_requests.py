@@ -130,7 +130,7 @@ def wider(folder: Path, patch: pytest.MonkeyPatch) -> Path:
     config = json.loads((made / "config.json").read_text(encoding="utf-8"))
     config["intermediate_size"] *= 2
     (made / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    patch.setattr("experiments.engines.vllm.engine.check_served_tensors", lambda files: None)
+    patch.setattr("experiments.engines.vllm.checked_order.check_served_tensors", lambda files: None)
     return made
 
 

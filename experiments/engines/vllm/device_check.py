@@ -71,3 +71,19 @@ def check_device(
             told.append(f"Or free the GPU of what else holds {held:.1f} GB of it.")
         raise Infeasible("out_of_memory", " ".join(told))
     return doubt(parts, launches, gpu.free_bytes, device)
+
+
+def gpu_of(device: str) -> DeviceIdentity | None:
+    """A GPU as it is now; None for a processor, and where the driver does not tell."""
+    if device == "cpu":
+        return None
+    try:
+        return identify(device)
+    except NoSuchDevice:
+        return None
+
+
+def memory_of(device: str) -> int | None:
+    """Bytes of a GPU's memory; None for a processor, and where the driver does not tell."""
+    gpu = gpu_of(device)
+    return None if gpu is None else gpu.memory_bytes

@@ -18,22 +18,13 @@ from configs.checkpoints import most_positions
 from configs.limits import LOAD_LIMIT_S
 from configs.models import ModelProfile
 from experiments.checkpoints.tokenizer_file import SAVE_TOKENIZER, TOKENIZER_FILE, no_tokenizer
-from experiments.drafters.dflash.config import read_shape
-from experiments.engines.device_memory import CACHE_BYTES_MIN
 from experiments.engines.kernel_timings import KERNEL, KernelTimings, products_of, timed_by
 from experiments.engines.port import Infeasible, Launch
-from experiments.engines.reference.drafting.order import (
-    DraftingOrder,
-    check_block,
-    check_drafter,
-    drafter_folder,
-)
-from experiments.engines.reference.expected_tensors import check_served_tensors
-from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
 from experiments.engines.reference.memory import LAUNCHES_AT_ONCE
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.serve_command import NOTHING_RAN, ServeCommand
-from experiments.engines.vllm.device_check import check_device
+from experiments.engines.vllm.checked_order import checked_order
+from experiments.engines.vllm.device_check import check_device, gpu_of
 from experiments.engines.vllm.drivers_ahead import DriversAhead
 from experiments.engines.vllm.environment import PACKAGES, needed_environment, untried
 from experiments.engines.vllm.kernel_timer import KernelTimer, Order
@@ -43,25 +34,22 @@ from experiments.engines.vllm.load_phase import load_phase
 from experiments.engines.vllm.on_device import asked_on, not_taken, unsure
 from experiments.engines.vllm.order import (
     EAGER,
-    VllmOrder,
     chosen_knobs,
     drafting_of,
-    order_for,
     text_only,
 )
-from experiments.engines.vllm.reserved_cache import cache_bytes, layout_of
+from experiments.engines.vllm.reserved_cache import layout_of
 from experiments.engines.vllm.serve_command import as_measured, vllm_serve
 from experiments.engines.vllm.timed_format import timed_format
 from experiments.engines.vllm.timing_order import Case
 from experiments.engines.vllm.would_fit import Place, with_what_would_fit
 from experiments.other_python import package_versions
 from experiments.reference_model.load import reference_model_path
-from experiments.shapes.folder import Shape, shape_files, shape_in
+from experiments.shapes.folder import shape_in
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.gpu import Gpu
 from experiments.space.space import Space
 from experiments.space.steps_ahead_rules import ahead_refused
-from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice, identify
 
 REQUEST_LIMIT_S = 300.0
 """Most seconds for one request; a first one may compile kernels."""
@@ -150,7 +138,7 @@ class VllmEngine:
         `illegal` (a value, a context that is too long for it), `checkpoint` (missing or broken),
         `out_of_memory`.
         """
-        _, files = self._order(configuration, checkpoint, device)
+        _, files = checked_order(configuration, checkpoint, device)
         self._over_http(checkpoint)
         longest = chosen_knobs(configuration)["serving.max_model_len"]
         needed = context_tokens + 1 + drafting_of(configuration).draft_tokens
@@ -273,7 +261,7 @@ class VllmEngine:
         failed is told as that, whatever vLLM says of its name. A GPU whose memory was too small is told
         with what would fit by the plan, where vLLM tells how much was missing.
         """
-        order, files = self._order(configuration, checkpoint, device, str(cache_dir / WRAPPED))
+        order, files = checked_order(configuration, checkpoint, device, str(cache_dir / WRAPPED))
         order = replace(order, arguments=order.arguments | self._over_http(checkpoint))
         found = needed_environment(device)
         beside = asked_on(device, found.number, order.arguments)
@@ -296,7 +284,7 @@ class VllmEngine:
             )
         except Infeasible as failure:
             if failure.kind != "out_of_memory":
-                self._order(configuration, checkpoint, device)  # may have been removed or changed meanwhile
+                checked_order(configuration, checkpoint, device)  # may have been removed or changed meanwhile
             if gpu is None:
                 raise
             concurrency, context_tokens, scored_tokens = self._workload
@@ -340,7 +328,7 @@ class VllmEngine:
     ) -> ServeCommand:
         """`vllm serve` with the arguments that a launch gets, and as many tokens a step as were `resolved`;
         starts nothing. Raises `Infeasible` as `launch`."""
-        order, _ = self._order(configuration, checkpoint, device)
+        order, _ = checked_order(configuration, checkpoint, device)
         return vllm_serve(order, {**as_measured(resolved), **text_only(checkpoint)})
 
     def _over_http(self, checkpoint: Path) -> dict[str, Any]:
@@ -353,55 +341,3 @@ class VllmEngine:
         if not (folder / TOKENIZER_FILE).is_file():
             raise Infeasible("unsupported", f"{no_tokenizer(folder)} {SAVE_TOKENIZER}.")
         return {"skip_tokenizer_init": False, "tokenizer": str(folder), "generation_config": "vllm"}
-
-    def _order(
-        self, configuration: Configuration, checkpoint: Path, device: str, kept: str = ""
-    ) -> tuple[VllmOrder, CheckpointFiles]:
-        """The order, and the checkpoint's files; raises `Infeasible` for all that can be known of both."""
-        order_for(configuration, str(checkpoint), device, CACHE_BYTES_MIN)
-        shape = shape_in(checkpoint)
-        if shape is None:
-            files = inspect_checkpoint(checkpoint)
-            check_served_tensors(files)
-        else:
-            files = shape_files(checkpoint)
-        drafting = drafting_of(configuration)
-        if drafting.active and shape is not None:
-            check_dummy_drafting(drafting, shape)
-        elif drafting.active:
-            check_drafter(drafting, files, built_here=False)
-        needed_bytes = cache_bytes(configuration, checkpoint, memory_of(device))
-        dummy = shape is not None
-        return order_for(configuration, str(checkpoint), device, needed_bytes, kept, dummy=dummy), files
-
-
-def check_dummy_drafting(drafting: DraftingOrder, shape: Shape) -> None:
-    """Raise `Infeasible`, kind `illegal`, for drafts that no made-up weights can give, and for more than a
-    DFlash drafter's block has; kind `checkpoint` for a folder without such a drafter."""
-    if drafting.method == "mtp" and not shape.mtp_layers:
-        raise Infeasible("illegal", f"The shape {shape.model} has no MTP head; draft with another method.")
-    if drafting.method == "dflash":
-        folder = drafter_folder(drafting)
-        check_block(drafting.draft_tokens, read_shape(folder, built_here=False).block_tokens, folder)
-    if drafting.method == "ngram":
-        raise Infeasible(
-            "illegal",
-            "What repeats in a text that made-up weights say means nothing: drafting.method=ngram "
-            "can't be measured with --weights dummy.",
-        )
-
-
-def memory_of(device: str) -> int | None:
-    """Bytes of a GPU's memory; None for a processor, and where the driver does not tell."""
-    gpu = gpu_of(device)
-    return None if gpu is None else gpu.memory_bytes
-
-
-def gpu_of(device: str) -> DeviceIdentity | None:
-    """A GPU as it is now; None for a processor, and where the driver does not tell."""
-    if device == "cpu":
-        return None
-    try:
-        return identify(device)
-    except NoSuchDevice:
-        return None

@@ -163,7 +163,7 @@ def test_what_vllm_itself_says_of_misshapen_weights_is_told_as_the_checkpoint_s_
     (folder / "config.json").write_text(
         json.dumps(told_of | {"intermediate_size": 2 * told_of["intermediate_size"]})
     )
-    monkeypatch.setattr("experiments.engines.vllm.engine.check_served_tensors", lambda files: None)
+    monkeypatch.setattr("experiments.engines.vllm.checked_order.check_served_tensors", lambda files: None)
     with pytest.raises(Infeasible, match=r"not those of the checkpoint's config\.json") as told:
         VllmEngine().launch(Configuration.of(KNOBS), folder, "cpu", tmp_path / "log", cache)
     assert told.value.kind == "checkpoint"

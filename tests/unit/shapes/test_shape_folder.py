@@ -10,7 +10,7 @@ from configs.models import ModelProfile, load_model_profile
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.drafting.order import DraftingOrder, drafting_order
-from experiments.engines.vllm.engine import check_dummy_drafting
+from experiments.engines.vllm.checked_order import check_dummy_drafting
 from experiments.engines.vllm.order import order_for
 from experiments.shapes.config import mrope_section
 from experiments.shapes.folder import shape_files, shape_in, write_shape

@@ -100,7 +100,7 @@ def card_of_24_gb(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = "experiments.engines.vllm.engine"
     found = VllmEnvironment(Path("python"), "0.26.0", for_cpu=False)
     monkeypatch.setattr(f"{engine}.needed_environment", lambda device: found)
-    monkeypatch.setattr(f"{engine}.gpu_of", lambda device: gpu)
+    monkeypatch.setattr("experiments.engines.vllm.device_check.identify", lambda device: gpu)
     monkeypatch.setattr(f"{engine}.check_device", partial(check_device, identified=lambda device: gpu))
 
 
