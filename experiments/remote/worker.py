@@ -24,14 +24,15 @@ from db.event_kinds import EventKind
 from db.remote_runs import Run
 from db.session import Database
 from db.states import WorkerState
-from experiments.disk import DISK_FULL, TO_FREE_SPACE, failure_kind
+from experiments.disk import failure_kind
 from experiments.executors.port import Cost, Executor, RunState, Status
 from experiments.job.seal import TAMPERED, broken_seal
 from experiments.job.spec import TestJob
 from experiments.kill_points import KillPoint, reached
+from experiments.remote.concluding import conclusion
 from experiments.remote.dispatching import Dispatcher
 from experiments.remote.flight import Flight
-from experiments.remote.got_gpu import compared, gpu_asked, gpus_of_launches
+from experiments.remote.got_gpu import gpu_asked
 from experiments.remote.limiting import PlannedSeconds, unplanned
 from experiments.remote.looks import Looks
 from experiments.remote.provider import Provider
@@ -301,34 +302,7 @@ class RemoteWorker:
     def _conclude(self, flight: Flight, status: Status) -> None:
         assert flight.ref is not None
         flight.cost = self._provider.cost(flight.ref)
-        result = status.result
-        match status.state:
-            case RunState.DONE:
-                assert result is not None
-                told = () if flight.extras is None else flight.extras.got
-                flight.got = tuple(dict.fromkeys((*gpus_of_launches(result), *told)))
-                kept = compared(self._gpu_asked, self._executor.name, flight.got, result)
-                self._end(flight, lambda: flight.reporter.record(flight.spec(), kept, status.progress))
-            case RunState.CANCELLED:
-                self._end(flight, flight.reporter.cancelled)
-            case RunState.TIMED_OUT:
-                self._end(flight, lambda: flight.reached_limit(status.failure))
-            case RunState.FAILED:
-                cause = self._where(status.failure_kind, status.failure or "The run failed.")
-                self._end(flight, lambda: flight.reporter.fail(status.failure_kind, cause))
-            case _:
-                cause = status.failure or "The run ended without a result."
-                self._end(flight, lambda: flight.reporter.give_up(cause))
-
-    def _where(self, kind: str, cause: str) -> str:
-        """The cause, of a full disk with whose it is, and with what helps there instead of here."""
-        if kind != DISK_FULL:
-            return cause
-        return (
-            f"A disk is full on a rented machine of {self._name.device}: "
-            f"{cause.removesuffix(TO_FREE_SPACE).strip()} Its disk comes with the machine: take a target "
-            "with a larger one, or a smaller model."
-        )
+        self._end(flight, conclusion(flight, status, self._gpu_asked, self._executor.name))
 
     def _end(self, flight: Flight, write: Callable[[], None]) -> None:
         """Write the end of a job; a database that another process keeps locked, or that has no room, is tried
