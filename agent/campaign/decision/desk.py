@@ -11,11 +11,11 @@ from agent.campaign.decision.beside import counted_from, flying_now
 from agent.campaign.decision.expected_cost import cost_priors
 from agent.campaign.decision.expected_there import Here, best_there, candidate_there, target_of
 from agent.campaign.decision.learnt_from import LearntFrom
+from agent.campaign.decision.leaving import leaving, spoken_against
 from agent.campaign.decision.steered import disputes_in_turn, settling, used_by, used_up
 from agent.campaign.known.facts import Facts, Queued
 from agent.campaign.known.incumbent import Incumbent, is_on
 from agent.campaign.known.measured import Baseline
-from agent.campaign.known.ruled_out import rules_out
 from agent.ground.legal import Legal
 from agent.ground.shape import refused_on_a_shape
 from agent.ground.sweep import swept
@@ -24,10 +24,7 @@ from agent.plan.further import further_of
 from agent.plan.load_and_request import Request
 from agent.proposers.carried import taken_over
 from agent.proposers.confirmation import PROPOSER as CONFIRMATION
-from agent.proposers.dispute import PROPOSER as DISPUTE
 from agent.proposers.port import CampaignView
-from agent.proposers.pruning_rule import losing
-from agent.proposers.separation import PROPOSER as SEPARATION
 from agent.proposers.user import PROPOSER as USER
 from agent.proposers.user import was_asked_for
 from agent.ranking.candidates import candidate_of
@@ -39,7 +36,6 @@ from agent.surrogate.feasibility import Tried
 from agent.surrogate.physics import Physics
 from agent.surrogate.timed_kernels import TimedKernels, refused_by
 from configs.language_model import PROPOSER as LANGUAGE_MODEL
-from db.labels import Noun, format_label
 from db.states import DirectiveKind
 from experiments.engines.port import PartTime
 from experiments.job.named import serves_packed
@@ -47,9 +43,6 @@ from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Margins, Prediction
 from experiments.space.configuration import Change, Configuration
 from experiments.space.space import Space
-
-QUESTIONS = "questions"
-"""The proposer of what the campaign's file asks."""
 
 
 @dataclass(frozen=True)
@@ -346,46 +339,12 @@ class Desk:
 
     @cached_property
     def leaving(self) -> dict[int, str]:
-        """What the agent proposed and would not propose now, by hypothesis, with the reason as a clause: on a
-        configuration that is no longer the best, or with layers that a verdict speaks against."""
-        found = {}
-        for each in self.facts.queue:
-            kept = each.pinned or each.target or each.id in self.settling
-            kept = kept or was_asked_for(each.proposer)
-            if not kept and each.proposer not in (QUESTIONS, SEPARATION, DISPUTE):
-                why = self._why_it_leaves(each)
-                if why is not None:
-                    found[each.id] = why
-        return found
-
-    def _why_it_leaves(self, hypothesis: Queued) -> str | None:
-        best = self.incumbent
-        confirms = hypothesis.proposer == CONFIRMATION
-        if (hypothesis.candidate if confirms else hypothesis.control) != best.configuration:
-            what = (
-                "the baseline"
-                if best.hypothesis_id is None
-                else format_label(Noun.HYPOTHESIS, best.hypothesis_id)
-            )
-            return f"{what} is the best now, and changes are proposed on top of it"
-        if confirms:
-            return None
-        return self.spoken_against(hypothesis.control, hypothesis.candidate)
+        """What the agent proposed and would not propose now, by hypothesis, with the reason as a clause."""
+        return leaving(self.facts, self.incumbent, self.settling, self.trust)
 
     def spoken_against(self, control: Configuration, candidate: Configuration) -> str | None:
-        """What tells already that a change is not worth a test, as a clause: a finding of this very scope, or
-        a verdict by which it loses the quality; None where nothing does."""
-        ruled = rules_out(self.facts.ruled_out, control, candidate, self.trust)
-        if ruled is not None:
-            return f"{ruled.finding} says that it {ruled.says} here, and nothing of its scope differs"
-        if not any(each.knob.startswith("pruning.") for each in control.changes_to(candidate)):
-            return None
-        facts = self.facts
-        against = losing(facts.trials, facts.model_layers, candidate, facts.spec.plan.min_effect)
-        if not against:
-            return None
-        label = format_label(Noun.HYPOTHESIS, against[-1].hypothesis_id)
-        return f"{label} lost the quality with layers that it takes too"
+        """What tells already that a change is not worth a test, as a clause; None where nothing does."""
+        return spoken_against(self.facts, self.trust, control, candidate)
 
     def prediction_of(self, hypothesis: Queued) -> Prediction:
         """What is predicted for a test now: the number of who asked for it, or a language model's own, which

@@ -15,7 +15,8 @@ from itertools import product
 
 from sqlalchemy.orm import Session
 
-from agent.campaign.decision.desk import QUESTIONS, Desk
+from agent.campaign.decision.desk import Desk
+from agent.campaign.decision.leaving import QUESTIONS
 from agent.campaign.queue.accept import accept, put_down
 from agent.campaign.queue.answered_there import answered_there
 from agent.ground.drafter import space_of

@@ -12,7 +12,8 @@ from sqlalchemy import select
 
 from agent.campaign.beginning.create import create_campaign
 from agent.campaign.beginning.survey import survey
-from agent.campaign.decision.desk import QUESTIONS, Desk
+from agent.campaign.decision.desk import Desk
+from agent.campaign.decision.leaving import QUESTIONS
 from agent.campaign.known.facts import Facts
 from agent.campaign.known.measured import Baseline
 from agent.campaign.known.reading_facts import read_facts
