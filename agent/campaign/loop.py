@@ -34,13 +34,10 @@ from agent.campaign.learning.learn import learn_test
 from agent.campaign.learning.learn_baseline import learn_baseline
 from agent.campaign.learning.outcome import note_best
 from agent.campaign.night import tell_of_question
+from agent.campaign.proposing import Proposing
 from agent.campaign.queue import order
 from agent.campaign.queue.accept import accept
 from agent.campaign.queue.dispatch import dispatch_test
-from agent.campaign.queue.held import release_held
-from agent.campaign.queue.held_to_today import hold_to_today
-from agent.campaign.queue.questions import pose_questions
-from agent.campaign.rerun.confirm_queue import supported, take_in_supported
 from agent.campaign.rerun.confirming import left_over
 from agent.campaign.resources.device_faults import device_gave_out, give_up_device
 from agent.campaign.resources.devices import Devices, device_of
@@ -49,10 +46,9 @@ from agent.campaign.resources.room_wait import RoomWait
 from agent.campaign.resources.spent_time import SpentTime
 from agent.campaign.resources.waiting import approve_command
 from agent.campaign.resources.worker_process import Workers
-from agent.campaign.separation.disputes_near import disputes_near
-from agent.campaign.separation.disputing import room_for_disputes, take_disputes_apart, take_up_disputes
+from agent.campaign.separation.disputing import take_disputes_apart
 from agent.campaign.separation.foreseen import set_aside
-from agent.campaign.separation.separating import follow_up, follow_up_what_had_none
+from agent.campaign.separation.separating import follow_up
 from agent.proposers.port import Draft
 from configs.errors import PASSING, WAITED_FOR, DiskFull, LeaseLost, UsageError
 from configs.language_model import Endpoint
@@ -124,6 +120,7 @@ class CampaignLoop:
         self._model = LanguageModel(database, campaign_id, endpoint, self._writing)
         self._baseline = BaselineRun(database, self._writing, self._stop_now)
         self._builds = BuildsAhead(database, campaign_id, self._writing, begins=builds_ahead)
+        self._proposing = Proposing(database, self._writing, self._read, self._model, self._keep)
         self._elsewhere = Confirmations(database, campaign_id, self._writing)
         self._device_rests = DeviceRests(database, campaign_id, self._writing, who, clock)
         self._price = PriceWait(
@@ -138,9 +135,6 @@ class CampaignLoop:
             _LOG.warning,
             f"autoinfer run --resume {format_label(Noun.CAMPAIGN, campaign_id)}",
         )
-        self._ranked_through = -1
-        self._disputes_through = 0
-        self._is_held_to_today = False
         self._rests, self._waited_through = False, -1
 
     def run(self) -> str:
@@ -177,6 +171,10 @@ class CampaignLoop:
             self._let_go()
             self._announce()
 
+    def _keep(self) -> None:
+        """Keep the lease, with what is done each time it is renewed."""
+        self._hold.keep(self._beside_the_lease)
+
     def _beside_the_lease(self, session: Session) -> None:
         """What is done each time the lease is renewed."""
         self._time.count(session, self._campaign_id)
@@ -207,7 +205,7 @@ class CampaignLoop:
 
     def _turn(self) -> str | None:
         """One look, and one step if there is one to take; the reason when the campaign ends."""
-        self._hold.keep(self._beside_the_lease)
+        self._keep()
         with self._database.read() as session:
             seen = look(session, self._campaign_id)
             if seen.state is CampaignState.STOPPED:  # as one that nobody drives, while the lease had run out
@@ -236,7 +234,7 @@ class CampaignLoop:
         if seen.idle and self._model.holds:
             return None  # it is on this machine, and is silent while something is measured
         answered = bool(seen.free) and self._model.has_answer
-        to_rank = seen.has_baseline and (answered or seen.newest_cause > self._ranked_through)
+        to_rank = seen.has_baseline and (answered or seen.newest_cause > self._proposing.ranked_through)
         runs = seen.state is CampaignState.RUNNING
         is_spent = runs and self._time.rests and self._left_s(seen) <= 0  # no device need be free to end
         if not seen.free and not to_rank and not is_spent:
@@ -252,7 +250,8 @@ class CampaignLoop:
                 return self._stop(f"{BUDGET_OF}{budget} is spent and the baseline not measured", facts)
             return self._baseline.begin(facts, seen)
         if to_rank:
-            facts = self._propose_and_rank(facts, seen)
+            self._proposing.round(facts, seen, lambda: self._left_s(seen))
+            facts = self._read.facts()
         if facts.state != CampaignState.RUNNING or (seen.idle and self._model.holds):
             return None
         if seen.idle and seen.free and self._model.has_answer:
@@ -271,7 +270,7 @@ class CampaignLoop:
             return None
         self._rests = not seen.idle and choice.hypothesis is None and choice.draft is None
         if self._rests:
-            self._waited_through = self._ranked_through
+            self._waited_through = self._proposing.ranked_through
             return None
         if choice.waits:
             return self._wait_for_approval(choice, facts)
@@ -305,7 +304,7 @@ class CampaignLoop:
         to be ranked and approved. Whether it was given. Raises `UsageError` where it can't be put down."""
         facts = desk.facts
         with self._writing() as session:
-            nothing_else = order.newest_cause(session, facts.id) <= self._ranked_through
+            nothing_else = order.newest_cause(session, facts.id) <= self._proposing.ranked_through
             accepted = accept(session, facts.id, draft, facts.spec.plan.metric, desk.space)
             if device is None:
                 return False
@@ -313,13 +312,13 @@ class CampaignLoop:
             confirmation = next(each for each in facts.queue if each.id == accepted.hypothesis_id)
             dispatch_test(session, facts, confirmation, device=device)
         if nothing_else:  # it is under test and in no queue: there is nothing to rank beside it
-            self._ranked_through = accepted.event_id
+            self._proposing.ranked_through = accepted.event_id
         return True
 
     def _wait_for_approval(self, choice: Choice, facts: Facts) -> str | None:
         """Say that nothing is left but what waits for approval, once, and wait for it; the reason to end
         where nobody may give it."""
-        self._waited_through = self._ranked_through
+        self._waited_through = self._proposing.ranked_through
         approve = approve_command(choice.waits)
         if not self._attended:
             resume = f"autoinfer run --resume {facts.label}"
@@ -359,55 +358,6 @@ class CampaignLoop:
         if rests is not self._time.rests:
             with self._writing() as session:
                 self._time.rest(rests, session, self._campaign_id)
-
-    def _propose_and_rank(self, facts: Facts, seen: Seen) -> Facts:
-        desk = self._held_to_today(self._read.desk(facts))
-        facts = desk.facts
-        with_proposals = bool(seen.free) or not seen.flying
-        asks = with_proposals and facts.spec.asks_a_model
-        model = self._model.proposer(desk) if asks else None
-        drafts = order.proposals(desk, model) if with_proposals else []
-        found = supported(facts)
-        with self._writing() as session:
-            pose_questions(session, desk)
-            release_held(session, desk)
-            order.take_in(session, desk, drafts)
-            take_in_supported(session, facts, found)
-        if with_proposals:
-            self._take_up_disputes(desk)
-        self._model.brought(drafts)
-        desk = self._read.desk(self._read.facts())
-        with self._writing() as session:
-            self._ranked_through = order.rank_queue(session, desk)
-        if asks:
-            self._model.ask(desk, idle=seen.idle, left_s=self._left_s(seen))
-        return self._read.facts()
-
-    def _held_to_today(self, desk: Desk) -> Desk:
-        """The desk after what was queued and what was confounded are held against what is known today, which
-        is done once."""
-        if self._is_held_to_today:
-            return desk
-        with self._writing() as session:
-            dealt_with = hold_to_today(session, desk)
-            queued = follow_up_what_had_none(session, desk)
-        self._is_held_to_today = True
-        return self._read.desk(self._read.facts()) if dealt_with or queued else desk
-
-    def _take_up_disputes(self, desk: Desk) -> None:
-        """Take up what the log told since the last look, a few in a transaction: others write in between, and
-        the lease is kept."""
-        room, is_all = room_for_disputes(desk), False
-        while room > 0 and not is_all:
-            self._hold.keep(self._beside_the_lease)
-            with self._database.read() as session:
-                near = disputes_near(session, desk, self._disputes_through)
-            looked_at, is_all = near.through, near.is_all
-            if near.disputes:
-                with self._writing() as session:
-                    taken = take_up_disputes(session, desk, near, room)
-                room, looked_at = room - taken.disputes, taken.through
-            self._disputes_through = looked_at
 
     def _stop_now(self, reason: str) -> str:
         return self._stop(reason, self._read.facts())
