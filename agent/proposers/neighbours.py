@@ -8,6 +8,7 @@ the baseline, which is measured already.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from agent.proposers.idea import Idea, changed, other_values
@@ -18,6 +19,7 @@ from db.labels import Noun, format_label
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import Knob, same_value
 from experiments.space.legality import MOST_DRAFT_TOKENS
+from experiments.space.workload_rules import BATCH_TOKENS
 from knowledge.figures import counted, percent
 
 NAME = "neighbours"
@@ -61,7 +63,7 @@ def of_lever(view: CampaignView, lever: str) -> list[Idea]:
             if (candidate := changed(view, {knob.name: value})) is not None
         ]
     why = f"No rule knows the lever {lever}; its effect here is not known until it is measured."
-    return [Idea(candidate, why) for candidate in other_values(view, lever)]
+    return [Idea(each, _counted(view, each).strip() or why) for each in other_values(view, lever)]
 
 
 def beside(values: Sequence[KnobValue], now: KnobValue) -> tuple[KnobValue, ...]:
@@ -89,7 +91,24 @@ def _why(view: CampaignView, knob: Knob, value: KnobValue) -> str:
             "fewer, large ones from more, and what suits changes with every other lever."
         )
     why = f"One step from the best so far: {knob.name} {now} → {value}, all else as it is."
-    return f"{why}{_tried_before(view.trials, knob.name, value)}"
+    counted_why = _counted(view, changed(view, {knob.name: value})) if knob.name == BATCH_TOKENS else ""
+    return f"{why}{counted_why}{_tried_before(view.trials, knob.name, value)}"
+
+
+def _counted(view: CampaignView, candidate: Configuration | None) -> str:
+    """What other tokens of a step were counted to do to a token's time; empty where nothing was counted."""
+    steps, now = view.step_tokens, view.incumbent.get(BATCH_TOKENS)
+    then = None if candidate is None else candidate.get(BATCH_TOKENS)
+    if steps is None or now is None or then is None or now == then:
+        return ""
+    effect, asked = steps.effect_log(now, then), steps.asked
+    share = round(100 * abs(math.expm1(effect)))
+    takes = f"{share} % {'more' if effect > 0 else 'less'} time" if share else "the same time"
+    return (
+        f" Counted step by step for {asked.at_once} requests at once, each of {asked.prompt_tokens:,} tokens "
+        f"and {asked.new_tokens:,} new ones: with steps of at most {steps.tokens(then):,} tokens in place of "
+        f"{steps.tokens(now):,} a token takes {takes}, by the prompts of others that are read before it."
+    )
 
 
 def _tried_before(trials: Sequence[Trial], knob: str, value: KnobValue) -> str:

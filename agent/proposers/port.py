@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from agent.surrogate.step_tokens import StepTokens
 from agent.surrogate.timed_kernels import TimedKernels
 from experiments.engines.port import Blames, PartTime
 from experiments.measurement.evidence import Json, Metric
@@ -173,7 +174,8 @@ class CampaignView:
     prediction of the objective is between launches of one configuration, and won by none. `pruning_pays`:
     what is refused for its parameters or its memory may be had with fewer layers; not where a fixed list of
     configurations is all there is. `timed` are the engine's kernels for packed weights, timed alone (None:
-    they were not). `carried_bests` is the best of each other campaign whose outcomes this one begins with,
+    they were not). `step_tokens` counts what tokens of a step do here (None: it can't be told).
+    `carried_bests` is the best of each other campaign whose outcomes this one begins with,
     those of the nearest ground first; `stale_findings` says what helped here before its versions moved on.
     """
 
@@ -200,6 +202,7 @@ class CampaignView:
     launches_sd_log: float = 0.0
     pruning_pays: bool = True
     timed: TimedKernels | None = None
+    step_tokens: StepTokens | None = None
     carried_bests: tuple[CarriedBest, ...] = ()
     stale_findings: tuple[StaleFinding, ...] = ()
     objective: Metric = Metric.TPOT_MS

@@ -13,6 +13,8 @@ normal on the log scale of candidate over baseline with a standard deviation tha
   costs (`drafting.py`); what is accepted is learnt (`acceptance.py`), and drops when the target changes;
 - threads: what the sweep before trial 0 measured; nearly nothing is known otherwise;
 - kernels for packed weights reach very different shares of the bandwidth, each value of the knob its own;
+- how many tokens a step reads at most moves the prompts of others between a request's tokens: counted by the
+  server's loop of steps (`step_tokens.py`);
 - where a profile tells of kernels, serving levers act on one part each (`kernel_parts.py`), and where the
   engine's kernels were timed alone, packed weights and kernels by as much as that says (`timed_kernels.py`).
 
@@ -40,6 +42,9 @@ from agent.surrogate.drafting import (
 from agent.surrogate.kernel_parts import BESIDE, KernelParts, PartEffect, by_part, of_whole, packed
 from agent.surrogate.levers import Setting, Target
 from agent.surrogate.ordered import Resemblance
+from agent.surrogate.step_tokens import LEAST_SD_LOG as COUNTED_SD_LOG
+from agent.surrogate.step_tokens import SD_SHARE as COUNTED_SD_SHARE
+from agent.surrogate.step_tokens import StepTokens
 from agent.surrogate.timed_kernels import AUTO, TimedEffect, TimedKernels
 from agent.surrogate.weight_bytes import head_is_packed, packed_shares, step_weight_bytes
 from configs.models import ModelProfile
@@ -47,6 +52,7 @@ from experiments.engines.kernel_timings import HEAD, PRODUCTS
 from experiments.engines.kernel_timings import KERNEL as KERNEL_KNOB
 from experiments.engines.port import PartTime
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.workload_rules import BATCH_TOKENS
 
 BITS_OF = {"float32": 32.0, "bfloat16": 16.0, "float16": 16.0, "fp8": 8.0, "int8": 8.0, "int4": 4.0}
 """Bits of a weight in the number formats that a knob may name."""
@@ -151,7 +157,8 @@ class Physics:
     made of (None if unknown), `acceptance` what is believed of drafts, `incumbent_profile` the parts of the
     best so far, where it was profiled itself: what serving levers act on now; the graph mode that it ran is
     `incumbent_graphs` (empty: not told). `timed`: the engine's kernels for packed weights, timed alone (None:
-    they were not). `resemblance`: which values are open alike.
+    they were not). `resemblance`: which values are open alike. `step_tokens`: the loop of steps of the
+    campaign's requests (None: tokens of a step make no difference that could be counted).
     """
 
     baseline: Configuration
@@ -167,6 +174,7 @@ class Physics:
     timed: TimedKernels | None = None
     acceptance: AcceptanceBelief = _UNTOLD
     resemblance: Resemblance = field(default_factory=Resemblance)
+    step_tokens: StepTokens | None = None
 
     @cached_property
     def drafting_cost(self) -> DraftingCost:
@@ -264,6 +272,9 @@ class Physics:
             return self._drafting(knobs, target)
         if lever == "threads":
             return Expectation(0.0, THREADS_SD_LOG)
+        tokens = knobs.get(BATCH_TOKENS)
+        if self.step_tokens is not None and tokens is not None:
+            return self._counted(self.step_tokens, tokens)
         known = (
             None
             if self.kernels is None
@@ -402,6 +413,11 @@ class Physics:
             here = _length_sd_log(accepted.mean, accepted.target_sd, tokens)
             open_[f"acceptance of {method} on {target!r}"] = -here
         return Expectation(mean, DRAFTING_SD_LOG, open_)
+
+    def _counted(self, steps: StepTokens, tokens: KnobValue) -> Expectation:
+        """How far the count is off is one unknown, which moves more and fewer tokens apart."""
+        mean = steps.effect_log(steps.before, tokens)
+        return Expectation(mean, COUNTED_SD_LOG, {"time of prompts": COUNTED_SD_SHARE * mean})
 
     def _dtype(self, knobs: Mapping[str, KnobValue | None]) -> Expectation:
         for knob, value in knobs.items():

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from agent.campaign.decision.beside import counted_from, flying_now
+from agent.campaign.decision.counted_steps import steps_of
 from agent.campaign.decision.expected_cost import cost_priors
 from agent.campaign.decision.expected_there import Here, best_there, candidate_there, target_of
 from agent.campaign.decision.learnt_from import LearntFrom
@@ -34,6 +35,7 @@ from agent.ranking.wholes import changes_of, parts_of
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.feasibility import Tried
 from agent.surrogate.physics import Physics
+from agent.surrogate.step_tokens import StepTokens
 from agent.surrogate.timed_kernels import TimedKernels, refused_by
 from configs.language_model import PROPOSER as LANGUAGE_MODEL
 from db.states import DirectiveKind
@@ -93,6 +95,12 @@ class Desk:
         return () if experiment_id is None else self.facts.profiles.get(experiment_id, ())
 
     @cached_property
+    def step_tokens(self) -> StepTokens | None:
+        """The loop of steps of the campaign's requests; None where nothing of it could be counted."""
+        tpot_ms = self.baseline.tpot_ms[self.baseline_configuration.digest]
+        return steps_of(self.facts, self.legal.profile, tpot_ms)
+
+    @cached_property
     def beliefs(self) -> Beliefs:
         """Physics from the baseline, corrected by every trial."""
         return self.learnt_from.beliefs() if self.believed is None else self.believed
@@ -114,6 +122,7 @@ class Desk:
             serves_packed=self.serves_packed,
             incumbent_profile=self.incumbent_profile,
             incumbent_graphs=str(self.facts.incumbent_runs.get("graph_mode", "")),
+            step_tokens=self.step_tokens,
             measured_tpot_ms={each: self.baseline.tpot_ms[each.digest] for each in lasted},
         )
         margins = Margins.model_validate(self.facts.spec.plan.margins.model_dump())
@@ -177,6 +186,7 @@ class Desk:
             seed=facts.spec.seed,
             refused=refused_by(self.timed, refused_on_a_shape(facts.spec, self.legal.refused)),
             timed=self.timed,
+            step_tokens=self.step_tokens,
             predict_on=self.beliefs.predict,
             serves_packed=self.serves_packed,
             incumbent_profile=self.incumbent_profile,

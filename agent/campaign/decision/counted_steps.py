@@ -1,0 +1,96 @@
+"""The loop of steps as a campaign's requests ask it on its GPU, for counting tokens of a step. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agent.campaign.known.facts import Facts
+from agent.plan.duration import PREFILL_SHARE
+from agent.surrogate.step_loop import Asked
+from agent.surrogate.step_tokens import LATER_MS, StepTokens
+from agent.surrogate.weight_bytes import step_weight_bytes
+from configs.campaign import PlanSpec
+from configs.hardware import HardwareProfile, profile_of_device
+from configs.models import ModelProfile, PartKind
+from experiments.measurement.evidence import Json, Metric
+from experiments.space.configuration import Configuration
+from experiments.space.workload_rules import BATCH_TOKENS
+
+MS_PER_S = 1e3
+
+GIB = 2**30
+
+AUTO, RESOLVED_TOKENS = "auto", "max_batch_tokens"
+"""The value that leaves the choice to the server, and what a launch tells of it."""
+
+SERVER_TOKENS = ((160 * GIB, 16384), (70 * GIB, 8192), (0, 2048))
+"""Tokens of a step that vLLM's server takes where it may choose, by bytes of GPU memory from which on
+(docs/vllm.md, *Tokens of a step*)."""
+
+IN_LAYERS = (PartKind.GDN, PartKind.ATTENTION, PartKind.MLP)
+"""Parts that every token of a prompt is multiplied with; the output head only takes its last one."""
+
+
+def steps_of(facts: Facts, shape: ModelProfile | None, tpot_ms: float) -> StepTokens | None:
+    """The loop of a campaign whose baseline was measured to take so long a token; None as below."""
+    best = facts.incumbent
+    if facts.baseline is None or best is None or facts.gpu_name is None:
+        return None
+    return counted_steps(
+        facts.spec.plan,
+        profile_of_device(facts.gpu_name),
+        shape,
+        facts.baseline,
+        tpot_ms,
+        facts.gpu_memory_bytes,
+        told_auto(best.configuration, facts.incumbent_runs),
+    )
+
+
+def counted_steps(
+    plan: PlanSpec,
+    hardware: HardwareProfile | None,
+    shape: ModelProfile | None,
+    baseline: Configuration,
+    tpot_ms: float,
+    memory_bytes: int | None = None,
+    auto: int | None = None,
+) -> StepTokens | None:
+    """The loop for this workload, where a campaign is about TPOT with several requests at once on a listed
+    GPU and reads prompts in steps of a limited size; else None. `memory_bytes` are those that the driver
+    tells, `auto` what the server was told to have chosen, None where it was not told."""
+    workload, before = plan.workload, baseline.get(BATCH_TOKENS)
+    alone = workload.concurrency == 1
+    if hardware is None or shape is None or before is None or alone or Metric(plan.metric) != Metric.TPOT_MS:
+        return None
+    memory = hardware.memory_bytes if memory_bytes is None else memory_bytes
+    by_memory = next(tokens for least, tokens in SERVER_TOKENS if memory >= least)
+    asked = Asked(
+        workload.concurrency,
+        max(workload.concurrency, workload.prompts_per_block),
+        workload.prompt_tokens,
+        workload.new_tokens,
+        LATER_MS,
+    )
+    return StepTokens(
+        asked,
+        MS_PER_S * prompt_token_operations(shape) / (PREFILL_SHARE * hardware.bf16_flop_per_s),
+        by_memory if auto is None else auto,
+        before,
+        tpot_ms,
+        MS_PER_S * hardware.read_time_s(step_weight_bytes(shape, baseline).mean),
+    )
+
+
+def told_auto(incumbent: Configuration, runs: Mapping[str, Json]) -> int | None:
+    """How many tokens a step has where the server chose, as the best so far ran; None where that names
+    them itself, or its launch did not tell."""
+    found = runs.get(RESOLVED_TOKENS) if incumbent.get(BATCH_TOKENS) == AUTO else None
+    return found if isinstance(found, int) else None
+
+
+def prompt_token_operations(shape: ModelProfile) -> int:
+    """Operations of one token of a prompt: a multiplication and an addition for each weight of the layers."""
+    return 2 * sum(
+        part.matmul_parameters for part in shape.parts if part.layer is not None and part.kind in IN_LAYERS
+    )
