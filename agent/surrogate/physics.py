@@ -1,4 +1,4 @@
-"""The prior of what a change does to TPOT, from physics and the baseline's profile by part. Pure.
+"""The prior of what a change does to a latency, from physics and the baseline's profile by part. Pure.
 
 A decode step at batch 1 cannot be faster than its weight bytes over the memory bandwidth (the *floor*); what
 is measured above it is *overhead*: dispatch, small kernels, Python. From this follow expectations, each as a
@@ -18,8 +18,9 @@ normal on the log scale of candidate over baseline with a standard deviation tha
 - where a profile tells of kernels, serving levers act on one part each (`kernel_parts.py`), and where the
   engine's kernels were timed alone, packed weights and kernels by as much as that says (`timed_kernels.py`).
 
-Effects of several levers add on the log scale. A lever that this page does not know is expected to do
-nothing, with a wide spread.
+All of these are of TPOT; of the time to the first token, and of requests to their end, `objective.py` says
+what follows from them. Effects of several levers add on the log scale. A lever that this page does not know
+is expected to do nothing, with a wide spread.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from agent.surrogate.acceptance import AcceptanceBelief
@@ -41,6 +42,7 @@ from agent.surrogate.drafting import (
 )
 from agent.surrogate.kernel_parts import BESIDE, KernelParts, PartEffect, by_part, of_whole, packed
 from agent.surrogate.levers import Setting, Target
+from agent.surrogate.objective import OF_BOTH, OF_PROMPTS, PROMPTS_SD_LOG, with_first_token
 from agent.surrogate.ordered import Resemblance
 from agent.surrogate.step_tokens import LEAST_SD_LOG as COUNTED_SD_LOG
 from agent.surrogate.step_tokens import SD_SHARE as COUNTED_SD_SHARE
@@ -128,7 +130,7 @@ _LAYER = re.compile(r"layers\.(\d+)(?:\.|$)")
 
 @dataclass(frozen=True)
 class Expectation:
-    """Log of TPOT with a lever's setting over the baseline's: a normal.
+    """Log of the objective with a lever's setting over the baseline's: a normal.
 
     `joint` are standard deviations, by name, of what is open beside `sd_log` and shared with other settings:
     what has one name is one unknown, and the sign says which way it moves this one. `parts` says by kind of
@@ -152,13 +154,15 @@ class Physics:
 
     `tpot_ms` is the baseline's, `profile` its time and weight bytes by part (times are used as shares of the
     step, since profiling slows it), `model_layers` the kind of each layer, `bandwidth_bytes_per_s` what the
-    memory gives (None if unknown) and `measured_tpot_ms` what the sweep before trial 0 measured.
-    `serves_packed` tells whether the engine computes with packed quantized weights, `shape` what the model is
-    made of (None if unknown), `acceptance` what is believed of drafts, `incumbent_profile` the parts of the
-    best so far, where it was profiled itself: what serving levers act on now; the graph mode that it ran is
-    `incumbent_graphs` (empty: not told). `timed`: the engine's kernels for packed weights, timed alone (None:
-    they were not). `resemblance`: which values are open alike. `step_tokens`: the loop of steps of the
-    campaign's requests (None: tokens of a step make no difference that could be counted).
+    memory gives (None if unknown) and `swept_log` the log of the objective over the baseline's, as the sweep
+    before trial 0 measured it. `first_token_share` is the share of the objective that is the time to the
+    first token (`objective.py`). `serves_packed` tells whether the engine computes with packed quantized
+    weights, `shape` what the model is made of (None if unknown), `acceptance` what is believed of drafts,
+    `incumbent_profile` the parts of the best so far, where it was profiled itself: what serving levers act
+    on now; the graph mode that it ran is `incumbent_graphs` (empty: not told). `timed`: the engine's kernels
+    for packed weights, timed alone (None: they were not). `resemblance`: which values are open alike.
+    `step_tokens`: the loop of steps of the campaign's requests (None: tokens of a step make no difference
+    that could be counted).
     """
 
     baseline: Configuration
@@ -166,7 +170,7 @@ class Physics:
     profile: Sequence[PartTime] = ()
     model_layers: Sequence[str] = ()
     bandwidth_bytes_per_s: float | None = None
-    measured_tpot_ms: Mapping[Configuration, float] = field(default_factory=dict)
+    swept_log: Mapping[Configuration, float] = field(default_factory=dict)
     serves_packed: bool = False
     incumbent_profile: Sequence[PartTime] = ()
     incumbent_graphs: str = ""
@@ -175,6 +179,7 @@ class Physics:
     acceptance: AcceptanceBelief = _UNTOLD
     resemblance: Resemblance = field(default_factory=Resemblance)
     step_tokens: StepTokens | None = None
+    first_token_share: float = 0.0
 
     @cached_property
     def drafting_cost(self) -> DraftingCost:
@@ -193,14 +198,21 @@ class Physics:
 
     @cached_property
     def parts(self) -> Mapping[str, float]:
-        """Shares of the baseline's TPOT by kind of part, with what lies beside the profiled step; empty where
-        no profile tells of kernels. A profile that took longer than the token is scaled to it."""
+        """Shares of the baseline's objective by kind of part, with what lies beside the profiled step and the
+        first token, which is of reading prompts too; empty where no profile tells of kernels. A profile that
+        took longer than the token is scaled to it."""
         own = self.own
         if own is None:
             return {}
         whole = max(self.tpot_ms, own.step_ms)
-        shares = {kind: time_ms / whole for kind, time_ms in own.time_ms.items()}
-        return {**shares, BESIDE: max(0.0, 1 - own.step_ms / whole)}
+        after = 1 - self.first_token_share
+        shares = {kind: after * time_ms / whole for kind, time_ms in own.time_ms.items()}
+        return {**shares, BESIDE: max(0.0, 1 - after * own.step_ms / whole)}
+
+    @property
+    def prompts_share(self) -> float:
+        """Share of the baseline's objective in which prompts are read, as far as it is known."""
+        return self.parts.get(BESIDE, self.first_token_share)
 
     @property
     def weight_bytes(self) -> int:
@@ -241,11 +253,24 @@ class Physics:
         return shares
 
     def expect(self, lever: str, setting: Setting, target: Target = ()) -> Expectation:
-        """What a lever's setting does to the baseline's TPOT, on a target whose weights were changed so."""
+        """What a lever's setting does to the baseline's objective, on a target whose weights were changed
+        so."""
         key = (lever, setting, target)
         if key not in self._known:
-            self._known[key] = self._expect(lever, setting, target)
+            told = self._swept(setting) or self._counted(setting)
+            self._known[key] = told or self._of_objective(lever, self._expect(lever, setting, target))
         return self._known[key]
+
+    def _of_objective(self, lever: str, expected: Expectation) -> Expectation:
+        """The same of the objective, of what is expected of TPOT. Parts have their shares of it already."""
+        if lever in OF_PROMPTS:
+            open_ = PROMPTS_SD_LOG * self.prompts_share
+            return replace(expected, sd_log=math.hypot(expected.sd_log, open_))
+        share = self.first_token_share
+        if not share or expected.parts or lever in OF_BOTH:
+            return expected
+        mean, spread, weight = with_first_token(expected.mean_log, expected.sd_log, share)
+        return Expectation(mean, spread, {name: weight * each for name, each in expected.joint.items()})
 
     @cached_property
     def _known(self) -> dict[tuple[str, Setting, Target], Expectation]:
@@ -258,9 +283,6 @@ class Physics:
         return {}
 
     def _expect(self, lever: str, setting: Setting, target: Target) -> Expectation:
-        measured = self._swept(setting)
-        if measured is not None:
-            return Expectation(math.log(measured / self.tpot_ms), SWEEP_SD_LOG)
         knobs = dict(setting)
         if lever == "pruning":
             return self._pruning(knobs)
@@ -272,9 +294,6 @@ class Physics:
             return self._drafting(knobs, target)
         if lever == "threads":
             return Expectation(0.0, THREADS_SD_LOG)
-        tokens = knobs.get(BATCH_TOKENS)
-        if self.step_tokens is not None and tokens is not None:
-            return self._counted(self.step_tokens, tokens)
         known = (
             None
             if self.kernels is None
@@ -301,18 +320,17 @@ class Physics:
             return Expectation(0.0, LEAST_SD_LOG, self.resemblance.of_all(knobs, own))
         return Expectation(0.0, UNKNOWN_SD_LOG)
 
-    def _swept(self, setting: Setting) -> float | None:
+    def _swept(self, setting: Setting) -> Expectation | None:
         if not all(knob in self._swept_knobs and value is not None for knob, value in setting):
             return None
         knobs: dict[str, KnobValue] = {**self.baseline, **{k: v for k, v in setting if v is not None}}
-        return self.measured_tpot_ms.get(Configuration.of(knobs))
+        found = self.swept_log.get(Configuration.of(knobs))
+        return None if found is None else Expectation(found, SWEEP_SD_LOG)
 
     @cached_property
     def _swept_knobs(self) -> frozenset[str]:
         """Knobs in which what the sweep measured differs from the baseline."""
-        return frozenset(
-            change.knob for each in self.measured_tpot_ms for change in self.baseline.changes_to(each)
-        )
+        return frozenset(change.knob for each in self.swept_log for change in self.baseline.changes_to(each))
 
     def _pruning(self, knobs: Mapping[str, KnobValue | None]) -> Expectation:
         removed = knobs.get("pruning.layers_removed")
@@ -414,8 +432,12 @@ class Physics:
             open_[f"acceptance of {method} on {target!r}"] = -here
         return Expectation(mean, DRAFTING_SD_LOG, open_)
 
-    def _counted(self, steps: StepTokens, tokens: KnobValue) -> Expectation:
-        """How far the count is off is one unknown, which moves more and fewer tokens apart."""
+    def _counted(self, setting: Setting) -> Expectation | None:
+        """What is counted of tokens of a step. How far that is off is one unknown, which moves more and fewer
+        tokens apart."""
+        steps, tokens = self.step_tokens, dict(setting).get(BATCH_TOKENS)
+        if steps is None or tokens is None:
+            return None
         mean = steps.effect_log(steps.before, tokens)
         return Expectation(mean, COUNTED_SD_LOG, {"time of prompts": COUNTED_SD_SHARE * mean})
 

@@ -246,5 +246,5 @@ def _there(here: Physics, carried: Carried) -> Physics:
         profile=carried.profile or here.profile,
         timed=None,
         incumbent_profile=(),
-        measured_tpot_ms={},
+        swept_log={},
     )

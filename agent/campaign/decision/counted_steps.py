@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agent.campaign.known.facts import Facts
-from agent.plan.duration import PREFILL_SHARE
+from agent.plan.load_and_request import PREFILL_SHARE
 from agent.surrogate.step_loop import Asked
 from agent.surrogate.step_tokens import LATER_MS, StepTokens
 from agent.surrogate.weight_bytes import step_weight_bytes

@@ -34,6 +34,7 @@ from agent.ranking.values import Candidate, Directive, Ranking, Used
 from agent.ranking.wholes import changes_of, parts_of
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.feasibility import Tried
+from agent.surrogate.objective import first_token_share
 from agent.surrogate.physics import Physics
 from agent.surrogate.step_tokens import StepTokens
 from agent.surrogate.timed_kernels import TimedKernels, refused_by
@@ -110,7 +111,8 @@ class Desk:
         """What the beliefs are learnt from, where they are not given."""
         baseline = self.baseline_configuration
         crossed = swept(self.space, self.facts.start, self.facts.spec.baseline.sweep)
-        lasted = [each for each in crossed if each.digest in self.baseline.tpot_ms]
+        own_ms = self.baseline.own_ms or self.baseline.tpot_ms
+        lasted = [each for each in crossed if each.digest in own_ms]
         physics = Physics(
             baseline=baseline,
             tpot_ms=self.baseline.tpot_ms[baseline.digest],
@@ -123,7 +125,13 @@ class Desk:
             incumbent_profile=self.incumbent_profile,
             incumbent_graphs=str(self.facts.incumbent_runs.get("graph_mode", "")),
             step_tokens=self.step_tokens,
-            measured_tpot_ms={each: self.baseline.tpot_ms[each.digest] for each in lasted},
+            swept_log={each: math.log(own_ms[each.digest] / own_ms[baseline.digest]) for each in lasted},
+            first_token_share=first_token_share(
+                self.facts.objective,
+                self.baseline.ttft_ms.get(baseline.digest),
+                self.baseline.tpot_ms[baseline.digest],
+                self.facts.spec.plan.workload.new_tokens,
+            ),
         )
         margins = Margins.model_validate(self.facts.spec.plan.margins.model_dump())
         priors = cost_priors(

@@ -73,7 +73,8 @@ OPTUNA = OptunaProposer()
 class NoPhysics(Physics):
     """A prior that expects nothing of any lever, each as wide as one that physics does not know."""
 
-    def _expect(self, lever: str, setting: Setting, target: Target) -> Expectation:
+    def expect(self, lever: str, setting: Setting, target: Target = ()) -> Expectation:
+        """Nothing, as wide."""
         return Expectation(0.0, UNKNOWN_SD_LOG)
 
 

@@ -85,7 +85,7 @@ def test_half_the_bits_halve_the_floor_and_leave_the_overhead() -> None:
 
 def test_what_the_sweep_measured_is_taken_over_a_guess() -> None:
     one = changed({"serving.threads": 1})
-    swept = replace(PHYSICS, measured_tpot_ms={one: 10.0})
+    swept = replace(PHYSICS, swept_log={one: math.log(10.0 / TPOT_MS)})
     assert expected(one, swept) == (pytest.approx(math.log(10.0 / TPOT_MS)), SWEEP_SD_LOG)
     assert expected(one)[0] == 0
 

@@ -13,7 +13,7 @@ from agent.tables.loading import Sources
 from configs.catalog import Kind, packaged_names
 from configs.errors import UsageError
 from configs.models import load_model_profile
-from experiments.engines.vllm.engine import VllmEngine
+from experiments.engines.vllm.checked_order import checked_order
 from experiments.engines.vllm.order import order_for
 from experiments.shapes.folder import write_shape
 from experiments.space.configuration import Configuration
@@ -41,10 +41,9 @@ def written(tmp_path: Path, text: str) -> Path:
 def test_every_load_of_a_packaged_grid_can_be_ordered_from_vllm(name: str, tmp_path: Path) -> None:
     grid = load_grid(name)
     profile = load_model_profile(grid.model)
-    engine = VllmEngine(launches_at_once=1)
     for load in grid.loads:
         shape = write_shape(profile, load.configuration, tmp_path / grid.digest(load), load.stored_as)
-        engine._order(load.configuration, shape, "cuda:0")
+        checked_order(load.configuration, shape, "cuda:0")
     longest = max(each.prompt_tokens + each.new_tokens for each in grid.workloads)
     drafts = max(int(load.configuration.get("drafting.draft_tokens", 0)) for load in grid.loads)
     assert longest + drafts + 1 <= min(

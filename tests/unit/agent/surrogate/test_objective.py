@@ -1,0 +1,94 @@
+"""What is expected of the time to the first token, and of requests to their end."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from agent.surrogate.kernel_parts import BESIDE, BESIDE_SD_LOG
+from agent.surrogate.levers import LeverView
+from agent.surrogate.objective import PROMPTS_SD_LOG, first_token_share
+from agent.surrogate.physics import Expectation, Physics
+from configs.models import load_model_profile
+from experiments.measurement.evidence import Metric
+from experiments.space.configuration import KnobValue
+from experiments.space.loading import load_space
+from tests.recorded.vllm_kernels import recorded_parts
+from tests.unit.agent.campaigns import COMPILED, PHYSICS, pruned
+from tests.unit.agent.campaigns import SPACE as OWN_SPACE
+
+SPACE = load_space("vllm")
+BASELINE = SPACE.configuration({})
+PARTS = tuple(recorded_parts("bf16"))
+STEP_MS = math.fsum(part.time_ms for part in PARTS)
+GPU = Physics(
+    BASELINE,
+    tpot_ms=1.25 * STEP_MS,  # a fifth of it beside the step
+    profile=PARTS,
+    bandwidth_bytes_per_s=4.2e12,
+    serves_packed=True,
+    shape=load_model_profile("qwen3.5-9b"),
+)
+
+
+def expected(physics: Physics, knobs: dict[str, KnobValue]) -> Expectation:
+    view = LeverView.of(SPACE, BASELINE)
+    [(lever, setting)] = view.settings(SPACE.configuration(knobs)).items()
+    return physics.expect(lever, setting)
+
+
+def expected_of_own(share: float, *, pruning: bool = False) -> Expectation:
+    physics = replace(PHYSICS, first_token_share=share)
+    view = LeverView.of(OWN_SPACE, PHYSICS.baseline)
+    [(lever, setting)] = view.settings(pruned(1) if pruning else COMPILED).items()
+    return physics.expect(lever, setting)
+
+
+@pytest.mark.parametrize(
+    ("objective", "share"),
+    [(Metric.TPOT_MS, 0.0), (Metric.ITL_MS, 0.0), (Metric.TTFT_MS, 1.0), (Metric.E2EL_MS, 0.25)],
+)
+def test_the_first_token_has_its_share_of_the_objective(objective: Metric, share: float) -> None:
+    assert first_token_share(objective, 100.0, 3.0, 101) == pytest.approx(share)
+
+
+def test_nothing_is_shared_where_the_time_to_the_first_token_is_not_known() -> None:
+    assert first_token_share(Metric.E2EL_MS, None, 3.0, 101) == 0
+
+
+def test_narrower_weights_make_a_token_faster_and_may_do_anything_to_the_first() -> None:
+    fp8: dict[str, KnobValue] = {"serving.weight_dtype": "fp8"}
+    token, whole, first = (expected(replace(GPU, first_token_share=share), fp8) for share in (0.0, 0.25, 1.0))
+    assert token.mean_log < whole.mean_log < first.mean_log == pytest.approx(0.0)
+    assert first.sd_log == pytest.approx(BESIDE_SD_LOG)
+
+
+def test_parts_share_the_objective_with_the_first_token() -> None:
+    a_quarter = replace(GPU, first_token_share=0.25)
+    assert math.fsum(a_quarter.parts.values()) == pytest.approx(1)
+    assert a_quarter.parts[BESIDE] == pytest.approx(0.25 + 0.75 * GPU.parts[BESIDE])
+    assert replace(GPU, first_token_share=1.0).parts[BESIDE] == pytest.approx(1)
+
+
+def test_how_prompts_are_read_is_open_by_the_time_that_they_take() -> None:
+    flashinfer: dict[str, KnobValue] = {"serving.gdn_prefill_backend": "triton"}
+    alone = replace(GPU, tpot_ms=STEP_MS)
+    spreads = [
+        expected(physics, flashinfer).sd_log for physics in (alone, GPU, replace(GPU, first_token_share=1.0))
+    ]
+    assert spreads == sorted(spreads)
+    assert spreads[0] < 0.03
+    assert spreads[2] == pytest.approx(PROMPTS_SD_LOG, rel=0.01)
+    assert {expected(GPU, flashinfer).mean_log} == {0.0}
+
+
+def test_what_acts_on_the_whole_step_counts_with_the_rest_of_a_request() -> None:
+    token, whole, first = (expected_of_own(share) for share in (0.0, 0.25, 1.0))
+    assert math.exp(whole.mean_log) == pytest.approx(0.25 + 0.75 * math.exp(token.mean_log))
+    assert (first.mean_log, first.sd_log) == (pytest.approx(0.0), pytest.approx(BESIDE_SD_LOG))
+
+
+def test_removed_layers_are_missed_in_the_first_token_too() -> None:
+    assert expected_of_own(0.0, pruning=True) == expected_of_own(1.0, pruning=True)
