@@ -12,20 +12,18 @@ from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.campaign import PlanSpec
 from configs.hardware import HardwareProfile, profile_of_device
 from configs.models import ModelProfile, PartKind
+from experiments.engines.launch_memory import PREFILL_TOKENS
 from experiments.measurement.evidence import Json, Metric
 from experiments.space.configuration import Configuration
 from experiments.space.workload_rules import BATCH_TOKENS
 
 MS_PER_S = 1e3
 
-GIB = 2**30
-
 AUTO, RESOLVED_TOKENS = "auto", "max_batch_tokens"
 """The value that leaves the choice to the server, and what a launch tells of it."""
 
-SERVER_TOKENS = ((160 * GIB, 16384), (70 * GIB, 8192), (0, 2048))
-"""Tokens of a step that vLLM's server takes where it may choose, by bytes of GPU memory from which on
-(docs/vllm.md, *Tokens of a step*)."""
+SMALL_STEPS = "A100"
+"""GPUs on which vLLM's server takes steps of the smallest size whatever their memory (its `EngineArgs`)."""
 
 IN_LAYERS = (PartKind.GDN, PartKind.ATTENTION, PartKind.MLP)
 """Parts that every token of a prompt is multiplied with; the output head only takes its last one."""
@@ -64,7 +62,8 @@ def counted_steps(
     if hardware is None or shape is None or before is None or alone or Metric(plan.metric) != Metric.TPOT_MS:
         return None
     memory = hardware.memory_bytes if memory_bytes is None else memory_bytes
-    by_memory = next(tokens for least, tokens in SERVER_TOKENS if memory >= least)
+    sized = 0 if any(SMALL_STEPS in each for each in hardware.device_names) else memory
+    by_card = next(tokens for least, tokens in PREFILL_TOKENS if sized >= least)
     asked = Asked(
         workload.concurrency,
         max(workload.concurrency, workload.prompts_per_block),
@@ -75,7 +74,7 @@ def counted_steps(
     return StepTokens(
         asked,
         MS_PER_S * prompt_token_operations(shape) / (PREFILL_SHARE * hardware.bf16_flop_per_s),
-        by_memory if auto is None else auto,
+        by_card if auto is None else auto,
         before,
         tpot_ms,
         MS_PER_S * hardware.read_time_s(step_weight_bytes(shape, baseline).mean),

@@ -106,6 +106,15 @@ def test_auto_goes_by_the_memory_unless_a_launch_told_it(gib: int, tokens: int) 
     assert (by_memory.auto, told.auto) == (tokens, 1024)
 
 
+@pytest.mark.parametrize(
+    ("name", "tokens"), [("a100-80gb", 2048), ("h100", 8192), ("b200", 16384), ("l4", 2048)]
+)
+def test_auto_of_an_a100_is_that_of_smaller_cards(name: str, tokens: int) -> None:
+    found = counted_steps(plan(16, 96), load_hardware_profile(name), SHAPE, BASELINE, 12.0)
+    assert found is not None
+    assert found.auto == tokens
+
+
 def test_what_a_launch_tells_is_of_auto_where_nothing_was_named() -> None:
     assert told_auto(BASELINE, {"max_batch_tokens": 8192}) == 8192
     assert told_auto(batched(4096), {"max_batch_tokens": 4096}) is None
