@@ -98,8 +98,9 @@ def log(
 
 
 def _print(event: Event, days: Days, as_json: bool) -> None:
-    from cli.console.output import print_json, when
+    from cli.console.output import print_json
     from cli.console.written_out import written_out
+    from configs.moments import format_clock
     from knowledge.queries.log import event_view
 
     shown = event_view(event)
@@ -112,7 +113,7 @@ def _print(event: Event, days: Days, as_json: bool) -> None:
     about = event.subject or (f"answer {shown.answer}" if shown.answer else None)
     subject = f"{about}  " if about else ""
     text = written_out(" ".join(shown.brief.split()))
-    print(f"{event.id:>6}  {when(event.at)[11:19]}  {event.kind:<24}  {subject}{text}", flush=True)
+    print(f"{event.id:>6}  {format_clock(event.at)}  {event.kind:<24}  {subject}{text}", flush=True)
     for each in shown.moves:
         print(f"{'':44}{written_out(each)}", flush=True)
 

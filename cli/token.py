@@ -12,8 +12,6 @@ app = typer.Typer(
     rich_markup_mode=None, add_completion=False, help="Make, list or revoke tokens to the dashboard."
 )
 
-_MINUTE = "%Y-%m-%d %H:%M"
-
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What the token is called, such as laptop.")]
 
 
@@ -36,7 +34,7 @@ def new(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
 def list_(ctx: typer.Context, as_json: Json = False) -> None:
     """The tokens there are and were, by name."""
     from cli.console.opening import reading
-    from cli.console.output import console, print_json, say, table
+    from cli.console.output import console, print_json, say, table, when
     from db.access_tokens import all_tokens
 
     with reading(ctx) as session:
@@ -61,12 +59,12 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
     rows = [
         (
             each.name,
-            f"{each.created_at:{_MINUTE}}",
-            f"{each.revoked_at:{_MINUTE}}" if each.revoked_at else "–",
+            when(each.created_at),
+            when(each.revoked_at),
         )
         for each in found
     ]
-    console().print(table(("name", "made (UTC)", "revoked (UTC)"), rows, wide=("name",)))
+    console().print(table(("name", "made", "revoked"), rows, wide=("name",)))
 
 
 @app.command()

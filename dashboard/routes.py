@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -80,6 +81,7 @@ def add_page(app: FastAPI, server: Server, page: AnyPage) -> None:
             "shell": shell,
             "links": shell.links,
             "last_id": last_id,
+            "now": datetime.now().astimezone(),
             "command": page.command(request),
             "address": address,
             "query": query,

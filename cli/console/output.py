@@ -15,6 +15,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from configs.moments import format_moment, format_zone
+
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from rich.console import Console, RenderableType
@@ -158,8 +160,8 @@ def fields(pairs: Iterable[tuple[str, RenderableType | None]]) -> Table:
 
 
 def when(instant: datetime | None) -> str:
-    """Return an instant in local time, to the second, with its offset; a dash for none."""
-    return "—" if instant is None else instant.astimezone().strftime("%Y-%m-%d %H:%M:%S%z")
+    """Return an instant by this machine's clock, with the zone of that; a dash for none."""
+    return "—" if instant is None else f"{format_moment(instant)} {format_zone(instant)}"
 
 
 def pager_line(shown: int, total: int, offset: int, noun: str) -> str | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cli.console.days import Days
 from cli.console.output import console, fields, state
+from configs.moments import format_clock
 from knowledge.figures import (
     DEFAULT_METRIC,
     against_control,
@@ -145,8 +146,7 @@ class Teller:
         day = self._days.new(event.at)
         if day is not None:
             self._out.print(day, style="bold")
-        at = event.at.astimezone().strftime("%H:%M:%S")
-        self._row(Text(at, "dim"), Text(subject, "bold"), Text(text, style))
+        self._row(Text(format_clock(event.at), "dim"), Text(subject, "bold"), Text(text, style))
 
     def _moves(self, event: Event) -> None:
         from rich.text import Text

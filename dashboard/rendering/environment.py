@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from configs.asked_over import asked_over_words
 from configs.authors import author_words
+from configs.moments import format_clock, format_day, format_moment, format_zone
 from configs.quantities import format_usd
 from dashboard.rendering import figures
 from dashboard.rendering.linking import (
@@ -60,15 +61,14 @@ def environment() -> Environment:
         "effect",
         "ends",
         "seconds",
-        "clock",
-        "day",
-        "moment",
         "until",
         "instant",
         "reading",
         "age",
     ):
         found.filters[name] = getattr(figures, name)
+    found.filters["clock"], found.filters["day"] = format_clock, format_day
+    found.filters["moment"], found.filters["zone"] = format_moment, format_zone
     found.filters["number"], found.filters["between"], found.filters["signed"] = number, between, signed
     found.filters["usd"], found.filters["machine"] = format_usd, machine
     found.filters["machines_named"] = machines_named

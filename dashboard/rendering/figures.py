@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
+from configs.moments import format_clock, format_day, format_moment
 from configs.quantities import format_duration
 from knowledge.figures import SHARES, number, signed
 from knowledge.queries.view import EffectView
@@ -79,25 +80,9 @@ def seconds(value: float | None) -> str:
     return "–" if value is None else BEFORE_UNIT.sub(NARROW, format_duration(value))
 
 
-def clock(at: datetime) -> str:
-    """The time of day, in the time zone of the machine."""
-    return f"{at.astimezone():%H:%M:%S}"
-
-
-def day(at: datetime) -> str:
-    """The day and month, in the time zone of the machine: `27 Nov`."""
-    local = at.astimezone()
-    return f"{local.day} {local:%b}"
-
-
-def moment(at: datetime) -> str:
-    """The day and the time of day to the minute, in the time zone of the machine: `27 Nov 12:52`."""
-    return f"{day(at)} {at.astimezone():%H:%M}"
-
-
 def until(end: datetime, start: datetime) -> str:
-    """The end of what began at `start`: the time of day to the minute, after the day if it is another."""
-    return moment(end) if day(end) != day(start) else f"{end.astimezone():%H:%M}"
+    """The end of what began at `start`: the time of day, after the day if it is another."""
+    return format_moment(end) if format_day(end) != format_day(start) else format_clock(end)
 
 
 def instant(at: datetime) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from agent.ground.stored_spec import REFERENCE
+from configs.moments import format_moment
 from dashboard.rendering.figures import NARROW, interval, percent
 from db.states import ExperimentState, VerdictOutcome
 from knowledge.figures import SHARES, between, metric_word, number, signed
@@ -124,7 +125,7 @@ def _value(value: object) -> str:
 
 def instant(at: datetime | None) -> str:
     """A time to the second, UTC."""
-    return NONE if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+    return NONE if at is None else format_moment(at, UTC)
 
 
 def gib(count: int | None) -> str:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from configs.errors import UsageError
+from configs.moments import format_utc
 from experiments.telemetry.reading import DeviceKind, Sample
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Trace:
         gpus = [each.model for each in first.devices if each.kind is DeviceKind.GPU]
         of = ", ".join(dict.fromkeys(gpus)) or "a machine without a GPU"
         kind = "Invented readings of" if self.origin == "synthetic" else "A recording of"
-        return f"{kind} {of}, {first.at:%Y-%m-%d %H:%M} UTC"
+        return f"{kind} {of}, {format_utc(first.at)}"
 
 
 def document_of(sample: Sample) -> dict[str, Any]:

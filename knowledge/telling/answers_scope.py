@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC
-
 from configs.catalog import Kind, packaged_names
+from configs.moments import format_utc
 from configs.quantities import format_duration
 from configs.questions import is_latency
 from experiments.space.configuration import Configuration
@@ -58,7 +57,7 @@ def _decode_step(view: AnswersView) -> str:
 
 def _provenance(view: AnswersView) -> str:
     """Which campaign and model the page is of, so that it can be told from one of another model."""
-    begun = "" if view.started_at is None else f", begun {view.started_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    begun = "" if view.started_at is None else f", begun {format_utc(view.started_at)}"
     return (
         f"Written by `autoinfer answers {view.campaign}` from its database, by nobody's hand: campaign "
         f"`{view.name}`{begun}, seed {view.seed}, model `{view.model}` with the fingerprint "

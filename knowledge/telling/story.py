@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from configs.authors import author_words
+from configs.moments import format_utc
 from configs.quantities import format_duration, format_usd
 from db.states import CampaignState, VerdictOutcome
 from knowledge.figures import (
@@ -114,9 +115,7 @@ class _Teller:
         if campaign.budget_s is not None:
             aim += f", within {format_duration(campaign.budget_s)}"
         when = (
-            "has not begun"
-            if campaign.started_at is None
-            else f"began on {campaign.started_at:%Y-%m-%d at %H:%M} UTC"
+            "has not begun" if campaign.started_at is None else f"began on {format_utc(campaign.started_at)}"
         )
         lines = [self._line(f"{campaign.campaign} {when}: {aim}")]
         if facts.latency_only:

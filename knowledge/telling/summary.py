@@ -27,6 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from configs.authors import author_words
+from configs.moments import format_utc
 from configs.quantities import format_duration
 from db.models.base import JsonObject
 from db.states import CampaignState, HypothesisState, VerdictOutcome
@@ -245,10 +246,7 @@ def _at_rest(facts: CampaignFacts) -> PartView | None:
     return PartView(
         title="At rest",
         sentence=f"{devices} {'rests' if one else 'rest'}, because others use {'it' if one else 'them'}.",
-        lines=tuple(
-            f"since {each.since.astimezone():%Y-%m-%d %H:%M:%S}; told then: {each.told}."
-            for each in facts.at_rest
-        ),
+        lines=tuple(f"since {format_utc(each.since)}; told then: {each.told}." for each in facts.at_rest),
     )
 
 

@@ -24,6 +24,7 @@ from agent.ranking.values import Cause, Directive, Place, Ranking, Steering
 from agent.ranking.values import Move as Moved
 from configs.authors import author_words
 from configs.errors import UsageError
+from configs.moments import format_utc
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
@@ -82,7 +83,7 @@ def _directive(row: DirectiveRow) -> Directive:
         kind=row.kind,
         event_id=row.event_id,
         who="you",
-        when=row.created_at.astimezone().strftime("%H:%M"),
+        when=format_utc(row.created_at),
         lever=row.lever,
         hypothesis_id=row.hypothesis_id,
         ahead=frozenset(value.get(steering.AHEAD, ())),

@@ -18,12 +18,18 @@ function remember(campaign) {
   try { localStorage.setItem(`${KEY}.${campaign}`, JSON.stringify(seen)); } catch { /* private mode */ }
 }
 
+// As the server tells moments, in its time zone.
+function moment(at) {
+  const offset_s = Number(document.getElementById("zone").dataset.utcOffsetS);
+  return new Date(Date.parse(at) + offset_s * 1000).toISOString().slice(0, 19).replace("T", " ");
+}
+
 function offer(line) {
   const seen = stored(line.dataset.campaign);
   if (!seen || !Number.isInteger(seen.id) || seen.id >= newest()) return;
   const at = line.querySelector("[data-since-at]");
   at.dateTime = seen.at;
-  at.textContent = new Date(seen.at).toLocaleString([], { weekday: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  at.textContent = moment(seen.at);
   line.querySelector("[data-since-link]").search = new URLSearchParams({ campaign: line.dataset.campaign, since: seen.id });
   line.hidden = false;
 }

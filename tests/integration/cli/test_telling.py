@@ -152,8 +152,8 @@ def test_a_campaign_that_runs_over_midnight_says_which_day_it_is(
     written_at(history, first, "2101-05-05", "2101-05-06", "2101-05-06")
     teller.tell_new()
     history.close()
-    lines = [line.split()[-1] for line in capsys.readouterr().out.splitlines()]
-    assert lines == ["2101-05-05", "a", "2101-05-06", "b", "c"]
+    lines = [line.split("  ")[-1].strip() for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["2101-05-05 UTC", "a", "2101-05-06 UTC", "b", "c"]
 
 
 def test_the_log_says_which_day_its_hours_are_of(tmp_path: Path, with_history: Autoinfer) -> None:
@@ -161,6 +161,6 @@ def test_the_log_says_which_day_its_hours_are_of(tmp_path: Path, with_history: A
     written_at(history, 1, "2101-05-06", "2101-05-06", "2101-05-07")
     history.close()
     lines = with_history("log --since 0 --limit 3").out.splitlines()
-    found = [line.strip() for line in lines if re.fullmatch(r"\s+\d{4}-\d\d-\d\d", line)]
-    assert found == ["2101-05-06", "2101-05-07"]
-    assert lines[0].strip() == "2101-05-06", "what stands first has a day too"
+    found = [line.strip() for line in lines if re.fullmatch(r"\s+\d{4}-\d\d-\d\d UTC", line)]
+    assert found == ["2101-05-06 UTC", "2101-05-07 UTC"]
+    assert lines[0].strip() == "2101-05-06 UTC", "what stands first has a day too"

@@ -31,11 +31,11 @@ def test_it_is_listed_with_when_it_was_made_and_revoked(with_history: Autoinfer)
     assert set(with_history("token new laptop --json").json()) == {"name", "token"}
     (item,) = with_history("token list --json").json()["items"]
     assert (item["name"], item["revoked_at"]) == ("laptop", None)
-    assert re.search(r"laptop +20[0-9-]{8} [0-9:]{5} +\u2013", with_history("token list").out)
+    assert re.search(r"laptop +20[0-9-]{8} [0-9:]{8} UTC\S* +—", with_history("token list").out)
     revoked = with_history("token revoke laptop --json").json()
     (item,) = with_history("token list --json").json()["items"]
     assert item["revoked_at"] == revoked["revoked_at"] >= item["created_at"]
-    assert "\u2013" not in with_history("token list").out
+    assert "—" not in with_history("token list").out
 
 
 def test_what_can_not_be_is_refused_in_a_sentence(with_history: Autoinfer) -> None:

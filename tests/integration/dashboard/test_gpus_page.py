@@ -62,7 +62,7 @@ def test_the_page_its_twins_and_its_stream(tmp_path: Path, database: Database, r
     ) as client:
         page = client.get("/gpus")
         assert page.status_code == 200
-        assert "A recording of NVIDIA H200, 2026-11-22 12:59 UTC" in page.text
+        assert "A recording of NVIDIA H200, 2026-11-22 12:59:22 UTC" in page.text
         assert 'hx-sse:connect="/gpus.stream' in page.text
         view = client.get("/gpus.json?step_s=1").json()
         assert view["replay"].startswith("A recording of NVIDIA H200")

@@ -12,12 +12,10 @@ from configs.quantities import format_duration
 from dashboard.rendering import figures
 from dashboard.rendering.figures import (
     age,
-    day,
     effect,
     ends,
     exact,
     interval,
-    moment,
     percent,
     seconds,
     unit,
@@ -100,8 +98,7 @@ def test_a_duration_is_told_as_in_sentences_with_narrow_spaces_before_its_units(
     )
 
 
-def test_a_moment_says_its_day_and_an_end_says_it_where_it_is_another() -> None:
+def test_an_end_says_its_day_where_it_is_another_than_that_of_the_beginning() -> None:
     began = datetime(2026, 11, 7, 23, 50, 31).astimezone()
-    assert (day(began), moment(began)) == ("7 Nov", "7 Nov 23:50")
-    assert until(began + timedelta(minutes=9), began) == "23:59"
-    assert until(began + timedelta(minutes=12), began) == "8 Nov 00:02"
+    assert until(began + timedelta(minutes=9), began) == "23:59:31"
+    assert until(began + timedelta(minutes=12), began) == "2026-11-08 00:02:31"

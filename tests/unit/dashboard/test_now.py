@@ -11,9 +11,10 @@ import pytest
 
 from configs.campaign import DUMMY
 from configs.errors import UsageError
+from configs.moments import format_day
 from dashboard.page import Request
 from dashboard.pages.now import PAGE, NowFilters, NowShown
-from dashboard.rendering.figures import NARROW, day
+from dashboard.rendering.figures import NARROW
 from db import campaign_lease, events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
@@ -167,7 +168,7 @@ def test_what_stands_beside_settled_claims_is_called_a_time_only_where_all_of_it
 def test_the_day_stands_at_the_first_event_of_each(full: History) -> None:
     found, html = shown(full)
     days = re.findall(r'<span class="day">([^<]*) </span>', html)
-    assert days == list(dict.fromkeys(day(event.at) for event in found.events))
+    assert days == list(dict.fromkeys(format_day(event.at) for event in found.events))
     assert len(days) < len(found.events)
 
 

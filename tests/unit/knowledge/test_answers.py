@@ -66,7 +66,7 @@ def test_the_page_says_which_campaign_and_model_it_was_made_of(asking: AskingHis
     page = answers_markdown(view)
     line = page.split("\n\n")[1]
     assert line.startswith("Written by `autoinfer answers C-1` from its database")
-    assert f"campaign `default`, begun {view.started_at:%Y-%m-%d %H:%M} UTC, seed {view.seed}, " in line
+    assert f"campaign `default`, begun {view.started_at:%Y-%m-%d %H:%M:%S} UTC, seed {view.seed}, " in line
     assert f"model `reference` with the fingerprint `{'f' * 64}`" in line
 
 

@@ -130,7 +130,7 @@ def instants(session: Session) -> set[str]:
     if began is None:
         return set()
     at = [*session.scalars(select(Event.at)), *session.scalars(select(Verdict.created_at))]
-    dates = re.findall(r"\d+", f"{began:%Y-%m-%d %H:%M}")
+    dates = re.findall(r"\d+", f"{began:%Y-%m-%d %H:%M:%S}")
     return {format_duration(round((each - began).total_seconds())) for each in at} | set(dates)
 
 

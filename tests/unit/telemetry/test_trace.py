@@ -48,9 +48,11 @@ def test_a_recording_names_neither_machine_nor_process_numbers(tmp_path: Path) -
 
 
 def test_a_recording_says_what_it_is(tmp_path: Path) -> None:
-    assert trace(1).title == f"Invented readings of {MODEL}, 2026-11-02 03:00 UTC"
+    assert trace(1).title == f"Invented readings of {MODEL}, 2026-11-02 03:00:00 UTC"
     write_trace(tmp_path / "a", [sample(0, cpu())], "nvml")
-    assert read_trace(tmp_path / "a").title == "A recording of a machine without a GPU, 2026-11-02 03:00 UTC"
+    assert (
+        read_trace(tmp_path / "a").title == "A recording of a machine without a GPU, 2026-11-02 03:00:00 UTC"
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_a_recording_may_be_packed(tmp_path: Path) -> None:
 def test_the_packaged_recording_is_of_a_real_gpu_at_work() -> None:
     found = read_trace(named_recording(Path("h200")))
     assert found.origin == "nvml"
-    assert found.title == "A recording of NVIDIA H200, 2026-11-22 12:59 UTC"
+    assert found.title == "A recording of NVIDIA H200, 2026-11-22 12:59:22 UTC"
     gpus = [each.devices[0] for each in found.samples]
     assert len(gpus) > 20 * 60
     assert {each.host for each in found.samples} == {RECORDED_HOST}
@@ -100,7 +102,7 @@ def test_the_packaged_recording_is_of_a_real_gpu_at_work() -> None:
 def test_the_packaged_recording_of_two_gpus_has_both_at_work_in_a_campaign() -> None:
     found = read_trace(named_recording(Path("h200-x2")))
     assert found.origin == "nvml"
-    assert found.title == "A recording of NVIDIA H200, 2026-11-23 04:55 UTC"
+    assert found.title == "A recording of NVIDIA H200, 2026-11-23 04:55:28 UTC"
     assert len(found.samples) > 10 * 60
     for number in (0, 1):
         gpus = [each.devices[number] for each in found.samples]
@@ -113,7 +115,7 @@ def test_the_trace_of_a_campaign_among_the_results_is_of_a_real_gpu_once_a_secon
     results = Path(__file__).parents[3] / "docs" / "results"
     path = results / "campaigns" / "h200-9b-devices.jsonl"
     found = read_trace(path)
-    assert (found.origin, found.title) == ("nvml", "A recording of NVIDIA H200, 2026-11-23 14:36 UTC")
+    assert (found.origin, found.title) == ("nvml", "A recording of NVIDIA H200, 2026-11-23 14:36:51 UTC")
     assert len(found.samples) > 20 * 60
     gaps = [(after.at - before.at).total_seconds() for before, after in pairwise(found.samples)]
     assert 0.8 < min(gaps) <= max(gaps) < 1.2

@@ -1,0 +1,57 @@
+"""Moments on pages are told by the clock of the machine that serves them, and the page says whose that is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from urllib.request import urlopen
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from configs.moments import format_moment
+from tests.history.campaign_history import a_full_history
+from tests.integration.dashboard.browser import browser
+from tests.integration.dashboard.serving import serving
+
+__all__ = ["browser"]
+
+SERVER = timezone(timedelta(hours=5, minutes=30))
+LOOKED_AT = "2026-11-27T20:30:05.123Z"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("full")
+    a_full_history(folder).close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "IST-5:30")
+        with serving(folder) as found:
+            yield found
+
+
+def read(url: str) -> str:
+    with urlopen(url) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def test_a_page_tells_when_a_campaign_started_by_its_server_s_clock(address: str) -> None:
+    began = datetime.fromisoformat(json.loads(read(f"{address}/now.json"))["campaign"]["started_at"])
+    html = read(address)
+    assert f">{format_moment(began, SERVER)}</time>" in html
+    assert ">Times in UTC+05:30</span>" in html
+
+
+def test_a_browser_elsewhere_tells_when_one_looked_last_by_that_clock_too(
+    address: str, browser: Browser
+) -> None:
+    context = browser.new_context(timezone_id="America/New_York")
+    page = context.new_page()
+    page.goto(address)
+    seen = json.dumps({"id": 1, "at": LOOKED_AT})
+    page.evaluate("seen => localStorage.setItem('now.seen.C-1', seen)", seen)
+    page.goto(address)
+    expect(page.locator("#since time")).to_have_text("2026-11-28 02:00:05")
+    context.close()
