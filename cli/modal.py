@@ -155,6 +155,9 @@ def bill(
 
 
 def _in_words(found: State) -> str:
+    from datetime import datetime
+
+    from cli.console.output import when
     from experiments.executors.modal.client import HOW_TO_DEPLOY
     from experiments.executors.modal.protocol import APP_NAME, FUNCTION_NAME
     from knowledge.figures import counted
@@ -165,14 +168,13 @@ def _in_words(found: State) -> str:
         there = ", ".join(found.functions) or "no function"
         return f"The app on Modal has {there}, and this autoinfer calls {FUNCTION_NAME}. {HOW_TO_DEPLOY}"
     told = found.deployment
-    when = (
-        ""
-        if told is None
-        else f", deployed at {told.deployed_at} from autoinfer {told.autoinfer} ({told.vllm})"
-    )
+    deployed = ""
+    if told is not None:
+        at = when(datetime.fromisoformat(told.deployed_at))
+        deployed = f", deployed at {at} from autoinfer {told.autoinfer} ({told.vllm})"
     number = len(found.running)
     runs = "nothing runs" if not number else f"{counted(number, 'call')} {'runs' if number == 1 else 'run'}"
-    return f"The app {APP_NAME} has {FUNCTION_NAME}{when}; {runs}."
+    return f"The app {APP_NAME} has {FUNCTION_NAME}{deployed}; {runs}."
 
 
 def _document(found: State) -> dict[str, Any]:

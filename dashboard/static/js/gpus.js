@@ -1,13 +1,14 @@
 // The chart of ten minutes: a line a device, read anew with every push while it is open, zoomed by dragging.
 // It stands outside the part that is pushed, so that a push leaves its zoom alone.
+import { clock } from "./moments.js";
+
 const HEIGHT = 260;
 const GAP_S = 12; // longer without a reading than the slowest pace makes: drawn as a gap
 const details = document.getElementById("zoom");
 const place = document.getElementById("zoom-chart");
 const choice = document.getElementById("zoom-reading");
 const none = document.getElementById("zoom-none");
-const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const time = (seconds) => (seconds === null ? "–" : clock.format(new Date(seconds * 1000)));
+const time = (seconds) => (seconds === null ? "–" : clock(seconds * 1000));
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 let chart = null;
 let drawn = "";

@@ -1,4 +1,5 @@
 import { handOver } from "./handing_over.js";
+import { moment } from "./moments.js";
 
 // What was seen last, offered as a link that tells what happened since; and the time since a start.
 const KEY = "now.seen";
@@ -18,18 +19,12 @@ function remember(campaign) {
   try { localStorage.setItem(`${KEY}.${campaign}`, JSON.stringify(seen)); } catch { /* private mode */ }
 }
 
-// As the server tells moments, in its time zone.
-function moment(at) {
-  const offset_s = Number(document.getElementById("zone").dataset.utcOffsetS);
-  return new Date(Date.parse(at) + offset_s * 1000).toISOString().slice(0, 19).replace("T", " ");
-}
-
 function offer(line) {
   const seen = stored(line.dataset.campaign);
   if (!seen || !Number.isInteger(seen.id) || seen.id >= newest()) return;
   const at = line.querySelector("[data-since-at]");
   at.dateTime = seen.at;
-  at.textContent = moment(seen.at);
+  at.textContent = moment(Date.parse(seen.at));
   line.querySelector("[data-since-link]").search = new URLSearchParams({ campaign: line.dataset.campaign, since: seen.id });
   line.hidden = false;
 }

@@ -44,7 +44,7 @@ def test_a_page_tells_when_a_campaign_started_by_its_server_s_clock(address: str
     assert ">Times in UTC+05:30</span>" in html
 
 
-def test_a_browser_elsewhere_tells_when_one_looked_last_by_that_clock_too(
+def test_a_browser_elsewhere_tells_what_it_tells_itself_by_that_clock_too(
     address: str, browser: Browser
 ) -> None:
     context = browser.new_context(timezone_id="America/New_York")
@@ -54,4 +54,6 @@ def test_a_browser_elsewhere_tells_when_one_looked_last_by_that_clock_too(
     page.evaluate("seen => localStorage.setItem('now.seen.C-1', seen)", seen)
     page.goto(address)
     expect(page.locator("#since time")).to_have_text("2026-11-28 02:00:05")
+    of_a_chart = page.evaluate("import('/static/js/moments.js').then(({ clock }) => clock(0))")
+    assert of_a_chart == "05:30:00"
     context.close()
