@@ -50,7 +50,7 @@ def test_pages_and_summary_say_that_it_rests_and_no_more_when_it_is_back(bench: 
     assert [each.device for each in first.at_rest] == ["cuda:0"]
     assert NOTEBOOK in first.at_rest[0].told
     assert words[0].startswith("cuda:0 rests, because others use it.")
-    assert re.search(rf"since [-0-9]+ [:0-9]+; told then: .*{re.escape(NOTEBOOK)}", words[0])
+    assert re.search(rf"since [-0-9]+ [:0-9]+ UTC; told then: .*{re.escape(NOTEBOOK)}", words[0])
     assert (second.at_rest, words[1]) == ((), "")
 
 
