@@ -17,6 +17,7 @@ from knowledge.queries.claims.discovery import discovery_sentence, outside_sente
 from knowledge.report.view import ReportView
 from knowledge.stored import number as as_number
 from knowledge.telling.budget import budget_words
+from knowledge.telling.spent_words import broken_off_told, not_ended_told
 
 LATENCY_ONLY = (
     f"Latency only: the weights are made up, {UNKNOWN_QUALITY}, and nothing of this is to be deployed as it "
@@ -247,10 +248,14 @@ def _again(view: ReportView) -> str:
 
 
 def _unfinished(view: ReportView) -> str:
-    """How many experiments are not in its device time, because they have not ended."""
-    count = view.costs.total.unfinished
-    has = "has" if count == 1 else "have"
-    return f", but for {counted(count, 'experiment')} that {has} not ended" if count else ""
+    """What is not in its device time: experiments that have not ended, and attempts that broke off."""
+    count, untimed = view.costs.total.unfinished, view.costs.untimed
+    told = ""
+    if count:
+        what, _, rest = not_ended_told(count, untimed).partition(" ")
+        told = f", but for {what} {'experiment' if count == 1 else 'experiments'} {rest}"
+    broken_off = broken_off_told(untimed)
+    return told if broken_off is None else f"{told}, and beside {broken_off}"
 
 
 def _paid_for(view: ReportView) -> str:

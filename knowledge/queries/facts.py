@@ -53,6 +53,7 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         again=campaign.spent.again,
         again_s=campaign.spent.again_s,
         ahead=campaign.spent.ahead,
+        untimed=campaign.spent.untimed,
         hypotheses=campaign.hypotheses,
         testing=under_test(session, campaign_id),
         next=coming_next(session, campaign_id),

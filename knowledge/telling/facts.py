@@ -20,6 +20,7 @@ from knowledge.queries.found.fresh_runs import FreshView
 from knowledge.queries.measured.gpu_throttling import GpuThrottlingView
 from knowledge.queries.order.carried import CarriedView
 from knowledge.queries.order.night import QuestionView
+from knowledge.queries.spent.untimed import UntimedView
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,8 @@ class CampaignFacts:
     """The expected seconds of a test above which the user is asked; None where nothing waits for approval."""
     unfinished: int = 0
     """Of its experiments, those that have not ended, whose time is not known."""
+    untimed: UntimedView = field(default_factory=UntimedView)
+    """What those took at least, and attempts that broke off."""
     again: int = 0
     """Experiments that ran a test or a recipe once more on request, as after its end."""
     again_s: float = 0.0

@@ -45,6 +45,7 @@ from knowledge.queries.present.now_reached import best_of
 from knowledge.queries.present.now_run import RunView, runs_of
 from knowledge.queries.spent.paid import PaidJobView, paid_now
 from knowledge.queries.spent.saved_time import saved_time
+from knowledge.queries.spent.untimed import UntimedView, untimed
 from knowledge.queries.view import View
 from knowledge.stored import number
 
@@ -115,8 +116,8 @@ class Standing(StrEnum):
 
 class BudgetView(View):
     """Seconds: of the whole, spent by the clock, kept for what runs as far as is expected, saved by stopping
-    early; `experiment_s` is what its experiments that ended took on all machines together, `spent_usd` what
-    rented ones cost, None where none was rented."""
+    early; `experiment_s` is what its experiments that ended took on all machines together, `untimed` what the
+    others took at least, `spent_usd` what rented ones cost, None where none was rented."""
 
     whole_s: float
     spent_s: float
@@ -125,6 +126,7 @@ class BudgetView(View):
     experiments: int
     unfinished: int
     experiment_s: float
+    untimed: UntimedView
     spent_usd: float | None
 
     @property
@@ -387,5 +389,6 @@ def _budget(session: Session, campaign: Campaign, runs: Sequence[RunView]) -> Bu
         experiments=began - unfinished,
         unfinished=unfinished,
         experiment_s=experiment_s,
+        untimed=untimed(session, campaign.id),
         spent_usd=usd(dollars) if rented or dollars else None,
     )

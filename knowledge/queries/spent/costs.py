@@ -14,15 +14,17 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, Verdict
 from knowledge.queries.spent.money import EPOCH, MoneyView, money
 from knowledge.queries.spent.saved_time import SavedView, saved_sentence, saved_time
+from knowledge.queries.spent.untimed import UntimedView, untimed
 from knowledge.queries.view import View
 
 DAY_MS = 86_400_000
 BASIS = (
     "Machine time: seconds on the clock from the start of an experiment to its end, with loading, building "
-    "and scoring, without a campaign's time between its experiments; that of one that has not ended is not "
-    "known. A quote is what a test takes if all of its plan is measured, by the baseline's speed; an "
-    "estimate is what the ranking expected when it began. Time on your own machines has no price here; "
-    "dollars of rented ones stand apart."
+    "and scoring, without a campaign's time between its experiments. Of one that has not ended, and of an "
+    "attempt that broke off, is known only how long it was heard of, which no sum counts. A quote is what a "
+    "test takes if all of its plan is measured, by the baseline's speed; an estimate is what the ranking "
+    "expected when it began. Time on your own machines has no price here; dollars of rented ones stand "
+    "apart."
 )
 """How time is counted."""
 
@@ -51,7 +53,9 @@ class CostRow(View):
 class CostsView(View):
     """Time spent, grouped; days are of UTC, newest first. `saved_s` is what stopping early saved against the
     plans of the `timed` experiments that tell both, of which `timed_again` ran something once more.
-    Everything is time of machines; `basis` says how it is counted. `money` is what rented machines cost."""
+    `untimed` is what experiments that have not ended and attempts that broke off took at least, which no sum
+    has. Everything is time of machines; `basis` says how it is counted. `money` is what rented machines
+    cost."""
 
     total: CostRow
     timed: int
@@ -64,6 +68,7 @@ class CostsView(View):
     outcomes: tuple[CostRow, ...]
     levers: tuple[CostRow, ...]
     money: MoneyView
+    untimed: UntimedView = UntimedView()
     basis: str = BASIS
 
     @property
@@ -102,6 +107,7 @@ def costs(session: Session, campaign_id: int | None = None) -> CostsView:
         outcomes=rows(3, lambda key: "no verdict" if key is None else str(key.value)),
         levers=rows(4, lambda key: "no hypothesis" if key is None else str(key)),
         money=paid,
+        untimed=untimed(session, campaign_id),
     )
 
 
