@@ -113,6 +113,22 @@ def format_bytes(size: int, digits: int = 1) -> str:
     return f"{size / BYTES_IN[unit]:.{digits if unit == 'GB' else digits - 1}f} {unit}"
 
 
+WH_PER_KWH = 1000.0
+
+LEAST_TOLD_KWH = 1e-6
+"""Less is told as this much, for what is told was not nothing."""
+
+
+def format_energy(energy_wh: float) -> str:
+    """Energy as people read it, in kilowatt-hours: with two decimals from a tenth on, with two digits that
+    count below, `1,234.50 kWh`, `0.35 kWh`, `0.026 kWh`."""
+    kwh = max(energy_wh / WH_PER_KWH, LEAST_TOLD_KWH)
+    if kwh >= 0.1:
+        return f"{kwh:,.2f} kWh"
+    rounded = float(f"{kwh:.1e}")  # else 0.0999 would have a digit more than 0.1
+    return f"{rounded:.{1 - math.floor(math.log10(rounded))}f} kWh"
+
+
 _USD = re.compile(r"\$?([0-9]{1,9}(?:\.[0-9]{1,6})?)\$?", re.ASCII)
 
 

@@ -12,6 +12,7 @@ from configs.quantities import format_duration, format_usd
 from db.agreed_prices import AGREED_USD_PER_S
 from knowledge.queries.claims.discovery import discovery_sentence, outside_sentence
 from knowledge.telling.budget import budget_words
+from knowledge.telling.energy_words import energy_told
 from knowledge.telling.spent_words import experiments_told
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def print_campaign(campaign: CampaignView, verification: VerificationView) -> No
                 ("of the supported", said[0] if said else None),
                 *(("", each) for each in said[1:]),
                 ("spent", experiments_told(spent)),
+                ("energy", energy_told(spent.energy)),
                 ("best", campaign.best_experiment),
                 ("verified", f"{verification.sentence}." if verification.verdicts else None),
                 *(("directive", f"{each.id}  {each.text}") for each in campaign.directives),

@@ -12,7 +12,7 @@ from cli.console.output import console, fields, say, state, table
 from cli.console.words import configuration_words, value_words
 from cli.sheets.prices import prices_document, print_prices
 from configs.asked_over import asked_over_words
-from configs.quantities import format_bytes, format_duration
+from configs.quantities import format_bytes, format_duration, format_energy
 from configs.targets import is_rented
 from experiments.space.knob import same_value
 from knowledge.figures import size as size_words
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from cli.executors.prices import Quoted
 
 GB = 1e9
-WH_PER_KWH = 1000
 
 NOT_HERE = "not here, and why"
 
@@ -217,7 +216,7 @@ def _whole_usd(plan: Plan, priced: dict[str, Any] | None) -> float | None:
 
 def _energy(plan: Plan) -> str:
     energy = plan.most_energy_wh
-    return "" if energy is None else f"; at most {energy / WH_PER_KWH:.2f} kWh at the card's power limit"
+    return "" if energy is None else f"; at most {format_energy(energy)} at the card's power limit"
 
 
 def _head(plan: Plan) -> list[tuple[str, str | None]]:

@@ -61,6 +61,7 @@ def environment() -> Environment:
         "effect",
         "ends",
         "seconds",
+        "kwh",
         "until",
         "instant",
         "reading",
@@ -81,6 +82,7 @@ def environment() -> Environment:
     found.filters["breakable"], found.filters["came_up"] = breakable, came_up
     found.filters["leading"], found.filters["levers"] = leading, levers_told
     found.filters["without_beside"], found.filters["first_clause"] = without_beside, first_clause
+    found.filters["energy_told"] = figures.energy
     found.globals["static"] = static
     found.globals["is_installed"] = is_installed
     found.globals["subject_url"] = subject_url

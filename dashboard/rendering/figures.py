@@ -6,9 +6,11 @@ import re
 from datetime import datetime
 
 from configs.moments import format_clock, format_day, format_moment
-from configs.quantities import format_duration
+from configs.quantities import format_duration, format_energy
 from knowledge.figures import SHARES, number, signed
+from knowledge.queries.spent.energy import EnergyView
 from knowledge.queries.view import EffectView
+from knowledge.telling.energy_words import energy_told
 
 NARROW = "\u202f"
 
@@ -78,6 +80,17 @@ def age(value_s: float) -> str:
 def seconds(value: float | None) -> str:
     """A duration as `format_duration` tells it; a dash where there is none."""
     return "–" if value is None else BEFORE_UNIT.sub(NARROW, format_duration(value))
+
+
+def kwh(energy_wh: float) -> str:
+    """Energy as `format_energy` tells it."""
+    return BEFORE_UNIT.sub(NARROW, format_energy(energy_wh))
+
+
+def energy(found: EnergyView | None) -> str | None:
+    """What cards took, as `energy_told` tells it."""
+    told = energy_told(found)
+    return None if told is None else BEFORE_UNIT.sub(NARROW, told)
 
 
 def until(end: datetime, start: datetime) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 
-from configs.quantities import format_usd
+from configs.quantities import format_energy, format_usd
 from dashboard.rendering.figures import seconds, whole
 from dashboard.report import words
 from dashboard.report.document import Block, Listing, Paragraph, Row, Section, table
 from knowledge.figures import counted, size
+from knowledge.queries.spent.energy import DeviceEnergyView, EnergyView
 from knowledge.report.evidence import SPEC_FILE
 from knowledge.report.view import ReportView
+from knowledge.telling.energy_words import energy_told
 
 COVERS = (
     "A seal is one SHA-256 over everything that decides what is measured and how it is judged: metric, "
@@ -83,6 +85,7 @@ def costs(view: ReportView) -> Section:
     ]
     if found.saved is not None:
         blocks.append(Paragraph(found.saved))
+    blocks += _energy(found.energy)
     money = found.money
     if money.total.runs:
         blocks += [
@@ -108,6 +111,33 @@ def costs(view: ReportView) -> Section:
     else:
         blocks.append(Paragraph("No rented machine was paid for: $0."))
     return Section("Costs", tuple(blocks))
+
+
+def _energy(found: EnergyView | None) -> list[Block]:
+    """What cards took, and of several each."""
+    told = energy_told(found)
+    if found is None or told is None:
+        return []
+    if found.energy_wh is None:
+        return [Paragraph(f"{told}.")]
+    rows = [
+        Row(
+            (
+                each.device,
+                format_energy(each.energy_wh),
+                _power(each),
+                seconds(each.covered_s),
+                seconds(each.job_s),
+            )
+        )
+        for each in found.devices
+    ]
+    head = ("Card", ">Energy", ">Mean power", ">Read for", ">Of")
+    return [Paragraph(f"{told}. {found.basis}"), table("Energy by card.", head, rows)]
+
+
+def _power(device: DeviceEnergyView) -> str:
+    return words.NONE if device.power_w is None else f"{whole(round(device.power_w))} W"
 
 
 def environment(view: ReportView) -> Section:

@@ -23,6 +23,7 @@ from knowledge.queries.claims.discovery import DiscoveryView, Tally, tallied_vie
 from knowledge.queries.devices import AtRest, devices_of_campaign, shown_away
 from knowledge.queries.left_alone import left_alone
 from knowledge.queries.spent.built_ahead import BuiltAhead, built_ahead
+from knowledge.queries.spent.energy import EnergyView, energy
 from knowledge.queries.spent.untimed import UntimedView, untimed
 from knowledge.queries.view import Page, View
 from knowledge.stored import alpha_of, configuration_of
@@ -39,9 +40,10 @@ NOT_KEPT = "why was not written down"
 class SpentView(View):
     """What a campaign spent: `experiment_s` is the time that its experiments took, without the `unfinished`,
     which have not ended, `wall_s` its own age while it ran. `untimed`, of one campaign alone, is what those
-    and attempts that broke off took at least. `again` of them, for `again_s`, ran a test or a
-    recipe once more on request, as after its end. `ahead` says what was built beside its baseline, and the
-    time that took, which is none of an experiment; None where nothing was."""
+    and attempts that broke off took at least, `energy` what its cards took, None where it ran on none.
+    `again` of them, for `again_s`, ran a test or a recipe once more on request, as after its end. `ahead`
+    says what was built beside its baseline, and the time that took, which is none of an experiment; None
+    where nothing was."""
 
     experiments: int
     experiment_s: float
@@ -51,6 +53,7 @@ class SpentView(View):
     again_s: float = 0.0
     ahead: str | None = None
     untimed: UntimedView = UntimedView()
+    energy: EnergyView | None = None
 
 
 class DirectiveView(View):
@@ -170,7 +173,8 @@ def list_campaigns(
 def campaign_detail(session: Session, campaign_id: int, tallies: Counting = tallies_of) -> CampaignView:
     """Return one campaign, which must exist; its tests are counted by `tallies`."""
     found = _views(session, [session.get_one(Campaign, campaign_id)], tallies)[0]
-    spent = found.spent.model_copy(update={"untimed": untimed(session, campaign_id)})
+    beside = {"untimed": untimed(session, campaign_id), "energy": energy(session, campaign_id)}
+    spent = found.spent.model_copy(update=beside)
     found = found.model_copy(update={"spent": spent})
     if not found.hypotheses.get(HypothesisState.TESTING.value):
         return found

@@ -54,6 +54,7 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         again_s=campaign.spent.again_s,
         ahead=campaign.spent.ahead,
         untimed=campaign.spent.untimed,
+        energy=campaign.spent.energy,
         hypotheses=campaign.hypotheses,
         testing=under_test(session, campaign_id),
         next=coming_next(session, campaign_id),

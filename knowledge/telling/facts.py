@@ -20,6 +20,7 @@ from knowledge.queries.found.fresh_runs import FreshView
 from knowledge.queries.measured.gpu_throttling import GpuThrottlingView
 from knowledge.queries.order.carried import CarriedView
 from knowledge.queries.order.night import QuestionView
+from knowledge.queries.spent.energy import EnergyView
 from knowledge.queries.spent.untimed import UntimedView
 
 
@@ -97,6 +98,8 @@ class CampaignFacts:
     """Of its experiments, those that have not ended, whose time is not known."""
     untimed: UntimedView = field(default_factory=UntimedView)
     """What those took at least, and attempts that broke off."""
+    energy: EnergyView | None = None
+    """What its cards took; None where it ran on none."""
     again: int = 0
     """Experiments that ran a test or a recipe once more on request, as after its end."""
     again_s: float = 0.0

@@ -56,6 +56,7 @@ from knowledge.queries.spent.saved_time import SavedView, saved_sentence
 from knowledge.queries.view import View
 from knowledge.stored import number
 from knowledge.telling import summary_verdicts as verdicts
+from knowledge.telling.energy_words import energy_told
 from knowledge.telling.facts import CampaignFacts, WaitingFact
 from knowledge.telling.spent_words import experiments_told
 from knowledge.telling.statements import first_statement
@@ -316,7 +317,9 @@ def _spent(facts: CampaignFacts) -> PartView:
         return PartView(title=title, sentence=f"{experiments}; the campaign has not started.")
     budget = f" of its budget of {format_duration(facts.budget_s)}" if facts.budget_s is not None else ""
     sentence = f"{experiments}; the campaign itself ran for {format_duration(facts.spent_s)}{budget}."
-    return PartView(title=title, sentence=sentence, lines=_saved(facts))
+    told = energy_told(facts.energy)
+    lines = _saved(facts) if told is None else (*_saved(facts), f"{told}.")
+    return PartView(title=title, sentence=sentence, lines=lines)
 
 
 def _saved(facts: CampaignFacts) -> tuple[str, ...]:

@@ -43,6 +43,7 @@ from knowledge.queries.present.now_best import BestView
 from knowledge.queries.present.now_digest import DigestView, digest_of
 from knowledge.queries.present.now_reached import best_of
 from knowledge.queries.present.now_run import RunView, runs_of
+from knowledge.queries.spent.energy import EnergyView, energy
 from knowledge.queries.spent.paid import PaidJobView, paid_now
 from knowledge.queries.spent.saved_time import saved_time
 from knowledge.queries.spent.untimed import UntimedView, untimed
@@ -117,7 +118,8 @@ class Standing(StrEnum):
 class BudgetView(View):
     """Seconds: of the whole, spent by the clock, kept for what runs as far as is expected, saved by stopping
     early; `experiment_s` is what its experiments that ended took on all machines together, `untimed` what the
-    others took at least, `spent_usd` what rented ones cost, None where none was rented."""
+    others took at least, `energy` what its cards took, `spent_usd` what rented ones cost, None where none was
+    rented."""
 
     whole_s: float
     spent_s: float
@@ -127,6 +129,7 @@ class BudgetView(View):
     unfinished: int
     experiment_s: float
     untimed: UntimedView
+    energy: EnergyView | None
     spent_usd: float | None
 
     @property
@@ -390,5 +393,6 @@ def _budget(session: Session, campaign: Campaign, runs: Sequence[RunView]) -> Bu
         unfinished=unfinished,
         experiment_s=experiment_s,
         untimed=untimed(session, campaign.id),
+        energy=energy(session, campaign.id),
         spent_usd=usd(dollars) if rented or dollars else None,
     )

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, Verdict
+from knowledge.queries.spent.energy import EnergyView, energy
 from knowledge.queries.spent.money import EPOCH, MoneyView, money
 from knowledge.queries.spent.saved_time import SavedView, saved_sentence, saved_time
 from knowledge.queries.spent.untimed import UntimedView, untimed
@@ -54,8 +55,8 @@ class CostsView(View):
     """Time spent, grouped; days are of UTC, newest first. `saved_s` is what stopping early saved against the
     plans of the `timed` experiments that tell both, of which `timed_again` ran something once more.
     `untimed` is what experiments that have not ended and attempts that broke off took at least, which no sum
-    has. Everything is time of machines; `basis` says how it is counted. `money` is what rented machines
-    cost."""
+    has; `energy` is what cards took, None where nothing ran on one. Everything is time of machines; `basis`
+    says how it is counted. `money` is what rented machines cost."""
 
     total: CostRow
     timed: int
@@ -69,6 +70,7 @@ class CostsView(View):
     levers: tuple[CostRow, ...]
     money: MoneyView
     untimed: UntimedView = UntimedView()
+    energy: EnergyView | None = None
     basis: str = BASIS
 
     @property
@@ -108,6 +110,7 @@ def costs(session: Session, campaign_id: int | None = None) -> CostsView:
         levers=rows(4, lambda key: "no hypothesis" if key is None else str(key)),
         money=paid,
         untimed=untimed(session, campaign_id),
+        energy=energy(session, campaign_id, windows=campaign_id is not None),
     )
 
 

@@ -68,7 +68,7 @@ def untimed(session: Session, campaign_id: int | None) -> UntimedView:
     if campaign_id is not None:
         query = query.where(Experiment.campaign_id == campaign_id)
     rows = session.execute(query).all()
-    signs = _signs(session, [row.id for row in rows]) if rows else {}
+    signs = signs_of(session, [row.id for row in rows]) if rows else {}
     unfinished_s, broken_off = 0.0, list[float]()
     for row in rows:
         took = attempts_s(signs.get(row.id, ()))
@@ -79,8 +79,8 @@ def untimed(session: Session, campaign_id: int | None) -> UntimedView:
     return UntimedView(unfinished_s=unfinished_s, attempts=len(broken_off), broken_off_s=sum(broken_off))
 
 
-def _signs(session: Session, experiment_ids: Sequence[int]) -> dict[int, list[Sign]]:
-    """When attempts of these experiments were heard of, by experiment."""
+def signs_of(session: Session, experiment_ids: Sequence[int]) -> dict[int, list[Sign]]:
+    """When attempts of these experiments were heard of, by experiment; two statements."""
     named: dict[str | None, int] = {format_label(Noun.EXPERIMENT, each): each for each in experiment_ids}
     found: dict[int, list[Sign]] = defaultdict(list)
     told = select(Event.subject, Event.at, Event.kind).where(

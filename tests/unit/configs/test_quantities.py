@@ -14,6 +14,7 @@ from configs.quantities import (
     LOWER_IS_BETTER,
     ExpectedEffect,
     format_duration,
+    format_energy,
     parse_duration_s,
     parse_effect,
     parse_percent,
@@ -151,3 +152,18 @@ def test_a_malformed_effect_is_refused_with_what_to_write(text: str, said: str) 
 
 def test_every_metric_of_an_effect_is_one_that_is_measured() -> None:
     assert {*LOWER_IS_BETTER.values(), *HIGHER_IS_BETTER.values()} <= {metric.value for metric in Metric}
+
+
+@pytest.mark.parametrize(
+    ("energy_wh", "told"),
+    [
+        (1_234_500.0, "1,234.50 kWh"),
+        (346.0, "0.35 kWh"),
+        (99.9, "0.10 kWh"),
+        (25.6, "0.026 kWh"),
+        (1.0535, "0.0011 kWh"),
+        (1e-9, "0.0000010 kWh"),
+    ],
+)
+def test_energy_is_told_in_kilowatt_hours_and_never_as_none(energy_wh: float, told: str) -> None:
+    assert format_energy(energy_wh) == told

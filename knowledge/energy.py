@@ -1,0 +1,102 @@
+"""The energy that a device took while jobs ran on it, from the means of its power. Pure.
+
+What is kept of a device's power are means over windows of five minutes, each of about one reading a second,
+with how many there were (`experiments.telemetry.means`). Readings that come evenly have the integral that
+their mean has over the time that they cover, so that a job which lies within a window takes the mean's power
+for as long as they overlap, but for no longer than the window was read: a reading stands for one interval,
+and nothing is made up for the rest. A window that lacks fewer than a tenth of its readings counts as whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from experiments.telemetry.means import WINDOW_S
+
+READ_EVERY_S = 1.0
+"""Seconds between the readings of a GPU, here and on rented machines; where the host's processors are
+measured meanwhile they are further apart, and count for less time than they stand for."""
+
+WHOLE_FROM = 0.9
+"""Share of a window's readings from which nothing is missing of it but what a busy driver leaves out."""
+
+Span = tuple[datetime, datetime]
+"""From when to when a job ran."""
+
+
+@dataclass(frozen=True)
+class PowerMean:
+    """The mean power in watts over the window of five minutes that began then, of so many readings."""
+
+    began: datetime
+    samples: int
+    power_w: float
+
+    @property
+    def read_s(self) -> float:
+        """For how many seconds of the window its readings stand."""
+        read = self.samples * READ_EVERY_S
+        return float(WINDOW_S) if read >= WHOLE_FROM * WINDOW_S else read
+
+
+@dataclass(frozen=True)
+class EnergyPart:
+    """A mean and for how many seconds of its window it counts."""
+
+    mean: PowerMean
+    seconds: float
+
+    @property
+    def energy_j(self) -> float:
+        """In joules."""
+        return self.mean.power_w * self.seconds
+
+
+@dataclass(frozen=True)
+class DeviceEnergy:
+    """What a device took over `span_s` seconds of jobs; `parts` are what is known of it, oldest first."""
+
+    parts: tuple[EnergyPart, ...]
+    span_s: float
+
+    @property
+    def energy_j(self) -> float:
+        """In joules, over `covered_s` alone."""
+        return sum(each.energy_j for each in self.parts)
+
+    @property
+    def covered_s(self) -> float:
+        """For how many of the seconds the power is known."""
+        return sum(each.seconds for each in self.parts)
+
+
+def device_energy(means: Iterable[PowerMean], spans: Iterable[Span]) -> DeviceEnergy:
+    """The energy of one device over the time of its jobs, which may overlap and come in any order, as the
+    means may."""
+    joined = _joined(spans)
+    parts = []
+    for mean in sorted(means, key=lambda each: each.began):
+        seconds = min(_overlap_s(mean.began, joined), mean.read_s)
+        if seconds > 0:
+            parts.append(EnergyPart(mean, seconds))
+    return DeviceEnergy(tuple(parts), sum((end - begin).total_seconds() for begin, end in joined))
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """The spans in their order, those that overlap as one."""
+    found: list[Span] = []
+    for begin, end in sorted(spans):
+        if found and begin <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        elif begin < end:
+            found.append((begin, end))
+    return found
+
+
+def _overlap_s(began: datetime, spans: Sequence[Span]) -> float:
+    """How many seconds of the window lie within the spans."""
+    ended = began + timedelta(seconds=WINDOW_S)
+    within = ((max(begin, began), min(end, ended)) for begin, end in spans)
+    return sum((end - begin).total_seconds() for begin, end in within if begin < end)

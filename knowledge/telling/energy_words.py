@@ -1,0 +1,32 @@
+"""The energy that cards took, in words. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from configs.quantities import format_energy
+
+if TYPE_CHECKING:
+    from knowledge.queries.spent.energy import EnergyView
+
+WHOLE_FROM = 0.95
+"""Share of the time from which its energy is told as that of all of it: means of five minutes leave out the
+last ones until they are over."""
+
+NO_READINGS = "is not known: no reading of power was kept while experiments ran"
+
+
+def energy_told(energy: EnergyView | None) -> str | None:
+    """`The card took 0.35 kWh while experiments ran`, with the share of that time in which its power was read
+    where that is not nearly all; None where nothing ran on a card."""
+    if energy is None or not energy.devices:
+        return None
+    cards = "the card" if len(energy.devices) == 1 else "the cards"
+    if energy.energy_wh is None:
+        return f"How much energy {cards} took {NO_READINGS}"
+    share = energy.covered_s / energy.job_s
+    least, read = "", ""
+    if share < WHOLE_FROM:
+        whose = "its" if len(energy.devices) == 1 else "their"
+        least, read = "at least ", f"; {whose} power was read for {100 * share:.0f} % of that time"
+    return f"{cards.capitalize()} took {least}{format_energy(energy.energy_wh)} while experiments ran{read}"

@@ -1,0 +1,114 @@
+"""The energy of a device from the means of its power."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from experiments.telemetry.history import DeviceHistory
+from experiments.telemetry.means import WINDOW_S, window_means, window_of
+from experiments.telemetry.reading import DeviceKind, DeviceReading
+from experiments.telemetry.trace import RECORDINGS, read_trace
+from knowledge.energy import PowerMean, Span, device_energy
+
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def span(begin_s: float, end_s: float) -> Span:
+    return at(begin_s), at(end_s)
+
+
+def mean(window: int, power_w: float, samples: int = WINDOW_S) -> PowerMean:
+    return PowerMean(at(window * WINDOW_S), samples, power_w)
+
+
+def means_of(moments: list[tuple[datetime, DeviceReading]]) -> list[PowerMean]:
+    """Means of readings as they are kept of a device."""
+    history = DeviceHistory("desk", tuple(moments))
+    windows = sorted({window_of(each) for each, _ in moments})
+    kept = [each for window in windows for each in window_means([history], window)]
+    return [PowerMean(each.started_at, each.samples, each.power_w or 0.0) for each in kept]
+
+
+def trapezoids_j(moments: list[tuple[datetime, DeviceReading]]) -> float:
+    """The integral of the readings themselves."""
+    return sum(
+        (one.power_w + two.power_w) / 2 * (later - earlier).total_seconds()
+        for (earlier, one), (later, two) in pairwise(moments)
+        if one.power_w is not None and two.power_w is not None
+    )
+
+
+def readings(power_w: Callable[[int], float], seconds: int) -> list[tuple[datetime, DeviceReading]]:
+    return [
+        (at(second), DeviceReading(name="cuda:0", kind=DeviceKind.GPU, model="GPU", power_w=power_w(second)))
+        for second in range(seconds + 1)
+    ]
+
+
+def test_constant_power_takes_its_watts_each_second() -> None:
+    found = device_energy([mean(0, 500.0), mean(1, 500.0)], [span(60, 540)])
+    assert (found.energy_j, found.covered_s, found.span_s) == (500.0 * 480, 480.0, 480.0)
+
+
+def test_a_ramp_has_the_integral_of_its_readings() -> None:
+    ramp = readings(lambda second: 100.0 + second / 2, 1200)
+    found = device_energy(means_of(ramp), [span(0, 1200)])
+    assert found.covered_s == 1200.0
+    assert found.energy_j == pytest.approx(trapezoids_j(ramp), rel=0.002)
+
+
+def test_windows_without_a_reading_are_not_bridged() -> None:
+    found = device_energy([mean(0, 500.0), mean(3, 300.0)], [span(0, 1200)])
+    assert found.energy_j == 800.0 * 300
+    assert (found.covered_s, found.span_s) == (600.0, 1200.0)
+
+
+def test_a_window_that_was_read_for_a_while_counts_for_that_while() -> None:
+    found = device_energy([mean(0, 500.0, samples=40)], [span(0, 300)])
+    assert (found.energy_j, found.covered_s) == (500.0 * 40, 40.0)
+    nearly = device_energy([mean(0, 500.0, samples=280)], [span(0, 300)])
+    assert nearly.covered_s == 300.0, "a busy driver leaves a few out"
+
+
+def test_one_reading_is_no_energy_to_speak_of() -> None:
+    found = device_energy([mean(0, 500.0, samples=1)], [span(0, 300)])
+    assert (found.energy_j, found.covered_s) == (500.0, 1.0)
+
+
+def test_means_and_jobs_come_in_any_order_and_no_second_counts_twice() -> None:
+    means, jobs = [mean(2, 300.0), mean(0, 100.0), mean(1, 200.0)], [span(500, 900), span(0, 550)]
+    found = device_energy(means, jobs)
+    assert found == device_energy(reversed(means), reversed(jobs))
+    assert (found.energy_j, found.covered_s, found.span_s) == (600.0 * 300, 900.0, 900.0)
+    assert [part.mean.power_w for part in found.parts] == [100.0, 200.0, 300.0]
+
+
+def test_what_lies_outside_of_jobs_counts_for_nothing() -> None:
+    found = device_energy([mean(0, 70.0), mean(1, 500.0)], [span(300, 310), span(320, 330)])
+    assert (found.energy_j, found.covered_s) == (500.0 * 20, 20.0)
+    assert device_energy([mean(0, 70.0)], []).parts == ()
+    assert device_energy([], [span(0, 10)]).span_s == 10.0
+
+
+@pytest.mark.parametrize("name", ["h200", "h200-x2"])
+def test_of_recorded_cards_it_is_what_their_readings_have(name: str) -> None:
+    trace = read_trace(Path(RECORDINGS / f"{name}.jsonl.gz"))
+    names = {each.name for sample in trace.samples for each in sample.devices if each.power_w is not None}
+    assert names
+    for device in names:
+        moments = [
+            (sample.at, each) for sample in trace.samples for each in sample.devices if each.name == device
+        ]
+        found = device_energy(means_of(moments), [(moments[0][0], moments[-1][0])])
+        assert found.covered_s == pytest.approx(found.span_s, rel=0.02)
+        assert found.energy_j == pytest.approx(trapezoids_j(moments), rel=0.02)
+        assert 60.0 < found.energy_j / found.covered_s < 700.0, "a H200 takes at most 700 W"
