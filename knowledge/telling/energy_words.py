@@ -13,6 +13,9 @@ WHOLE_FROM = 0.95
 """Share of the time from which its energy is told as that of all of it: means of five minutes leave out the
 last ones until they are over."""
 
+LEAST_SHARE = 0.01
+"""Below it a share has no figure."""
+
 NO_READINGS = "is not known: no reading of power was kept while experiments ran"
 
 
@@ -28,5 +31,10 @@ def energy_told(energy: EnergyView | None) -> str | None:
     least, read = "", ""
     if share < WHOLE_FROM:
         whose = "its" if len(energy.devices) == 1 else "their"
-        least, read = "at least ", f"; {whose} power was read for {100 * share:.0f} % of that time"
+        least, read = "at least ", f"; {whose} power was read for {_percent(share)} of that time"
     return f"{cards.capitalize()} took {least}{format_energy(energy.energy_wh)} while experiments ran{read}"
+
+
+def _percent(share: float) -> str:
+    """A share that is neither none nor all of it."""
+    return f"{100 * share:.0f} %" if share >= LEAST_SHARE else "less than 1 %"

@@ -14,6 +14,8 @@ from experiments.telemetry.means import WINDOW_S, window_means, window_of
 from experiments.telemetry.reading import DeviceKind, DeviceReading
 from experiments.telemetry.trace import RECORDINGS, read_trace
 from knowledge.energy import PowerMean, Span, device_energy
+from knowledge.queries.spent.energy import DeviceEnergyView, EnergyView
+from knowledge.telling.energy_words import energy_told
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
@@ -112,3 +114,32 @@ def test_of_recorded_cards_it_is_what_their_readings_have(name: str) -> None:
         assert found.covered_s == pytest.approx(found.span_s, rel=0.02)
         assert found.energy_j == pytest.approx(trapezoids_j(moments), rel=0.02)
         assert 60.0 < found.energy_j / found.covered_s < 700.0, "a H200 takes at most 700 W"
+
+
+def told_of(read_s: float, of_s: float) -> str | None:
+    return energy_told(
+        EnergyView(
+            energy_wh=read_s / 36,
+            covered_s=read_s,
+            job_s=of_s,
+            devices=(
+                DeviceEnergyView(
+                    device="desk/cuda:0",
+                    model=None,
+                    energy_wh=read_s / 36,
+                    covered_s=read_s,
+                    job_s=of_s,
+                    windows=(),
+                ),
+            ),
+        )
+    )
+
+
+def test_energy_is_the_least_where_its_power_was_not_read_nearly_all_the_time() -> None:
+    assert told_of(3500.0, 3600.0) == "The card took 0.097 kWh while experiments ran"
+    assert told_of(1800.0, 3600.0) == (
+        "The card took at least 0.050 kWh while experiments ran; its power was read for 50 % of that time"
+    )
+    assert str(told_of(3.6, 3600.0)).endswith("read for less than 1 % of that time")
+    assert energy_told(None) is None
