@@ -1,10 +1,11 @@
 """The energy that a device took while jobs ran on it, from the means of its power. Pure.
 
 What is kept of a device's power are means over windows of five minutes, each of about one reading a second,
-with how many there were (`experiments.telemetry.means`). Readings that come evenly have the integral that
-their mean has over the time that they cover, so that a job which lies within a window takes the mean's power
-for as long as they overlap, but for no longer than the window was read: a reading stands for one interval,
-and nothing is made up for the rest. A window that lacks fewer than a tenth of its readings counts as whole.
+with how many there were (`experiments.telemetry.means`). A job that lies within a window takes the mean's
+power for as long as they overlap, but for no longer than the window was read: a reading stands for one
+interval, and nothing is made up for the rest. What the device drew before or after the job within the same
+five minutes is in that mean too, so the figure of a job, or of a campaign's first and last minutes, is about
+right and no bound. A window that lacks fewer than a tenth of its readings counts as whole.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def is_worth_it(place: Place, worth: float = WORTH) -> bool:
 def nothing_worth_it(ranking: Ranking, worth: float = WORTH) -> str | None:
     """Why the campaign may stop, as a sentence; None while something is worth testing.
 
-    The measure is gain × P(quality) × P(runs), the expected share of the incumbent's TPOT saved. What is
+    The measure is gain × P(quality) × P(runs), the expected share of the incumbent's latency saved. What is
     wanted by the user or the campaign's file is always worth it; what is banned, or held back by a cap, is
     not counted.
     """
@@ -46,5 +46,5 @@ def nothing_worth_it(ranking: Ranking, worth: float = WORTH) -> str | None:
     label = format_label(Noun.HYPOTHESIS, best.hypothesis_id)
     return (
         f"Nothing left is worth its price: the best of {len(running)}, {label}, is expected to save "
-        f"{100 * best.worth:.2f} % of TPOT, and less than {100 * worth:g} % is not worth an experiment."
+        f"{100 * best.worth:.2f} % of the time, and less than {100 * worth:g} % is not worth an experiment."
     )

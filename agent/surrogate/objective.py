@@ -3,26 +3,49 @@
 TPOT and ITL are times of decode steps. TTFT is that of reading a prompt, and end-to-end latency is TTFT and
 the tokens after the first: its *share of the first token* is TTFT over all of it. Reading a prompt is
 arithmetic more than bytes. So what a lever does to a decode step counts with the rest of the objective, and
-what it does to reading prompts with that share: nothing for all that is known, by a spread; removed layers
-and threads are missed, or there, in both.
+what it does to reading prompts with that share. Removed layers and threads are missed, or there, in both.
+Packed weights are multiplied as before once they are unpacked, which is work more. What decides how prompts
+are read may do anything to it; drafts, graphs and caches hardly touch it.
 """
 
 from __future__ import annotations
 
 import math
 
-from agent.surrogate.kernel_parts import BESIDE_SD_LOG, SAME_STEP
 from experiments.measurement.evidence import Metric
 
-PROMPTS_SD_LOG = 0.2
+FIRST = "first_token"
+"""The time to the first token, as a part of the objective beside those of a step."""
+
+PROMPTS_SD_LOG = 0.3
 """Standard deviation of what a lever that decides how prompts are read does to the time of reading them, on
-its log scale; judgement."""
+its log scale; judgement, as all below."""
+
+UNPACKING_LOG, WEIGHTS_SD_LOG = 0.1, 0.2
+"""What unpacking weights is expected to add to reading a prompt, and how far that, and narrower weights and
+another compiled step, may be off."""
+
+STEPS_SD_LOG = 0.05
+"""Standard deviation for levers that act on steps of decoding."""
 
 OF_BOTH = ("pruning", "threads")
 """Levers that do to reading a prompt what they do to a decode step."""
 
-OF_PROMPTS = SAME_STEP
-"""Levers of how prompts are read, what is kept and reserved: nothing of them is of a decode step alone."""
+OF_PROMPTS = ("gdn_prefill", "chunking", "caching")
+"""Levers of how prompts are read, or whether."""
+
+OF_STEPS = (
+    "drafting",
+    "draft_lm_head",
+    "graphs",
+    "scheduling",
+    "gdn_state",
+    "gdn_decode",
+    "kv_cache",
+    "context",
+    "batching",
+)
+"""Levers that act on steps of decoding, or on what is reserved, and hardly on reading prompts."""
 
 
 def first_token_share(objective: Metric, ttft_ms: float | None, tpot_ms: float, new_tokens: int) -> float:
@@ -37,9 +60,20 @@ def first_token_share(objective: Metric, ttft_ms: float | None, tpot_ms: float, 
     return ttft_ms / (ttft_ms + tpot_ms * (new_tokens - 1))
 
 
-def with_first_token(mean_log: float, sd_log: float, share: float) -> tuple[float, float, float]:
-    """Mean and standard deviation of the log of the objective, of a lever that does so to a decode step, and
-    by how much what else is open of the step moves it; `share` is that of the first token."""
-    steps = (1 - share) * math.exp(mean_log)
-    weight = steps / (steps + share)
-    return math.log(steps + share), math.hypot(weight * sd_log, (1 - weight) * BESIDE_SD_LOG), weight
+def of_first_token(lever: str, packs: bool) -> tuple[float, float]:
+    """Mean and standard deviation of the log of the time to the first token that a lever brings; `packs`
+    tells whether the engine computes with packed weights."""
+    if lever in OF_STEPS or (lever == "quantization" and not packs):
+        return 0.0, STEPS_SD_LOG
+    return UNPACKING_LOG if lever == "quantization" else 0.0, WEIGHTS_SD_LOG
+
+
+def with_first_token(
+    step: tuple[float, float], first: tuple[float, float], share: float
+) -> tuple[float, float, float]:
+    """Mean and standard deviation of the log of the objective, of a lever that does so to a decode step and
+    to the first token, and by how much what else is open of the step moves it; `share` is that of the first
+    token."""
+    steps, prompts = (1 - share) * math.exp(step[0]), share * math.exp(first[0])
+    weight = steps / (steps + prompts)
+    return math.log(steps + prompts), math.hypot(weight * step[1], (1 - weight) * first[1]), weight

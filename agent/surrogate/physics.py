@@ -42,7 +42,14 @@ from agent.surrogate.drafting import (
 )
 from agent.surrogate.kernel_parts import BESIDE, KernelParts, PartEffect, by_part, of_whole, packed
 from agent.surrogate.levers import Setting, Target
-from agent.surrogate.objective import OF_BOTH, OF_PROMPTS, PROMPTS_SD_LOG, with_first_token
+from agent.surrogate.objective import (
+    FIRST,
+    OF_BOTH,
+    OF_PROMPTS,
+    PROMPTS_SD_LOG,
+    of_first_token,
+    with_first_token,
+)
 from agent.surrogate.ordered import Resemblance
 from agent.surrogate.step_tokens import LEAST_SD_LOG as COUNTED_SD_LOG
 from agent.surrogate.step_tokens import SD_SHARE as COUNTED_SD_SHARE
@@ -198,21 +205,22 @@ class Physics:
 
     @cached_property
     def parts(self) -> Mapping[str, float]:
-        """Shares of the baseline's objective by kind of part, with what lies beside the profiled step and the
-        first token, which is of reading prompts too; empty where no profile tells of kernels. A profile that
-        took longer than the token is scaled to it."""
+        """Shares of the baseline's objective by kind of part, with what lies beside the profiled step, and of
+        the first token; empty where no profile tells of kernels. A profile that took longer than the token is
+        scaled to it."""
         own = self.own
         if own is None:
             return {}
         whole = max(self.tpot_ms, own.step_ms)
         after = 1 - self.first_token_share
         shares = {kind: after * time_ms / whole for kind, time_ms in own.time_ms.items()}
-        return {**shares, BESIDE: max(0.0, 1 - after * own.step_ms / whole)}
+        found = {**shares, BESIDE: after * max(0.0, 1 - own.step_ms / whole)}
+        return {**found, FIRST: self.first_token_share} if self.first_token_share else found
 
     @property
     def prompts_share(self) -> float:
         """Share of the baseline's objective in which prompts are read, as far as it is known."""
-        return self.parts.get(BESIDE, self.first_token_share)
+        return self.parts.get(BESIDE, 0.0) + self.first_token_share
 
     @property
     def weight_bytes(self) -> int:
@@ -262,14 +270,18 @@ class Physics:
         return self._known[key]
 
     def _of_objective(self, lever: str, expected: Expectation) -> Expectation:
-        """The same of the objective, of what is expected of TPOT. Parts have their shares of it already."""
+        """The same of the objective, of what is expected of TPOT."""
         if lever in OF_PROMPTS:
             open_ = PROMPTS_SD_LOG * self.prompts_share
             return replace(expected, sd_log=math.hypot(expected.sd_log, open_))
         share = self.first_token_share
-        if not share or expected.parts or lever in OF_BOTH:
+        if not share or lever in OF_BOTH:
             return expected
-        mean, spread, weight = with_first_token(expected.mean_log, expected.sd_log, share)
+        first = of_first_token(lever, self.serves_packed)
+        if expected.parts:
+            there = PartEffect(first[0], {f"{lever} of {FIRST}": first[1]})
+            return self._of_parts({**expected.parts, FIRST: there})
+        mean, spread, weight = with_first_token((expected.mean_log, expected.sd_log), first, share)
         return Expectation(mean, spread, {name: weight * each for name, each in expected.joint.items()})
 
     @cached_property

@@ -1,10 +1,12 @@
 """What it does to TPOT how many tokens a step reads at most, counted by the server's loop of steps. Pure.
 
 Prompts of other requests are read between the tokens of one that answers, and how many of these steps fall
-there depends on how many prompts one step takes. A step of decoding takes what makes the counted TPOT of the
-baseline the measured one; a step with prompts takes their arithmetic, or as long as a step of decoding, if
-that is more. Not counted: the host's time for launching a step with prompts, which nobody knows before a
-launch. Nothing here is fitted to what such values were measured to do.
+there depends on how many prompts one step takes. A step of decoding takes what makes the counted TPOT of
+the baseline the measured one; a step with prompts takes their arithmetic, or as long as a step of decoding,
+if that is more. Where that is more than was measured even with steps of decoding at their bytes, prompts
+are read faster than was guessed: by so much that both agree. Not counted: the host's time for launching a
+step with prompts, which nobody knows before a launch. Nothing here is fitted to what such values were
+measured to do.
 """
 
 from __future__ import annotations
@@ -31,6 +33,10 @@ ROUNDS, CLOSE_SHARE = 8, 1e-3
 """How often a step of decoding is corrected at most, and how near to the measured TPOT it need not come."""
 
 
+HALVINGS = 12
+"""How often the bounds of what a prompt's token takes are halved, where it takes less than was guessed."""
+
+
 @dataclass(frozen=True)
 class StepTokens:
     """The loop as a campaign's workload asks it. `token_ms` is the arithmetic of one token of a prompt,
@@ -50,19 +56,35 @@ class StepTokens:
 
     def effect_log(self, before: KnobValue, after: KnobValue) -> float:
         """Log of TPOT with one value over another's."""
-        one, other = (self._counted_ms(self.tokens(each), self.decode_ms) for each in (before, after))
+        one, other = (self._counted_ms(self.tokens(each), self.times) for each in (before, after))
         return math.log(other / one)
+
+    @cached_property
+    def times(self) -> StepTimes:
+        """What steps take, by which the baseline's counted TPOT is the measured one."""
+        tokens, found = self.tokens(self.before), StepTimes(self.decode_ms, self.token_ms)
+        if self._counted_ms(tokens, found) <= (1 + CLOSE_SHARE) * self.tpot_ms:
+            return found
+        low_ms, high_ms = 0.0, self.token_ms
+        for _ in range(HALVINGS):
+            token_ms = (low_ms + high_ms) / 2
+            found = StepTimes(self.decode_ms, token_ms)
+            if self._counted_ms(tokens, found) > self.tpot_ms:
+                high_ms = token_ms
+            else:
+                low_ms = token_ms
+        return found
 
     @cached_property
     def decode_ms(self) -> float:
         """What a step of decoding takes."""
         decode_ms, tokens = self.tpot_ms, self.tokens(self.before)
         for _ in range(ROUNDS):
-            missing_ms = self.tpot_ms - self._counted_ms(tokens, decode_ms)
+            missing_ms = self.tpot_ms - self._counted_ms(tokens, StepTimes(decode_ms, self.token_ms))
             if abs(missing_ms) <= CLOSE_SHARE * self.tpot_ms:
                 break
             decode_ms = max(self.least_ms, decode_ms + missing_ms)
         return decode_ms
 
-    def _counted_ms(self, tokens: int, decode_ms: float) -> float:
-        return counted(self.asked, StepTimes(decode_ms, self.token_ms), tokens).tpot_ms
+    def _counted_ms(self, tokens: int, times: StepTimes) -> float:
+        return counted(self.asked, times, tokens).tpot_ms

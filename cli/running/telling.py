@@ -267,7 +267,7 @@ def naive_words(naive: dict[str, Any], baseline: dict[str, Any]) -> str:
     if swept is None or chosen is None:
         return "did not run" if naive.get("failed") is None else f"did not run: {naive['failed']}"
     both = f"{swept:.2f} against {chosen:.2f} ms a token"
-    return f"took {swept / chosen:.2f}× the baseline's time in the sweep ({both})"
+    return f"took {swept / chosen:.2f}× the baseline's time a token in the sweep ({both})"
 
 
 def _baseline_taken(baseline: dict[str, Any], best: dict[str, Any]) -> str:

@@ -20,19 +20,19 @@ NO_READINGS = "is not known: no reading of power was kept while experiments ran"
 
 
 def energy_told(energy: EnergyView | None) -> str | None:
-    """`The card took 0.35 kWh while experiments ran`, with the share of that time in which its power was read
-    where that is not nearly all; None where nothing ran on a card."""
+    """`The card took about 0.35 kWh while experiments ran`, with the share of that time in which its power
+    was read where that is not nearly all; None where nothing ran on a card."""
     if energy is None or not energy.devices:
         return None
     cards = "the card" if len(energy.devices) == 1 else "the cards"
     if energy.energy_wh is None:
         return f"How much energy {cards} took {NO_READINGS}"
     share = energy.covered_s / energy.job_s
-    least, read = "", ""
+    read = ""
     if share < WHOLE_FROM:
         whose = "its" if len(energy.devices) == 1 else "their"
-        least, read = "at least ", f"; {whose} power was read for {_percent(share)} of that time"
-    return f"{cards.capitalize()} took {least}{format_energy(energy.energy_wh)} while experiments ran{read}"
+        read = f", counted for the {_percent(share)} of that time in which {whose} power was read"
+    return f"{cards.capitalize()} took about {format_energy(energy.energy_wh)} while experiments ran{read}"
 
 
 def _percent(share: float) -> str:

@@ -25,6 +25,12 @@ AUTO, RESOLVED_TOKENS = "auto", "max_batch_tokens"
 SMALL_STEPS = "A100"
 """GPUs on which vLLM's server takes steps of the smallest size whatever their memory (its `EngineArgs`)."""
 
+MOST_WAVES = 8
+"""Requests that are counted at most, as many as are under way at once: what comes after is as it was."""
+
+MOST_TOKENS = 4_000_000
+"""Tokens of all prompts that are counted at most: more would take seconds, and fit into few GPUs' caches."""
+
 IN_LAYERS = (PartKind.GDN, PartKind.ATTENTION, PartKind.MLP)
 """Parts that every token of a prompt is multiplied with; the output head only takes its last one."""
 
@@ -55,8 +61,9 @@ def counted_steps(
     auto: int | None = None,
 ) -> StepTokens | None:
     """The loop for this workload, where a campaign is about TPOT with several requests at once on a listed
-    GPU and reads prompts in steps of a limited size; else None. `memory_bytes` are those that the driver
-    tells, `auto` what the server was told to have chosen, None where it was not told."""
+    GPU and reads prompts in steps of a limited size, and few enough to count; else None. `memory_bytes` are
+    those that the driver tells, `auto` what the server was told to have chosen, None where it was not
+    told."""
     workload, before = plan.workload, baseline.get(BATCH_TOKENS)
     alone = workload.concurrency == 1
     if hardware is None or shape is None or before is None or alone or Metric(plan.metric) != Metric.TPOT_MS:
@@ -66,11 +73,13 @@ def counted_steps(
     by_card = next(tokens for least, tokens in PREFILL_TOKENS if sized >= least)
     asked = Asked(
         workload.concurrency,
-        max(workload.concurrency, workload.prompts_per_block),
+        min(max(workload.concurrency, workload.prompts_per_block), MOST_WAVES * workload.concurrency),
         workload.prompt_tokens,
         workload.new_tokens,
         LATER_MS,
     )
+    if asked.requests * asked.prompt_tokens > MOST_TOKENS:
+        return None
     return StepTokens(
         asked,
         MS_PER_S * prompt_token_operations(shape) / (PREFILL_SHARE * hardware.bf16_flop_per_s),

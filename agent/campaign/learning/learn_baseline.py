@@ -133,5 +133,5 @@ def _against_naive(measured: Baseline, baseline: str, naive: str, why: str | Non
     how = "one after the other" if in_turn else "side by side"
     return (
         f"{how} in the sweep the naive default took {before / after:.2f}× as long "
-        f"({before:.2f} against {after:.2f} ms)"
+        f"for a token ({before:.2f} against {after:.2f} ms)"
     )

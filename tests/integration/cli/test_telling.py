@@ -106,7 +106,7 @@ def test_a_stage_whose_result_was_there_is_told_as_that_and_not_as_begun_anew(
 
 
 BASELINE = {"configuration": {"serving.dtype": "float32"}, "sweep_tpot_ms": 6.0}
-BOTH = "took 1.50× the baseline's time in the sweep (9.00 against 6.00 ms a token)"
+BOTH = "took 1.50× the baseline's time a token in the sweep (9.00 against 6.00 ms a token)"
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_every_page_of_costs_tells_what_the_cards_took(full: History, tmp_path: 
         ran(full, f"desk/cuda:{number}", 600)
         drew(full, f"cuda:{number}", *watts)
     drew(full, "cuda:7", 700.0)  # nothing of the campaign ran there
-    told = "The cards took 0.15 kWh while experiments ran"
+    told = "The cards took about 0.15 kWh while experiments ran"
     assert f"{told}." in lines_of(full)
     asked = asked_of(full, tmp_path)
     for page in ("/", "/costs", "/costs?campaign=C-1", "/campaigns/C-1"):
@@ -121,8 +121,8 @@ def test_it_opens_down_to_the_means_that_it_is_made_of(full: History, tmp_path: 
 def test_what_was_not_read_is_not_made_up_and_said(full: History, tmp_path: Path) -> None:
     ran(full, "desk/cuda:0", 900)
     drew(full, "cuda:0", 720.0)
-    told = "The card took at least 0.060 kWh while experiments ran"
-    assert lines_of(full)[-1] == f"{told}; its power was read for 33 % of that time."
+    told = "The card took about 0.060 kWh while experiments ran"
+    assert lines_of(full)[-1] == (f"{told}, counted for the 33 % of that time in which its power was read.")
 
 
 def test_a_card_whose_power_nobody_read_has_no_energy_rather_than_none(full: History, tmp_path: Path) -> None:

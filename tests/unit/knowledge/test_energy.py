@@ -136,10 +136,11 @@ def told_of(read_s: float, of_s: float) -> str | None:
     )
 
 
-def test_energy_is_the_least_where_its_power_was_not_read_nearly_all_the_time() -> None:
-    assert told_of(3500.0, 3600.0) == "The card took 0.097 kWh while experiments ran"
+def test_energy_is_told_with_the_time_in_which_power_was_read_where_that_is_not_nearly_all() -> None:
+    assert told_of(3500.0, 3600.0) == "The card took about 0.097 kWh while experiments ran"
     assert told_of(1800.0, 3600.0) == (
-        "The card took at least 0.050 kWh while experiments ran; its power was read for 50 % of that time"
+        "The card took about 0.050 kWh while experiments ran, counted for the 50 % of that time in which its "
+        "power was read"
     )
-    assert str(told_of(3.6, 3600.0)).endswith("read for less than 1 % of that time")
+    assert "counted for the less than 1 % of that time" in str(told_of(3.6, 3600.0))
     assert energy_told(None) is None

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from agent.surrogate.kernel_parts import BESIDE, BESIDE_SD_LOG
+from agent.ranking.ranking import expected_gain
+from agent.surrogate.composed import composed
+from agent.surrogate.kernel_parts import BESIDE
 from agent.surrogate.levers import LeverView
-from agent.surrogate.objective import PROMPTS_SD_LOG, first_token_share
+from agent.surrogate.objective import FIRST, PROMPTS_SD_LOG, WEIGHTS_SD_LOG, first_token_share
 from agent.surrogate.physics import Expectation, Physics
 from configs.models import load_model_profile
 from experiments.measurement.evidence import Metric
@@ -62,14 +65,15 @@ def test_narrower_weights_make_a_token_faster_and_may_do_anything_to_the_first()
     fp8: dict[str, KnobValue] = {"serving.weight_dtype": "fp8"}
     token, whole, first = (expected(replace(GPU, first_token_share=share), fp8) for share in (0.0, 0.25, 1.0))
     assert token.mean_log < whole.mean_log < first.mean_log == pytest.approx(0.0)
-    assert first.sd_log == pytest.approx(BESIDE_SD_LOG)
+    assert first.sd_log == pytest.approx(WEIGHTS_SD_LOG)
 
 
 def test_parts_share_the_objective_with_the_first_token() -> None:
     a_quarter = replace(GPU, first_token_share=0.25)
     assert math.fsum(a_quarter.parts.values()) == pytest.approx(1)
-    assert a_quarter.parts[BESIDE] == pytest.approx(0.25 + 0.75 * GPU.parts[BESIDE])
-    assert replace(GPU, first_token_share=1.0).parts[BESIDE] == pytest.approx(1)
+    assert a_quarter.parts[BESIDE] == pytest.approx(0.75 * GPU.parts[BESIDE])
+    assert a_quarter.parts[FIRST] == pytest.approx(0.25)
+    assert FIRST not in GPU.parts
 
 
 def test_how_prompts_are_read_is_open_by_the_time_that_they_take() -> None:
@@ -87,7 +91,27 @@ def test_how_prompts_are_read_is_open_by_the_time_that_they_take() -> None:
 def test_what_acts_on_the_whole_step_counts_with_the_rest_of_a_request() -> None:
     token, whole, first = (expected_of_own(share) for share in (0.0, 0.25, 1.0))
     assert math.exp(whole.mean_log) == pytest.approx(0.25 + 0.75 * math.exp(token.mean_log))
-    assert (first.mean_log, first.sd_log) == (pytest.approx(0.0), pytest.approx(BESIDE_SD_LOG))
+    assert (first.mean_log, first.sd_log) == (pytest.approx(0.0), pytest.approx(WEIGHTS_SD_LOG))
+
+
+def test_for_the_first_token_what_decides_how_prompts_are_read_is_worth_most() -> None:
+    first = replace(GPU, first_token_share=1.0)
+    view = LeverView.of(SPACE, BASELINE)
+    found = [
+        composed(first, view.settings(SPACE.configuration(knobs)), ())
+        for knobs in (
+            {"serving.chunked_prefill": "off"},
+            {"quantization.method": "awq"},
+            {"drafting.method": "mtp"},
+        )
+    ]
+    means = np.array([mean for mean, _ in found])
+    chunks, packed, drafts = expected_gain(
+        means, np.array([math.hypot(*open_.values()) for _, open_ in found])
+    )
+    assert chunks > packed
+    assert chunks > 2 * drafts
+    assert means[1] > 0, "what is unpacked is work more"
 
 
 def test_removed_layers_are_missed_in_the_first_token_too() -> None:

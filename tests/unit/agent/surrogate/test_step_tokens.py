@@ -86,6 +86,17 @@ def test_a_step_of_decoding_takes_less_than_the_measured_token_and_no_less_than_
         assert counted.decode_ms > 0.7 * tpot_ms
 
 
+def test_prompts_are_read_as_fast_as_the_measured_token_says_at_least() -> None:
+    """Where even steps of decoding at their bytes would make the counted token slower than the measured."""
+    quick = steps(64, 40.0, prompt_tokens=8192)
+    assert quick.decode_ms == quick.least_ms
+    assert quick.times.token_ms < quick.token_ms / 2
+    found = counted(quick.asked, quick.times, quick.auto).tpot_ms
+    assert found == pytest.approx(40.0, rel=0.05)
+    slow = steps(64, 10.0)
+    assert slow.times.token_ms == slow.token_ms
+
+
 def test_one_request_at_once_and_what_is_not_listed_are_not_counted() -> None:
     several = plan(16, 96)
     assert counted_steps(plan(1, 96), H200, SHAPE, BASELINE, 6.0) is None
@@ -93,6 +104,8 @@ def test_one_request_at_once_and_what_is_not_listed_are_not_counted() -> None:
     assert counted_steps(several, H200, None, BASELINE, 6.0) is None
     whole = SPACE.configuration({"serving.chunked_prefill": "off"})
     assert counted_steps(several, H200, SHAPE, whole, 6.0) is None
+    endless = plan(1024, 10_000, prompt_tokens=100_000)
+    assert counted_steps(endless, H200, SHAPE, BASELINE, 40.0) is None
     waiting = several.model_copy(update={"metric": "ttft_ms"})
     assert counted_steps(waiting, H200, SHAPE, BASELINE, 6.0) is None
 
