@@ -45,4 +45,6 @@ def test_every_page_of_costs_tells_the_least_of_what_has_not_ended(tmp_path: Pat
     report = asked.get("/campaigns/C-1/report.md").text
     assert "1 experiment that has not ended, of at least 1 min 12 s" in report
     assert asked.get("/costs.json").json()["untimed"]["unfinished_s"] == 72.0
+    tables = asked.get("/costs").text.split('<table class="fr co-t">')[1:]
+    assert [each.partition("</table>")[0].count(", 1 not ended<") for each in tables] == [1] * 5
     history.close()
