@@ -16,6 +16,7 @@ from knowledge.figures import (
     metric_told,
     signed,
     taken,
+    taken_of,
 )
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ class Teller:
         ]
         if baseline is not None:
             rows += [
-                ("naive default", naive_words(naive, baseline)),
+                ("naive default", naive_words(naive, baseline, metric_told(best or {}))),
                 ("baseline", f"{_baseline_taken(baseline, best)} ({_knobs(baseline['configuration'])})"),
                 ("best", _best_words(best, baseline)),
             ]
@@ -259,15 +260,19 @@ def _saved_words(early: dict[str, Any]) -> str | None:
     return f"{saved} of {planned} of planned launch time, by stopping early"
 
 
-def naive_words(naive: dict[str, Any], baseline: dict[str, Any]) -> str:
-    """The engine's own default against the baseline, as both ran side by side in the sweep."""
+def naive_words(naive: dict[str, Any], baseline: dict[str, Any], metric: str = DEFAULT_METRIC) -> str:
+    """The engine's own default against the baseline, as both ran side by side in the sweep, on the metric
+    that the campaign is about."""
     if naive["configuration"] == baseline["configuration"]:
         return "is the baseline"
     swept, chosen = naive["sweep_tpot_ms"], baseline["sweep_tpot_ms"]
     if swept is None or chosen is None:
         return "did not run" if naive.get("failed") is None else f"did not run: {naive['failed']}"
-    both = f"{swept:.2f} against {chosen:.2f} ms a token"
-    return f"took {swept / chosen:.2f}× the baseline's time a token in the sweep ({both})"
+    own = naive.get(metric), baseline.get(metric)
+    if metric != DEFAULT_METRIC and None not in own:
+        swept, chosen = own
+    both = f"{swept:.2f} against {chosen:.2f} ms {taken_of(metric)}"
+    return f"took {swept / chosen:.2f}× the baseline's time in the sweep ({both})"
 
 
 def _baseline_taken(baseline: dict[str, Any], best: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ from db.models import Campaign, Experiment
 from experiments.measurement.evidence import Metric, Stage
 from experiments.recording import load_stages
 from experiments.space.configuration import Configuration
-from knowledge.figures import taken
+from knowledge.figures import taken, taken_of
 from knowledge.findings.facts import versions_of_experiments
 from knowledge.findings.staleness import Ran, follow_versions
 from knowledge.latency_only import LATENCY_ONLY, latency_only
@@ -71,7 +71,7 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
         + (
             f"the engine's own default was not measured: {why}"
             if begun_elsewhere
-            else _against_naive(measured, baseline.digest, naive_digest, why, in_turn=in_turn)
+            else _against_naive(measured, own, baseline.digest, naive_digest, why, in_turn=in_turn)
         ),
         subject=subject,
         campaign_id=campaign.id,
@@ -121,7 +121,9 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
         )
 
 
-def _against_naive(measured: Baseline, baseline: str, naive: str, why: str | None, *, in_turn: bool) -> str:
+def _against_naive(
+    measured: Baseline, own: Metric, baseline: str, naive: str, why: str | None, *, in_turn: bool
+) -> str:
     """How the naive default compares, by digest: by the sweep alone, which timed both side by side, or, where
     launches are in turn, one after the other. `why` says what kept it from that."""
     if naive == baseline:
@@ -130,8 +132,11 @@ def _against_naive(measured: Baseline, baseline: str, naive: str, why: str | Non
     if before is None or after is None:
         told = "the engine's own default did not run here, and this is the best of the sweep's others"
         return told if why is None else f"{told}: {why.rstrip('.')}"
+    unit = taken_of(own.value)
+    if own is not Metric.TPOT_MS:
+        before, after = measured.own_ms[naive], measured.own_ms[baseline]
     how = "one after the other" if in_turn else "side by side"
     return (
         f"{how} in the sweep the naive default took {before / after:.2f}× as long "
-        f"for a token ({before:.2f} against {after:.2f} ms)"
+        f"({before:.2f} against {after:.2f} ms {unit})"
     )

@@ -106,7 +106,7 @@ def test_a_stage_whose_result_was_there_is_told_as_that_and_not_as_begun_anew(
 
 
 BASELINE = {"configuration": {"serving.dtype": "float32"}, "sweep_tpot_ms": 6.0}
-BOTH = "took 1.50× the baseline's time a token in the sweep (9.00 against 6.00 ms a token)"
+BOTH = "took 1.50× the baseline's time in the sweep (9.00 against 6.00 ms a token)"
 
 
 @pytest.mark.parametrize(
@@ -119,6 +119,12 @@ BOTH = "took 1.50× the baseline's time a token in the sweep (9.00 against 6.00 
 )
 def test_the_engines_own_default_is_told_by_what_ran_side_by_side(naive: dict[str, Any], words: str) -> None:
     assert naive_words(naive, BASELINE) == words
+
+
+def test_the_engines_own_default_is_told_on_the_metric_that_the_campaign_is_about() -> None:
+    naive = {"configuration": {"serving.dtype": "bfloat16"}, "sweep_tpot_ms": 9.0, "ttft_ms": 20.0}
+    told = naive_words(naive, {**BASELINE, "ttft_ms": 80.0}, "ttft_ms")
+    assert told == "took 0.25× the baseline's time in the sweep (20.00 against 80.00 ms to the first token)"
 
 
 @pytest.mark.parametrize(("note", "deploys"), [(None, True), (FASTEST, False)])
