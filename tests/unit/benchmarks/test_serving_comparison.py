@@ -96,6 +96,7 @@ def test_rounds_of_several_servers_are_told_together_and_stay_apart() -> None:
     [
         ("h100-serving-comparison-16-*.json", 2, "h100-serving-comparison"),
         ("h200-serving-comparison-steps-*.json", 3, "h200-serving-comparison"),
+        ("h200-serving-comparison-64-*.json", 2, "h200-serving-comparison"),
     ],
 )
 def test_the_page_has_the_table_of_all_servers_that_were_asked(names: str, servers: int, page: str) -> None:
