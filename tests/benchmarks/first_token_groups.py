@@ -7,7 +7,7 @@ run has, the fewer steps with prompts stand in the way of the others' tokens. Of
 of a run, and how long after its predecessor's last token a request was sent; of both together, by least
 squares on the logarithm of each run's mean TPOT, TTFT and end to end time (with a term for each server), what
 a further group costs and what is left between the arms then. Files are those that `serving_comparison --json`
-wrote, of one concurrency.
+wrote; of several concurrencies `--concurrency` picks one, for the times of each are its own.
 """
 
 import argparse
@@ -133,8 +133,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("servers", nargs="+", type=kept_runs, metavar="FILE")
     parser.add_argument("--arm", default="http", help="whose times are held against the others' (http)")
+    parser.add_argument("--concurrency", type=int, metavar="N", help="whose runs, of several")
     given = parser.parse_args(arguments)
-    runs = read(given.servers)
+    at_once = sorted({run["load"]["concurrency"] for each in given.servers for run in each})
+    asked = at_once[0] if given.concurrency is None and len(at_once) == 1 else given.concurrency
+    if asked not in at_once:
+        held = " and ".join(map(str, at_once)) or "no"
+        parser.error(f"--concurrency: these files have runs with {held} requests at once: name one")
+    runs = read([[run for run in each if run["load"]["concurrency"] == asked] for each in given.servers])
     arms = sorted({run.arm for run in runs})
     if given.arm not in arms or len(arms) < 2:
         parser.error(

@@ -11,6 +11,7 @@ from tests.benchmarks.first_token_groups import Seen, main, read, seen, share, t
 
 TABLES = Path(__file__).parents[3] / "docs" / "results" / "tables"
 PAGE = TABLES.parent / "h100-serving-comparison.md"
+SEVERAL = TABLES / "h200-serving-comparison-1-4.json"
 
 
 def test_groups_and_successors_of_a_run_are_read_from_its_times() -> None:
@@ -57,6 +58,14 @@ def test_the_page_says_what_its_files_say() -> None:
     assert [line for line in lines if line not in page] == []
 
 
+def test_of_several_concurrencies_the_runs_of_one_are_read(capsys: pytest.CaptureFixture[str]) -> None:
+    main([str(SEVERAL), "--concurrency", "4"])
+    one = capsys.readouterr().out
+    runs = [run for run in kept_runs(str(SEVERAL)) if run["load"]["concurrency"] == 4]
+    assert one.splitlines() == told(read([runs]), "http")
+    assert "(standard error 0.81, 5 runs)" in one
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
@@ -66,6 +75,8 @@ def test_the_page_says_what_its_files_say() -> None:
             [str(TABLES / "h100-serving-comparison-16-a.json"), "--arm", "ids"],
             "in these files is http and vllm",
         ),
+        ([str(SEVERAL)], "--concurrency: these files have runs with 1 and 4 requests at once"),
+        ([str(SEVERAL), "--concurrency", "16"], "--concurrency: these files have runs with 1 and 4 requests"),
     ],
 )
 def test_what_can_not_be_compared_is_said_in_a_sentence(

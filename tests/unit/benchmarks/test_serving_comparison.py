@@ -117,6 +117,7 @@ def test_the_page_has_the_table_of_all_servers_that_were_asked(names: str, serve
         ("h200-serving-comparison", "h200-serving-comparison"),
         ("h200-serving-comparison-16", "h200-serving-comparison"),
         ("h200-serving-comparison-64", "h200-serving-comparison"),
+        ("h200-serving-comparison-1-4", "h200-serving-comparison"),
     ],
 )
 def test_the_page_has_the_table_of_what_was_measured(name: str, page: str) -> None:
