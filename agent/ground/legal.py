@@ -41,7 +41,7 @@ from experiments.space.budget import METHOD as PRUNING
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.gpu import Gpu
 from experiments.space.gpu_rules import not_known_on, not_served_by, same_on
-from experiments.space.knob import same_value, written
+from experiments.space.knob import Same, same_value, written
 from experiments.space.legality import (
     DRAFTER,
     DRAFTING,
@@ -183,15 +183,24 @@ def legal_here(
     return Legal(space, withheld, refused, profile, unsure_on(spec, space, profile, gpu), packing)
 
 
-def gpu_known(spec: CampaignSpec, compute_capability: str | None, target: str | None = None) -> Gpu | None:
-    """The GPU of this compute capability as the campaign's engine serves on it, on its own target or another
-    one; None where that is not known."""
-    return None if compute_capability is None else gpu_served(spec, compute_capability, target)
+def gpu_known(
+    spec: CampaignSpec,
+    compute_capability: str | None,
+    memory_bytes: int | None = None,
+    name: str | None = None,
+    told_step_tokens: int | None = None,
+) -> Gpu | None:
+    """The GPU of this compute capability as the campaign's engine serves on it on its own target; None where
+    that is not known. All else as of `Gpu`."""
+    if compute_capability is None:
+        return None
+    gpu = gpu_served(spec, compute_capability)
+    return replace(gpu, memory_bytes=memory_bytes, name=name, told_step_tokens=told_step_tokens)
 
 
 def gpu_served(spec: CampaignSpec, compute_capability: str | None, target: str | None = None) -> Gpu:
-    """A GPU as the campaign's engine serves on it; as `gpu_known`. Which version serves on a rented one is
-    not known."""
+    """A GPU as the campaign's engine serves on it, on the campaign's own target or another one. Which version
+    serves on a rented one is not known."""
     where = target or spec.target
     version = None if is_rented(where) else version_number_on(spec.engine, devices_of(where)[0])
     return Gpu(compute_capability, spec.engine, version)
@@ -225,11 +234,12 @@ def not_served_on(
 
 def same_for(
     spec: CampaignSpec, space: Space, profile: ModelProfile, gpu: Gpu | None
-) -> dict[tuple[str, KnobValue], str]:
-    """Why values of the space do what others do, at the campaign's requests or on its GPU, by knob and
+) -> dict[tuple[str, KnobValue], Same]:
+    """Which values of the space do what others do, at the campaign's requests or on its GPU, by knob and
     value."""
     workload = Workload.model_validate(spec.plan.workload.model_dump())
-    here = same_at(space, workload.concurrency, workload.prompt_tokens)
+    auto_tokens = None if gpu is None else gpu.step_tokens
+    here = same_at(space, workload.concurrency, workload.prompt_tokens, auto_tokens)
     return here if gpu is None else {**here, **same_on(space, profile, gpu)}
 
 

@@ -26,8 +26,7 @@ def swept(
     begun = start or default
     held = {change.knob for change in default.changes_to(begun)}
     if isinstance(sweep, Mapping):
-        crossed = {knob: _told_apart(space, knob, each) for knob, each in sweep.items() if knob not in held}
-        return space.crossing(begun, crossed)
+        return space.crossing(begun, {knob: each for knob, each in sweep.items() if knob not in held})
     return space.crossing(begun, [knob for knob in sweep if knob not in held])
 
 
@@ -78,6 +77,11 @@ def passed_over(
 
 
 def _told_apart(space: Space, knob: str, values: Sequence[KnobValue]) -> Sequence[KnobValue]:
-    """The values less those that do what another one of the knob does; the first where all of them do."""
-    same = space.knob(knob).same
-    return [each for each in values if not is_among(each, same)] or values[:1]
+    """Of values that do the same that one which the others are held against, or the first."""
+    like = {same.value: same.like for same in space.knob(knob).same}
+    kept: dict[KnobValue, KnobValue] = {}
+    for each in values:
+        done = like.get(each, each)
+        if each == done or done not in kept:
+            kept[done] = each
+    return list(kept.values())

@@ -11,6 +11,7 @@ from configs.errors import UsageError
 from configs.hardware import HardwareProfile, load_hardware_profile, profile_of_device
 from configs.memory import available_memory_bytes
 from configs.targets import is_rented
+from experiments.space.gpu import Gpu
 
 _SIZE = re.compile(r"(\d{1,4}(?:\.\d{1,2})?) ?GB", re.ASCII | re.IGNORECASE)
 
@@ -41,6 +42,14 @@ class Card:
     driver: str | None = None
     listed: HardwareProfile | None = None
     limit_bytes: int | None = None
+
+    def served(self, gpu: Gpu) -> Gpu:
+        """The GPU of this card, with what of its memory and name is known; of a size neither tells."""
+        return (
+            gpu
+            if self.compute_capability is None
+            else replace(gpu, memory_bytes=self.memory_bytes, name=self.name)
+        )
 
 
 def limited(card: Card, limit_bytes: int | None) -> Card:

@@ -29,7 +29,7 @@ from experiments.space.legality import ModelFacts, joint_refusal, legal_levers
 def planned_legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int | None) -> Legal:
     """What may be asked for: by the checkpoint where it is here, else by its shape alone."""
     space = space_on(spec, model.profile, model.packing)
-    gpu = gpu_served(spec, card.compute_capability) if card.is_gpu else None
+    gpu = card.served(gpu_served(spec, card.compute_capability)) if card.is_gpu else None
     if model.folder is not None and cores is not None:
         return legal_here(spec, model.folder, cores, gpu)
     packaged = frozenset() if model.folder is None else packaged_for(model.folder)

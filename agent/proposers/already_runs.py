@@ -13,8 +13,9 @@ from experiments.space.space import Space
 
 
 def already_runs(view: CampaignView, candidate: Configuration) -> bool:
-    """Whether all in which the candidate differs from the incumbent is named there what the incumbent's
-    resolved configuration shows already: the kernel, say, that `auto` came to. False where nothing tells."""
+    """Whether the candidate does what the incumbent does: by what is known of the space here, or because all
+    in which it differs is named there what the incumbent's resolved configuration shows already: the kernel,
+    say, that `auto` came to. False where nothing tells."""
     return _runs(view.space, view.incumbent, view.incumbent_runs, candidate)
 
 
@@ -28,6 +29,8 @@ def measured_as(view: CampaignView, candidate: Configuration) -> Trial | None:
 def _runs(
     space: Space, measured: Configuration, resolved: Mapping[str, Json], candidate: Configuration
 ) -> bool:
+    if space.why_same(measured, candidate) is not None:
+        return True
     changes = measured.changes_to(candidate) if resolved else ()
     return bool(changes) and all(_shown(space, resolved, change.knob, change.after) for change in changes)
 

@@ -82,12 +82,14 @@ def draft_from(view: CampaignView, ready: Ready) -> Draft:
         raise UsageError(f"The lever {banned[0]} is banned or used up.")
     if changes_noise(control, candidate):
         raise UsageError("It only draws the same thing anew.")
+    if (same := view.space.why_same(control, candidate)) is not None:
+        raise UsageError(f"It does what the best so far does. {same}")
     if already_runs(view, candidate):
         raise UsageError("It names what the best so far runs by itself.")
-    same = measured_as(view, candidate)
-    if same is not None:
-        label = format_label(Noun.EXPERIMENT, same.experiment_id)
-        raise UsageError(f"It names what {label} measured: the engine chose so by itself.")
+    measured = measured_as(view, candidate)
+    if measured is not None:
+        label = format_label(Noun.EXPERIMENT, measured.experiment_id)
+        raise UsageError(f"It names what {label} measured: the same runs under both names.")
     built = f" Builds on {', '.join(said.builds_on)}." if said.builds_on else ""
     moved = " It was proposed on top of another configuration." if ready.control != control else ""
     own = () if view.incumbent_hypothesis_id is None else (view.incumbent_hypothesis_id,)

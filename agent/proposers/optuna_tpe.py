@@ -102,7 +102,7 @@ def drawn(view: CampaignView, study: optuna.Study, asks: int) -> Iterator[tuple[
 def _admitted(view: CampaignView, candidate: Configuration) -> tuple[Configuration, str] | None:
     """What is tested where this point was drawn, with a sentence on how it differs from the incumbent; None
     where it does not, or may not be tested here."""
-    candidate, paid = _paid(view, candidate)
+    candidate, paid = _paid(view, view.space.named_as(view.incumbent, candidate))
     levers = set(view.space.levers_between(view.incumbent, candidate))
     if not levers or levers & view.banned_levers or view.refused(candidate) is not None:
         return None

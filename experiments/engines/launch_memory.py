@@ -35,15 +35,11 @@ from experiments.engines.hybrid_cache import (
 from experiments.engines.stored_bytes import draft_lm_head_bits, head_quantized, part_bytes
 from experiments.space.configuration import KnobValue
 from experiments.space.legality import KINDS_OF
+from experiments.space.server_steps import tokens_by_memory
 
 GRAPH_BYTES = round(0.73 * 2**30)
 """What captured graphs take: vLLM's own estimate for a Qwen3.5 with 51 + 35 captured sizes, as a log in
 vllm-project/vllm#39559 has it. Fewer sizes take less."""
-
-PREFILL_TOKENS: tuple[tuple[int, int], ...] = ((160 * 2**30, 16_384), (70 * 2**30, 8192), (0, 2048))
-"""Tokens that go through a layer at once on a card of so many bytes or more: the `max_num_batched_tokens` of
-vLLM's server there (0.32 and 0.33), as which a launch asks. An A100 gets 2,048 of any size; so is a card that
-is not known counted."""
 
 SAMPLED_SEQUENCES = 256
 """Sequences whose logits vLLM tries out at once while it starts, where no knob says how many (`max_num_seqs`
@@ -280,9 +276,8 @@ def _activations(
     made when those are gone, beside the logits of what is sampled; and what the figure rests on."""
     mlp = MLP_COPIES * profile.intermediate * BFLOAT16_BYTES
     gdn = GDN_COPIES * gdn_channels(profile) * FLOAT32_BYTES
-    tokens = _whole(configuration, BATCH_TOKENS) or next(
-        each for least, each in PREFILL_TOKENS if (asked.card_bytes or 0) >= least
-    )
+    # of a card that is not known as of the smallest
+    tokens = _whole(configuration, BATCH_TOKENS) or tokens_by_memory(asked.card_bytes or 0)
     if configuration.get(CHUNKED_PREFILL) == "off":  # a whole prompt goes into a step
         tokens = max(tokens, _whole(configuration, MODEL_LENGTH) or 0)
     prefill = tokens * max(mlp, gdn)

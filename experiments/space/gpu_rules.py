@@ -15,6 +15,7 @@ from experiments.space.configuration import KnobValue
 from experiments.space.gdn_decode_rules import GDN_DECODE, decode_refused, decode_same
 from experiments.space.gdn_prefill_rules import GDN_PREFILL, prefill_doubted, prefill_refused, prefill_same
 from experiments.space.gpu import VLLM, Gpu
+from experiments.space.knob import Same
 from experiments.space.number_formats import (
     CACHE_DTYPE,
     DRAFT_LM_HEAD,
@@ -32,6 +33,9 @@ from experiments.space.space import Space
 from experiments.space.stored_packing import PackedFormat, StoredPacking
 
 LINEAR_BACKEND = "serving.linear_backend"
+
+AUTO = "auto"
+"""The value of a knob that leaves the choice to the engine."""
 
 MACHETE_CAPABILITY = "9.0"
 """Machete's kernels are built for Hopper alone (vLLM's `MacheteLinearKernel`)."""
@@ -164,9 +168,10 @@ def not_known_on(space: Space, profile: ModelProfile, gpu: Gpu) -> dict[tuple[st
     return {of: why for of, why in found.items() if of not in not_served_by(space, profile, gpu)}
 
 
-def same_on(space: Space, profile: ModelProfile, gpu: Gpu) -> dict[tuple[str, KnobValue], str]:
-    """Which values of this space do on a GPU what another one does, and why: nothing is learnt of both."""
-    return _told(_SAME_BY, space, profile, gpu)
+def same_on(space: Space, profile: ModelProfile, gpu: Gpu) -> dict[tuple[str, KnobValue], Same]:
+    """Which values of this space do on a GPU what the engine's own choice does, and why."""
+    told = _told(_SAME_BY, space, profile, gpu)
+    return {(knob, value): Same(value, AUTO, why) for (knob, value), why in told.items()}
 
 
 def refused_on(

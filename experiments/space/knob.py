@@ -67,15 +67,29 @@ class Pin:
 
 
 @dataclass(frozen=True)
-class SameBeside:
-    """That a knob's `value` does what its value `like` does wherever the other `knob` is `is_`: nothing is
-    learnt of both there. `why` says so in a sentence."""
+class Same:
+    """That a knob's `value` does here what its value `like` does: nothing is learnt of both. `why` says so in
+    a sentence."""
 
     value: KnobValue
     like: KnobValue
+    why: str
+
+    def holds(self, beside: Mapping[str, KnobValue]) -> bool:
+        """Whether that is so beside these values of other knobs."""
+        return True
+
+
+@dataclass(frozen=True)
+class SameBeside(Same):
+    """The same wherever the other `knob` is `is_`, and nowhere else."""
+
     knob: str
     is_: KnobValue
-    why: str
+
+    def holds(self, beside: Mapping[str, KnobValue]) -> bool:
+        """Whether the other knob is so."""
+        return same_value(beside.get(self.knob), self.is_)
 
 
 @dataclass(frozen=True)
@@ -85,13 +99,12 @@ class Knob:
     `values` are those that are enumerated, `default` one of them. `also` is a regular expression for further
     text that is legal when it is given, such as a path, and that nobody enumerates; `also_like` is how such
     text is written in a sentence. A knob with `also` may have no values; then its default is None, and it
-    must be given wherever it is active. `same` are those of `given` that do here what another
-    value does, so that a sweep passes them over; `same_beside` are values that do so beside a value of
-    another knob alone. `when` maps other knobs to the values under which this one is active; all of them must
-    hold, and a knob whose condition names an inactive knob is inactive too. `lever` is the name that
-    directives and findings know it by. `pins` are the keys of the resolved configuration that it fixes: two
-    arms that differ there can be made alike by it. `given` are values that are legal when they are given and
-    that nobody enumerates.
+    must be given wherever it is active. `same` tells which of `given` do here what another value does,
+    `same_beside` which values do so beside a value of another knob alone. `when` maps other knobs to the
+    values under which this one is active; all of them must hold, and a knob whose condition names an inactive
+    knob is inactive too. `lever` is the name that directives and findings know it by. `pins` are the keys of
+    the resolved configuration that it fixes: two arms that differ there can be made alike by it. `given` are
+    values that are legal when they are given and that nobody enumerates.
 
     Raises `UsageError` for a definition that means nothing: no values, a value twice, two values that are
     written alike, a number that is not finite, a default that is not among the values, an `also` that is no
@@ -108,7 +121,7 @@ class Knob:
     also_like: str = ""
     pins: tuple[Pin, ...] = ()
     given: tuple[KnobValue, ...] = ()
-    same: tuple[KnobValue, ...] = ()
+    same: tuple[Same, ...] = ()
     same_beside: tuple[SameBeside, ...] = ()
 
     def __post_init__(self) -> None:

@@ -20,7 +20,7 @@ from experiments.space.gpu_rules import (
     kernel_and_format_refused,
     stored_format_refused,
 )
-from experiments.space.knob import is_among, written
+from experiments.space.knob import Same, is_among, written
 from experiments.space.number_formats import WEIGHT_DTYPE
 from experiments.space.space import Space
 from experiments.space.steps_ahead_rules import AHEAD, ahead_refused, never_ahead
@@ -83,7 +83,7 @@ class ModelFacts:
     that is quantized, by its name; `most_draft_tokens` what each method drafts at most; `packaged_drafters`
     the methods for which this model has a packaged drafter; `drafter` the one that the user gave, which the
     space has as a value and takes where none is named. `not_served` holds, by knob and value, why the
-    engine can't serve it, `same` why a value does what another one does; `cores` how many the target has for
+    engine can't serve it, `same` which value does what another one does; `cores` how many the target has for
     us (None: not known). `stored_quantized` tells that the checkpoint's weights are quantized as they are
     stored, `packing` how, where kernels can be named for it; `max_positions` the most tokens of a sequence
     (None: not known); `gpu` what serves, with its engine and version (None: no GPU, or not known).
@@ -95,7 +95,7 @@ class ModelFacts:
     most_draft_tokens: Mapping[str, int] = field(default_factory=lambda: MOST_DRAFT_TOKENS)
     packaged_drafters: frozenset[str] = frozenset()
     not_served: Mapping[tuple[str, KnobValue], str] = field(default_factory=dict)
-    same: Mapping[tuple[str, KnobValue], str] = field(default_factory=dict)
+    same: Mapping[tuple[str, KnobValue], Same] = field(default_factory=dict)
     cores: int | None = None
     drafter: OwnDrafter | None = None
     stored_quantized: bool = False
@@ -110,7 +110,7 @@ class ModelFacts:
         *,
         packaged_drafters: frozenset[str] = frozenset(),
         not_served: Mapping[tuple[str, KnobValue], str] | None = None,
-        same: Mapping[tuple[str, KnobValue], str] | None = None,
+        same: Mapping[tuple[str, KnobValue], Same] | None = None,
         cores: int | None = None,
         most_draft_tokens: Mapping[str, int] | None = None,
         drafter: OwnDrafter | None = None,
@@ -148,13 +148,19 @@ class ModelFacts:
 @dataclass(frozen=True)
 class Withheld:
     """A value that is not offered, and why, in a sentence. `when_given` tells that it is legal all the same
-    for a user who names what it lacks, or the value itself; `same` that it does what another value does."""
+    for a user who names what it lacks, or the value itself; `like` is a value that does the same (None: it is
+    not for that)."""
 
     knob: str
     value: KnobValue
     why: str
     when_given: bool = False
-    same: bool = False
+    like: KnobValue | None = None
+
+    @property
+    def same(self) -> bool:
+        """Whether it is because another value does the same."""
+        return self.like is not None
 
 
 def with_stored_kernels(space: Space, packing: StoredPacking | None) -> Space:
@@ -187,9 +193,12 @@ def legal_levers(space: Space, facts: ModelFacts) -> tuple[Space, tuple[Withheld
         withheld += emptied
     gone: dict[str, list[KnobValue]] = {}
     held_back: dict[str, list[KnobValue]] = {}
-    same: dict[str, list[KnobValue]] = {}
+    same: dict[str, list[Same]] = {}
     for each in withheld:
-        into = same if each.same else held_back if each.when_given else gone
+        if each.like is not None:
+            same.setdefault(each.knob, []).append(Same(each.value, each.like, each.why))
+            continue
+        into = held_back if each.when_given else gone
         into.setdefault(each.knob, []).append(each.value)
     kept = {
         name: [value for value in space.knob(name).values if not is_among(value, values)]
@@ -231,9 +240,9 @@ def joint_refusal(configuration: Mapping[str, KnobValue], facts: ModelFacts) -> 
 def _withheld(facts: ModelFacts) -> Iterator[Withheld]:
     for (knob, value), why in facts.not_served.items():
         yield Withheld(knob, value, why)
-    for (knob, value), why in facts.same.items():
+    for (knob, value), same in facts.same.items():
         if (knob, value) not in facts.not_served:
-            yield Withheld(knob, value, why, when_given=True, same=True)
+            yield Withheld(knob, value, same.why, when_given=True, like=same.like)
     seen = set(facts.not_served)
     if not facts.mtp_layers and (DRAFTING, "mtp") not in seen:
         yield Withheld(DRAFTING, "mtp", "This checkpoint has no MTP head.")

@@ -15,7 +15,7 @@ from functools import cached_property
 
 from configs.errors import UsageError
 from experiments.space.configuration import Change, Configuration, KnobValue
-from experiments.space.knob import Knob, SameBeside, listed, same_value
+from experiments.space.knob import Knob, Same, SameBeside, listed, same_value
 
 __all__ = ["Knob", "Space"]
 
@@ -140,22 +140,43 @@ class Space:
     def why_same(self, one: Configuration, other: Configuration) -> str | None:
         """That two configurations differ by values alone that do the same beside the rest of them, in a
         sentence; None where they do more, or are equal."""
-        if not self._same_beside or one == other or self._as_done(one) != self._as_done(other):
+        changes = one.changes_to(other)
+        if not changes or not {change.knob for change in changes} <= self._with_same:
             return None
-        changed = {change.knob for change in one.changes_to(other)}
-        return next(same.why for name, same in self._same_beside if name in changed)
+        if self._as_done(one) != self._as_done(other):
+            return None
+        return next(
+            same.why
+            for change in changes
+            for value in (change.after, change.before)
+            for same in self._same_of(change.knob)
+            if same_value(value, same.value)
+        )
+
+    def named_as(self, named: Configuration, configuration: Configuration) -> Configuration:
+        """The configuration, each value that does the same as that of `named` as it is there."""
+        for knob in self._with_same & named.keys() & configuration.keys():
+            as_there = Configuration.of({**configuration, knob: named[knob]})
+            if self._as_done(as_there) == self._as_done(configuration):
+                configuration = as_there
+        return configuration
 
     @cached_property
-    def _same_beside(self) -> tuple[tuple[str, SameBeside], ...]:
-        return tuple((knob.name, same) for knob in self.knobs for same in knob.same_beside)
+    def _with_same(self) -> frozenset[str]:
+        """The knobs of which some values do what others do."""
+        return frozenset(knob.name for knob in self.knobs if knob.same or knob.same_beside)
+
+    def _same_of(self, name: str) -> tuple[Same, ...]:
+        knob = self.knob(name)
+        return (*knob.same, *knob.same_beside)
 
     def _as_done(self, configuration: Configuration) -> Configuration:
         """The configuration, each value that does there what another one does as that one."""
         done = {
             name: same.like
-            for name, same in self._same_beside
-            if same_value(configuration.get(name), same.value)
-            and same_value(configuration.get(same.knob), same.is_)
+            for name in self._with_same
+            for same in self._same_of(name)
+            if same_value(configuration.get(name), same.value) and same.holds(configuration)
         }
         return Configuration.of({**configuration, **done}) if done else configuration
 
@@ -271,11 +292,11 @@ class Space:
             tuple(k.only_when_given(held_back[k.name]) if k.name in held_back else k for k in self.knobs)
         )
 
-    def passing_over(self, values: Mapping[str, Iterable[KnobValue]]) -> Space:
-        """The space as of `only_when_given`, and with these values known to do what another one does: a
-        sweep passes them over. Raises as it does."""
+    def passing_over(self, values: Mapping[str, Iterable[Same]]) -> Space:
+        """The space as of `only_when_given`, and with these values known to do what another one does. Raises
+        as it does."""
         same = {self.knob(name).name: tuple(each) for name, each in values.items()}
-        held_back = self.only_when_given(same)
+        held_back = self.only_when_given({name: [each.value for each in told] for name, told in same.items()})
         return Space(tuple(replace(k, same=same[k.name]) if k.name in same else k for k in held_back.knobs))
 
     def with_same_beside(self, name: str, same: SameBeside) -> Space:

@@ -29,7 +29,7 @@ def never_ahead(gpu: Gpu | None) -> SameBeside | None:
         f"vLLM {version} schedules no step ahead beside drafts by n-grams: there off and its own choice, "
         "auto, are the same, so auto alone is timed."
     )
-    return SameBeside(OFF, AUTO, DRAFTING, NGRAM, why)
+    return SameBeside(OFF, AUTO, why, DRAFTING, NGRAM)
 
 
 def ahead_refused(configuration: Mapping[str, KnobValue], gpu: Gpu | None) -> str | None:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from experiments.space.configuration import Configuration, KnobValue
-from experiments.space.knob import Knob
+from experiments.space.knob import Knob, Same
 from experiments.space.space import Space
 
 MAX_SEQUENCES = "serving.max_sequences"
 MAX_MODEL_LEN = "serving.max_model_len"
-BATCH_TOKENS = "serving.max_batch_tokens"
+BATCH_TOKENS, AUTO = "serving.max_batch_tokens", "auto"
 
 LEAST_STEP_TOKENS = 2048
 """Tokens of a step that vLLM's server takes at least where it may choose (0.26 to 0.33, on any device)."""
@@ -30,21 +30,33 @@ def not_served_at(space: Space, concurrency: int, context_tokens: int) -> dict[t
     return dict(_refused(space, concurrency, context_tokens))
 
 
-def same_at(space: Space, concurrency: int, prompt_tokens: int) -> dict[tuple[str, KnobValue], str]:
-    """Why a step of at most so many tokens does at this workload what another value of this space does, by
-    knob and value: where the prompts of all requests at once fit into one step, more room changes nothing."""
+def same_at(
+    space: Space, concurrency: int, prompt_tokens: int, auto_tokens: int | None = None
+) -> dict[tuple[str, KnobValue], Same]:
+    """Which numbers of tokens of a step do at this workload what another value of this space does, by knob
+    and value: where the prompts of all requests at once fit into one step, more room changes nothing.
+
+    `auto_tokens` is how many a step has where that is left to the server, None where it is not known.
+    """
     knob = next((each for each in space.knobs if each.name == BATCH_TOKENS), None)
-    rooms = sorted(_numbers(knob)) if knob is not None else []
-    needed = concurrency * (prompt_tokens + MOST_OF_A_SEQUENCE)
-    enough = [each for each in rooms if each >= needed]
-    if not enough:
+    if knob is None:
         return {}
-    requests = "the one request" if concurrency == 1 else f"the {concurrency} requests at once"
-    if needed <= LEAST_STEP_TOKENS and knob is not None and "auto" in knob.values:
-        why = f"What {requests} of the workload can ask of a step fits into vLLM's own choice, auto, too."
-        return {(BATCH_TOKENS, each): why for each in enough}
-    why = f"What {requests} of the workload can ask of a step fits into {enough[0]} tokens too."
-    return {(BATCH_TOKENS, each): why for each in enough[1:]}
+    needed = concurrency * (prompt_tokens + MOST_OF_A_SEQUENCE)
+    asked = f"What {_requests(concurrency)} of the workload can ask of a step fits into"
+    rooms, found = sorted(_numbers(knob)), dict[tuple[str, KnobValue], Same]()
+    by_itself = LEAST_STEP_TOKENS if auto_tokens is None else auto_tokens
+    for tokens in rooms:
+        least = next((each for each in rooms if needed <= each < tokens), None)
+        if AUTO in knob.values and needed <= min(tokens, by_itself):
+            told = Same(tokens, AUTO, f"{asked} vLLM's own choice, auto, too.")
+        elif AUTO in knob.values and tokens == auto_tokens:
+            told = Same(tokens, AUTO, f"vLLM's own choice, auto, is {tokens} tokens a step on this GPU.")
+        elif least is not None:
+            told = Same(tokens, least, f"{asked} {least} tokens too.")
+        else:
+            continue
+        found[BATCH_TOKENS, tokens] = told
+    return found
 
 
 def unserved(configuration: Configuration, concurrency: int, context_tokens: int) -> str | None:
@@ -79,6 +91,10 @@ def with_all_positions(space: Space, max_positions: int, context_tokens: int) ->
         return space
     longer = replace(knob, values=tuple(sorted([*lengths, max_positions])), default=max_positions)
     return Space(tuple(longer if each.name == MAX_MODEL_LEN else each for each in space.knobs))
+
+
+def _requests(concurrency: int) -> str:
+    return "the one request" if concurrency == 1 else f"the {concurrency} requests at once"
 
 
 def _numbers(knob: Knob) -> list[int]:

@@ -99,8 +99,13 @@ def survey(
     drafter = drafter_of(spec)
     if drafter is not None:
         check_fits(drafter, folder, built_here=not getattr(engine, "runs_drafters_itself", False))
-    capability = None if target.gpu is None else target.gpu.compute_capability
-    legal = legal_here(spec, folder, target.cpu.cores, gpu_known(spec, capability))
+    found_gpu = target.gpu
+    gpu = (
+        None
+        if found_gpu is None
+        else gpu_known(spec, found_gpu.compute_capability, found_gpu.memory_bytes, found_gpu.name)
+    )
+    legal = legal_here(spec, folder, target.cpu.cores, gpu)
     if not spec.latency_only:
         _check_whole(folder)
     of_tasks = check_quality_tasks(spec, folder)

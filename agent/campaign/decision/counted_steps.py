@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agent.campaign.known.facts import Facts
+from agent.campaign.known.ran import RESOLVED_TOKENS
 from agent.plan.load_and_request import PREFILL_SHARE
 from agent.surrogate.step_loop import Asked
 from agent.surrogate.step_tokens import LATER_MS, StepTokens
@@ -12,18 +13,12 @@ from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.campaign import PlanSpec
 from configs.hardware import HardwareProfile, profile_of_device
 from configs.models import ModelProfile, PartKind
-from experiments.engines.launch_memory import PREFILL_TOKENS
 from experiments.measurement.evidence import Json, Metric
 from experiments.space.configuration import Configuration
-from experiments.space.workload_rules import BATCH_TOKENS
+from experiments.space.server_steps import server_step_tokens
+from experiments.space.workload_rules import AUTO, BATCH_TOKENS
 
 MS_PER_S = 1e3
-
-AUTO, RESOLVED_TOKENS = "auto", "max_batch_tokens"
-"""The value that leaves the choice to the server, and what a launch tells of it."""
-
-SMALL_STEPS = "A100"
-"""GPUs on which vLLM's server takes steps of the smallest size whatever their memory (its `EngineArgs`)."""
 
 MOST_WAVES = 8
 """Requests that are counted at most, as many as are under way at once: what comes after is as it was."""
@@ -47,7 +42,7 @@ def steps_of(facts: Facts, shape: ModelProfile | None, tpot_ms: float) -> StepTo
         facts.baseline,
         tpot_ms,
         facts.gpu_memory_bytes,
-        told_auto(best.configuration, facts.incumbent_runs),
+        told_auto(best.configuration, facts.incumbent_runs) or facts.auto_step_tokens,
     )
 
 
@@ -69,8 +64,7 @@ def counted_steps(
     if hardware is None or shape is None or before is None or alone or Metric(plan.metric) != Metric.TPOT_MS:
         return None
     memory = hardware.memory_bytes if memory_bytes is None else memory_bytes
-    sized = 0 if any(SMALL_STEPS in each for each in hardware.device_names) else memory
-    by_card = next(tokens for least, tokens in PREFILL_TOKENS if sized >= least)
+    by_card = server_step_tokens(memory, " ".join(hardware.device_names))
     asked = Asked(
         workload.concurrency,
         min(max(workload.concurrency, workload.prompts_per_block), MOST_WAVES * workload.concurrency),

@@ -131,6 +131,8 @@ class Facts:
     """What the driver calls the target's GPU, where it is one."""
     gpu_memory_bytes: int | None = None
     """Bytes of its memory."""
+    auto_step_tokens: int | None = None
+    """How many tokens a step had where that was left to the server, as trial 0 told it."""
     incumbent_runs: Mapping[str, Json] = field(default_factory=dict)
     """The resolved configuration of the best so far, as its last launch told it; empty without a baseline."""
 

@@ -7,9 +7,13 @@ import json
 from sqlalchemy import Text, cast, func, select
 from sqlalchemy.orm import Session
 
-from db.models import Experiment, Launch
+from db.models import Configuration, Experiment, Launch
 from db.models.base import JsonObject
-from db.states import Arm
+from db.states import Arm, ExperimentKind
+from experiments.space.workload_rules import AUTO, BATCH_TOKENS
+
+RESOLVED_TOKENS = "max_batch_tokens"
+"""What a launch tells of the tokens that a step has."""
 
 
 def resolved_of(session: Session, experiment_id: int, configuration_id: int) -> JsonObject:
@@ -21,6 +25,24 @@ def resolved_of(session: Session, experiment_id: int, configuration_id: int) -> 
         .limit(1)
     )
     return found or {}
+
+
+def auto_step_tokens(session: Session, campaign_id: int) -> int | None:
+    """How many tokens a step had in the last launch before or of trial 0 that left it to the server; None
+    where none told."""
+    return session.scalar(
+        select(Launch.resolved[RESOLVED_TOKENS].as_integer())
+        .join(Experiment, Experiment.id == Launch.experiment_id)
+        .join(Configuration, Configuration.id == Launch.configuration_id)
+        .where(
+            Experiment.campaign_id == campaign_id,
+            Experiment.kind == ExperimentKind.BASELINE,
+            Configuration.knobs[BATCH_TOKENS].as_string() == AUTO,
+            Launch.resolved[RESOLVED_TOKENS].as_integer().is_not(None),
+        )
+        .order_by(Launch.id.desc())
+        .limit(1)
+    )
 
 
 def resolved_by_experiment(session: Session, campaign_id: int) -> dict[int, JsonObject]:

@@ -28,7 +28,7 @@ from agent.campaign.known.stale_findings import read_stale_findings
 from agent.campaign.known.stored_ground import stored_ground
 from agent.campaign.known.worked_before import worked_before
 from agent.campaign.resources.paid import usd_per_s
-from agent.ground.stored_spec import AT_ONCE, FOUND, GPU, START
+from agent.ground.stored_spec import AT_ONCE, FOUND, START
 from agent.proposers.dispute import PROPOSER as DISPUTE
 from agent.proposers.port import Trial
 from configs.errors import UsageError
@@ -180,7 +180,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
     )
     given = (_Verdict._make(row) for row in session.execute(judged))
     verdicts = {verdict.experiment_id: verdict for verdict in given}
-    ground, found = stored_ground(campaign), campaign.spec[FOUND]
+    ground, found = stored_ground(session, campaign), campaign.spec[FOUND]
     spec = ground.spec
     stored = store.configurations(
         session,
@@ -270,7 +270,8 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         ),
         targets=read_targets(session, campaign_id, spec.confirm_on, found, trials),
         confirmed=confirmed_before(session, campaign_id) if spec.confirm_on else frozenset(),
-        gpu_name=(found.get(GPU) or {}).get("name"),
+        gpu_name=ground.gpu_name,
+        auto_step_tokens=ground.auto_step_tokens,
         records=records(session, campaign_id),
         gpu_memory_bytes=ground.gpu_memory_bytes,
         start=ground.start,

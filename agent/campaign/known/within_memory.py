@@ -50,6 +50,14 @@ class Ground(Protocol):
         """The same."""
 
     @property
+    def gpu_name(self) -> str | None:
+        """What its driver calls it."""
+
+    @property
+    def auto_step_tokens(self) -> int | None:
+        """How many tokens a step had in trial 0, where that was left to the server and told."""
+
+    @property
     def start(self) -> Configuration | None:
         """What trial 0 begins from in place of the engine's default."""
 
@@ -59,7 +67,9 @@ def legal_of(ground: Ground) -> Legal:
     `CheckpointElsewhere` where its checkpoint is not on this machine."""
     check_here(ground.checkpoint)
     spec = ground.spec
-    gpu = gpu_known(spec, ground.compute_capability)
+    gpu = gpu_known(
+        spec, ground.compute_capability, ground.gpu_memory_bytes, ground.gpu_name, ground.auto_step_tokens
+    )
     legal = legal_here(spec, ground.checkpoint, ground.cores, gpu)
     limit = spec.memory
     if ground.start is None and limit is None:

@@ -95,7 +95,7 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
     )
     versions = versions_of_experiments(session, [experiment])[experiment_id]
     follow_versions(session, Ran(experiment.target, engine_of(campaign.spec), versions), subject)
-    space = space_of(stored_ground(campaign).spec)
+    space = space_of(stored_ground(session, campaign).spec)
     update_sweep_failures(
         session,
         experiment_id,

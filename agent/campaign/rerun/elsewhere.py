@@ -146,7 +146,7 @@ def _legal(facts: Facts, there: Elsewhere) -> Legal:
     """What may be asked for there."""
     gpu = None
     if there.card is not None and there.card.is_gpu:
-        gpu = gpu_served(facts.spec, there.card.compute_capability, there.device)
+        gpu = there.card.served(gpu_served(facts.spec, there.card.compute_capability, there.device))
     return legal_here(facts.spec, facts.checkpoint, there.cores or facts.cores, gpu)
 
 

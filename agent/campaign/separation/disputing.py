@@ -22,11 +22,11 @@ from agent.campaign.known import store
 from agent.campaign.known.measured import read_measured
 from agent.campaign.known.reading_facts import read_facts
 from agent.campaign.known.settling import settled
+from agent.campaign.known.within_memory import legal_of
 from agent.campaign.queue.accept import accept
 from agent.campaign.queue.order import read_directives
 from agent.campaign.separation.disputed_here import draft_here
 from agent.campaign.separation.disputes_near import Near, is_here, open_findings, standing
-from agent.ground.legal import gpu_known, legal_here
 from agent.proposers.claims import refuted_if
 from agent.proposers.dispute import PROPOSER, Disputed, once_more, take_apart
 from agent.proposers.port import Draft
@@ -175,9 +175,7 @@ def _of_own_verdict(
     trial = next((each for each in facts.trials if each.experiment_id == experiment.id), None)
     if trial is None or facts.baseline is None:
         return []
-    gpu = gpu_known(facts.spec, facts.compute_capability)
-    legal = legal_here(facts.spec, facts.checkpoint, facts.cores, gpu)
-    desk = Desk(facts, legal, read_measured(session, facts), read_directives(session, facts.id))
+    desk = Desk(facts, legal_of(facts), read_measured(session, facts), read_directives(session, facts.id))
     tested = _Tested(experiment, hypothesis, trial.control, trial.candidate)
     return _queue(session, desk, tested, dispute, other)
 

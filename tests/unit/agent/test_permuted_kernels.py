@@ -29,7 +29,7 @@ from tests.recorded.vllm_kernels import PROFILED, recorded_parts
 from tests.unit.agent import campaigns
 
 VLLM = load_space("vllm")
-SPACE = VLLM.passing_over({BATCH_TOKENS: [value for _, value in same_at(VLLM, 1, 512)]})
+SPACE = VLLM.passing_over({BATCH_TOKENS: same_at(VLLM, 1, 512).values()})
 """The space as a campaign has it that asks for one request at once of 512 tokens."""
 
 BASELINE = SPACE.configuration({})

@@ -17,7 +17,7 @@ ON_HOPPER = Gpu("9.0")
 
 
 def test_on_hopper_flashinfer_is_what_auto_runs_for_heads_that_it_serves() -> None:
-    assert "both are the same" in same_on(SPACE, OF_128, ON_HOPPER)[GDN_PREFILL, "flashinfer"]
+    assert "both are the same" in same_on(SPACE, OF_128, ON_HOPPER)[GDN_PREFILL, "flashinfer"].why
     assert not {of for of in not_served_by(SPACE, OF_128, ON_HOPPER) if of[0] == GDN_PREFILL}
     assert not {of for of in not_known_on(SPACE, OF_128, ON_HOPPER) if of[0] == GDN_PREFILL}
 
@@ -36,4 +36,4 @@ def test_elsewhere_vllm_runs_tritons_for_such_heads_and_auto_is_sure(capability:
     gpu = Gpu(capability)
     assert "vLLM would run Triton's instead" in not_served_by(SPACE, OF_64, gpu)[GDN_PREFILL, "flashinfer"]
     assert (GDN_PREFILL, "auto") not in not_known_on(SPACE, OF_64, gpu)
-    assert "both are the same" in same_on(SPACE, OF_64, gpu)[GDN_PREFILL, "triton"]
+    assert "both are the same" in same_on(SPACE, OF_64, gpu)[GDN_PREFILL, "triton"].why

@@ -4,6 +4,9 @@ import pytest
 
 from agent.ground.sweep import passed_over, swept
 from configs.errors import UsageError
+from experiments.space.configuration import KnobValue
+from experiments.space.gpu import Gpu
+from experiments.space.knob import Same, SameBeside
 from experiments.space.legality import ModelFacts, legal_levers
 from experiments.space.loading import load_space
 from experiments.space.workload_rules import (
@@ -69,17 +72,100 @@ def test_more_room_in_a_step_than_all_requests_ask_for_is_not_proposed(
     assert tuple(value for _, value in found) == same
     kept, told = legal_levers(space, ModelFacts(**FACTS, same=found))  # type: ignore[arg-type]
     knob = kept.knob(BATCH_TOKENS)
-    assert (knob.values, knob.given, knob.same) == (offered, same, same)
+    assert (knob.values, knob.given, tuple(each.value for each in knob.same)) == (offered, same, same)
     assert all(knob.parse(str(value)) == value for value in same), "who names one gets it"
     assert [each.value for each in told if each.same] == list(same)
 
 
+def whys(found: dict[tuple[str, KnobValue], Same]) -> set[str]:
+    return {each.why for each in found.values()}
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "prompt_tokens", "auto", "same", "offered"),
+    [
+        (4, 512, 8192, {4096: "auto", 8192: "auto", 16_384: "auto"}, ("auto", 2048)),
+        (4, 512, 2048, {2048: "auto", 8192: 4096, 16_384: 4096}, ("auto", 4096)),
+        (4, 512, None, {8192: 4096, 16_384: 4096}, ("auto", 2048, 4096)),
+        (16, 512, 8192, {8192: "auto"}, ("auto", 2048, 4096, 16_384)),
+        (64, 512, 16_384, {16_384: "auto"}, ("auto", 2048, 4096, 8192)),
+        (1, 512, 8192, dict.fromkeys((2048, 4096, 8192, 16_384), "auto"), ("auto",)),
+    ],
+)
+def test_what_auto_comes_to_is_held_against_the_others_where_it_is_known(
+    concurrency: int,
+    prompt_tokens: int,
+    auto: int | None,
+    same: dict[int, KnobValue],
+    offered: tuple[KnobValue, ...],
+) -> None:
+    """Two values differ as far as both, or one of them, are less than the requests can ask of a step."""
+    space = load_space("vllm")
+    found = same_at(space, concurrency, prompt_tokens, auto)
+    assert {value: each.like for (_, value), each in found.items()} == same
+    kept, _ = legal_levers(space, ModelFacts(**FACTS, same=found))  # type: ignore[arg-type]
+    assert kept.knob(BATCH_TOKENS).values == offered
+
+
+def test_the_number_of_auto_itself_is_told_as_what_it_is() -> None:
+    assert whys(same_at(load_space("vllm"), 16, 512, 8192)) == {
+        "vLLM's own choice, auto, is 8192 tokens a step on this GPU."
+    }
+
+
+@pytest.mark.parametrize(
+    ("gpu", "tokens"),
+    [
+        (Gpu("9.0", version=(0, 33), memory_bytes=151 * 10**9, name="NVIDIA H200"), 8192),
+        (Gpu("10.0", version=(0, 32), memory_bytes=192 * 10**9, name="NVIDIA B200"), 16_384),
+        (Gpu("8.0", version=(0, 33), memory_bytes=85 * 10**9, name="NVIDIA A100-SXM4-80GB"), 2048),
+        (Gpu("8.9", version=(0, 33), memory_bytes=24 * 10**9, name="NVIDIA L4"), 2048),
+        (Gpu("9.0", version=(0, 34), memory_bytes=151 * 10**9, name="NVIDIA H200"), None),
+        (Gpu("9.0", memory_bytes=151 * 10**9, name="NVIDIA H200"), None),
+        (Gpu("9.0", version=(0, 33), name="NVIDIA H200"), None),
+        (Gpu("9.0", version=(0, 33), memory_bytes=151 * 10**9), None),
+        (Gpu("9.0", "reference", (0, 33), 151 * 10**9, "NVIDIA H200"), None),
+        (Gpu("9.0", memory_bytes=151 * 10**9, name="NVIDIA H200", told_step_tokens=2048), 2048),
+    ],
+)
+def test_what_auto_comes_to_is_what_a_launch_told_or_else_the_card_s_in_versions_that_were_read(
+    gpu: Gpu, tokens: int | None
+) -> None:
+    assert gpu.step_tokens == tokens
+
+
+def test_a_baseline_that_names_what_auto_does_has_no_change_to_auto() -> None:
+    space = load_space("vllm")
+    found = same_at(space, 4, 512, 8192)
+    kept, _ = legal_levers(space, ModelFacts(**FACTS, same=found))  # type: ignore[arg-type]
+    named = kept.configuration({BATCH_TOKENS: 4096})
+    assert {each.get(BATCH_TOKENS) for each in kept.neighbours(named)} == {4096, 2048, None}
+    auto, other = (kept.with_change(named, {BATCH_TOKENS: each}) for each in ("auto", 16_384))
+    assert kept.why_same(named, auto) == found[BATCH_TOKENS, 4096].why
+    assert kept.why_same(named, other) == found[BATCH_TOKENS, 16_384].why
+    assert kept.why_same(named, kept.with_change(named, {BATCH_TOKENS: 2048})) is None
+    more = kept.with_change(auto, {"serving.prefix_caching": "on"})
+    assert kept.why_same(named, more) is None
+    assert kept.named_as(named, more) == kept.with_change(named, {"serving.prefix_caching": "on"})
+    assert kept.named_as(auto, more) == more
+
+
+def test_a_name_stands_for_another_only_where_both_do_the_same() -> None:
+    beside = SameBeside("off", "auto", "there the same", "drafting.method", "ngram")
+    space = load_space("vllm").with_same_beside("serving.async_scheduling", beside)
+    by_ngrams = space.configuration({"drafting.method": "ngram", "serving.async_scheduling": "off"})
+    plain = space.configuration({})
+    assert space.named_as(by_ngrams, plain) == plain
+    other = space.configuration({"drafting.method": "ngram"})
+    assert space.named_as(by_ngrams, other) == by_ngrams
+
+
 def test_what_a_step_has_room_for_is_compared_with_what_it_does_the_same_as() -> None:
     space = load_space("vllm")
-    assert set(same_at(space, 1, 128).values()) == {
+    assert whys(same_at(space, 1, 128)) == {
         "What the one request of the workload can ask of a step fits into vLLM's own choice, auto, too."
     }
-    assert set(same_at(space, 4, 512).values()) == {
+    assert whys(same_at(space, 4, 512)) == {
         "What the 4 requests at once of the workload can ask of a step fits into 4096 tokens too."
     }
     assert same_at(load_space("reference"), 1, 128) == {}
@@ -118,3 +204,25 @@ def test_a_sweep_tells_once_what_it_passes_over_and_not_what_it_times() -> None:
     assert [each[BATCH_TOKENS] for each in swept(kept, None, sweep)] == [4096]
     said = passed_over(kept, None, told, sweep)
     assert said == f"The sweep before trial 0 passes over {BATCH_TOKENS}=8192 and 16384: {why}"
+
+
+@pytest.mark.parametrize(
+    ("sweep", "times"),
+    [
+        ([2048, 4096, 8192, 16_384], [2048, 4096]),
+        ([2048, 8192, 16_384, "auto"], [2048, "auto"]),
+        ([16_384, 8192], [16_384]),
+    ],
+)
+def test_of_what_a_sweep_names_one_of_those_that_do_the_same_is_timed(
+    sweep: list[KnobValue], times: list[KnobValue]
+) -> None:
+    space = load_space("vllm")
+    same = same_at(space, 4, 512, 8192)
+    kept, told = legal_levers(space, ModelFacts(**FACTS, same=same))  # type: ignore[arg-type]
+    assert [each[BATCH_TOKENS] for each in swept(kept, None, {BATCH_TOKENS: sweep})] == times
+    said = str(passed_over(kept, None, told, {BATCH_TOKENS: sweep}))
+    gone = [str(each) for each in sorted(x for x in sweep if x not in times and isinstance(x, int))]
+    assert said.startswith(
+        f"The sweep before trial 0 passes over {BATCH_TOKENS}={' and '.join(gone)}: What the 4 requests"
+    )

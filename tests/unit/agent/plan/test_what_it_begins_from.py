@@ -186,7 +186,7 @@ def test_what_is_legal_is_told_by_the_campaign_s_row_alone_as_by_all_that_is_kno
     with database.write() as session:
         campaign_id = create_campaign(session, spec, survey(spec))
         facts = read_facts(session, campaign_id)
-        ground = stored_ground(session.get_one(Campaign, campaign_id))
+        ground = stored_ground(session, session.get_one(Campaign, campaign_id))
         known, alone = legal_of(facts), read_legal(session, campaign_id)
     assert facts.start is not None
     assert all(getattr(facts, name) == value for name, value in vars(ground).items())
