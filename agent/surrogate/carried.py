@@ -28,6 +28,7 @@ from agent.proposers.port import Trial
 from agent.surrogate.linear import Features
 from experiments.engines.port import PartTime
 from experiments.measurement.judging import Outcome
+from experiments.space.workload_rules import BATCH_TOKENS
 
 SAME_SHARE = 0.3
 """Standard deviation of what another campaign of the same model and workload finds differently, as a share of
@@ -92,6 +93,13 @@ class Carried:
     def is_here(self) -> bool:
         """Whether its ground is this one in all that what a test costs depends on."""
         return self.same_model and self.same_workload and self.same_hardware
+
+    @property
+    def is_of_another_loop(self) -> bool:
+        """Whether tokens of a step were changed under other requests, on another card or of another model:
+        what that does is counted for the loop of this ground alone."""
+        before, after = (each.get(BATCH_TOKENS) for each in (self.trial.control, self.trial.candidate))
+        return not self.is_here and before != after
 
     @property
     def counts(self) -> float:

@@ -118,6 +118,9 @@ class LatencyBelief:
         return [*self._part_rows(trial), *([] if whole is None else [whole])]
 
     def _rows_of_others(self, carried: Carried) -> list[Row]:
+        """What a trial of another campaign teaches; nothing where that is of another loop of steps."""
+        if carried.is_of_another_loop:
+            return []
         return [
             (carried.discounted(features), residual, variance)
             for features, residual, variance in self._rows(carried.trial)

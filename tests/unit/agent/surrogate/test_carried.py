@@ -129,3 +129,38 @@ def test_what_failed_elsewhere_is_doubted_less_than_what_failed_here_and_may_be_
     elsewhere = beliefs(carried(failed)).p_feasible(COMPILED)
     assert beliefs([], (failed,)).p_feasible(COMPILED) == FAILED_BEFORE
     assert FAILED_BEFORE < elsewhere < beliefs([]).p_feasible(COMPILED)
+
+
+STEPS = "serving.max_batch_tokens"
+
+
+def of_steps(tokens: int, effect: float, **ground: object) -> Carried:
+    candidate = VLLM.with_change(on("auto"), {STEPS: tokens})
+    made = replace(trial_of(candidate, effect), lever="chunking")
+    return replace(Carried(made, "C-1", same_model=True, same_workload=True), **ground)  # type: ignore[arg-type]
+
+
+def steps_believed(others: list[Carried]) -> Prediction:
+    found = Beliefs.learn(VLLM, H200, (), Margins(), judges_quality=False, carried=others)
+    return found.predict(on("auto"), VLLM.with_change(on("auto"), {STEPS: 2048}))
+
+
+@pytest.mark.parametrize(
+    "ground", [{"same_model": False}, {"same_workload": False}, {"same_hardware": False, "tpot_ms": 9.0}]
+)
+def test_what_other_requests_or_another_card_made_of_tokens_of_a_step_is_held_against_nothing_here(
+    ground: dict[str, object],
+) -> None:
+    """There auto is another number, or the requests ask for more of a step: what came out is of that loop."""
+    assert steps_believed([of_steps(2048, 0.04, **ground)]) == steps_believed([])
+
+
+def test_on_the_same_ground_it_is_believed_and_so_are_other_levers_of_other_grounds() -> None:
+    assert steps_believed([of_steps(2048, 0.04)]).log_ratio_mean > 0.005
+    elsewhere = replace(
+        Carried(trial_of(on("marlin"), 0.2), "C-1", same_model=True, same_workload=False), tpot_ms=5.0
+    )
+    marlin = on("marlin")
+    found = Beliefs.learn(VLLM, H200, (), Margins(), judges_quality=False, carried=[elsewhere])
+    plain = Beliefs.learn(VLLM, H200, (), Margins(), judges_quality=False)
+    assert found.predict(on("auto"), marlin) != plain.predict(on("auto"), marlin)
