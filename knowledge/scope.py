@@ -10,12 +10,17 @@ from dataclasses import asdict, dataclass
 from configs.asked_over import ASKED_OVER, HTTP
 from configs.quality_tasks import AskedTask, asked_tasks
 from experiments.measurement.evidence import Json
-from experiments.space.configuration import Change, Configuration
+from experiments.space.configuration import Change, Configuration, KnobValue
+from experiments.space.workload_rules import BATCH_TOKENS, LEAST_STEP_TOKENS, asked_of_a_step
 from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY
 from knowledge.machines import machine
 
 OWN_VERSIONS = frozenset({"autoinfer", "git_revision"})
 """Versions of this program itself: recorded with an experiment, no part of what was measured."""
+
+TOKENS_A_STEP = "tokens_a_step"
+"""How a workload tells what steps held of it, where its control does not say it and the requests told it from
+2,048, as which everything was read before 28 November 2026 and which is not written."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,7 @@ class Scope:
 
     `latency_only`: the weights are made up, and it speaks of times alone. `versions` maps packages to
     versions, without `OWN_VERSIONS`; `workload` is that of the stopping plan, with how it was asked where
-    that was over HTTP.
+    that was over HTTP, and what steps held of it (`steps_told_apart`).
     """
 
     model: str
@@ -48,8 +53,11 @@ class Scope:
         workload: Mapping[str, object],
         control: Configuration,
         latency_only: bool = False,
+        step_tokens: int | None = None,
     ) -> Scope:
-        """Return the scope in canonical form; what is no version or no number is left out."""
+        """Return the scope in canonical form; what is no version or no number is left out. `step_tokens` are
+        those that a step had, as launches told it."""
+        steps = steps_told_apart(control, workload, step_tokens)
         return cls(
             model=model,
             model_fingerprint=model_fingerprint,
@@ -66,6 +74,7 @@ class Scope:
                 sorted(
                     [(name, value) for name, value in workload.items() if isinstance(value, int)]
                     + ([(ASKED_OVER, HTTP)] if workload.get(ASKED_OVER) == HTTP else [])
+                    + ([] if steps is None else [(TOKENS_A_STEP, steps)])
                     + [(f"task {task.name}", task.items) for task in _tasks(workload)]
                 )
             ),
@@ -122,6 +131,20 @@ class Scope:
         }
 
 
+def steps_told_apart(
+    control: Mapping[str, KnobValue], workload: Mapping[str, object], step_tokens: int | None
+) -> int | None:
+    """Return how much of what its requests can ask of a step was in one, where the control has no knob for
+    that; None where 2,048 tokens hold as much, and where it is not known."""
+    at_once, prompt = workload.get("concurrency"), workload.get("prompt_tokens")
+    if step_tokens is None or BATCH_TOKENS in control:
+        return None
+    if not isinstance(at_once, int) or not isinstance(prompt, int):
+        return None
+    held = min(step_tokens, asked_of_a_step(at_once, prompt))
+    return held if held > LEAST_STEP_TOKENS else None
+
+
 def _tasks(workload: Mapping[str, object]) -> tuple[AskedTask, ...]:
     """The quality tasks of a workload, by which its quality was judged too."""
     written = workload.get("evaluation_tasks")
@@ -134,6 +157,7 @@ def workload_words(workload: Mapping[str, object]) -> str:
         "prompt_tokens": "{} tokens in",
         "new_tokens": "{} tokens out",
         "concurrency": "concurrency {}",
+        TOKENS_A_STEP: "up to {:,} tokens a step",
     }
     told = [text.format(workload[name]) for name, text in words.items() if name in workload]
     return ", ".join([*told, "over HTTP"] if workload.get(ASKED_OVER) == HTTP else told)

@@ -13,6 +13,9 @@ MAX_SEQUENCES = "serving.max_sequences"
 MAX_MODEL_LEN = "serving.max_model_len"
 BATCH_TOKENS, AUTO = "serving.max_batch_tokens", "auto"
 
+RESOLVED_TOKENS = "max_batch_tokens"
+"""What a launch tells of the tokens that a step has."""
+
 LEAST_STEP_TOKENS = 2048
 """Tokens of a step that vLLM's server takes at least where it may choose (0.26 to 0.33, on any device)."""
 
@@ -30,6 +33,11 @@ def not_served_at(space: Space, concurrency: int, context_tokens: int) -> dict[t
     return dict(_refused(space, concurrency, context_tokens))
 
 
+def asked_of_a_step(concurrency: int, prompt_tokens: int) -> int:
+    """The most tokens that so many requests at once can ask of one step."""
+    return concurrency * (prompt_tokens + MOST_OF_A_SEQUENCE)
+
+
 def same_at(
     space: Space, concurrency: int, prompt_tokens: int, auto_tokens: int | None = None
 ) -> dict[tuple[str, KnobValue], Same]:
@@ -41,7 +49,7 @@ def same_at(
     knob = next((each for each in space.knobs if each.name == BATCH_TOKENS), None)
     if knob is None:
         return {}
-    needed = concurrency * (prompt_tokens + MOST_OF_A_SEQUENCE)
+    needed = asked_of_a_step(concurrency, prompt_tokens)
     asked = f"What {_requests(concurrency)} of the workload can ask of a step fits into"
     rooms, found = sorted(_numbers(knob)), dict[tuple[str, KnobValue], Same]()
     by_itself = LEAST_STEP_TOKENS if auto_tokens is None else auto_tokens

@@ -31,6 +31,7 @@ from configs.validation import alternatives
 from db.states import VerdictOutcome
 from experiments.measurement.evidence import Json, Metric
 from experiments.space.configuration import Configuration
+from experiments.space.workload_rules import RESOLVED_TOKENS
 from knowledge.findings.verdict_fact import VerdictFact
 from knowledge.scope import Scope
 
@@ -156,6 +157,7 @@ class ToldVerdict(BaseModel):
                 workload=self.workload,
                 control=control,
                 latency_only=self.latency_only,
+                step_tokens=_whole(self.ran.get(RESOLVED_TOKENS)),
             ),
             effect_log=self.effect_log,
             low_log=self.low_log,
@@ -167,6 +169,14 @@ class ToldVerdict(BaseModel):
             imported=True,
             measured_at=_instant(self.at),
         )
+
+
+def _whole(text: str | None) -> int | None:
+    """A number that was told as text; None of what is none that a step may have."""
+    if text is None or not (text.isascii() and text.isdigit()):
+        return None
+    found = int(text)
+    return found if found <= MOST_WHOLE else None
 
 
 def _instant(text: str) -> datetime | None:

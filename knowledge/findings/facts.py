@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import func, select, union_all
 from sqlalchemy.orm import Session, aliased
@@ -21,7 +22,8 @@ from db.models import (
     Launch,
     Verdict,
 )
-from db.states import VerdictOutcome
+from db.states import Arm, VerdictOutcome
+from experiments.space.workload_rules import BATCH_TOKENS, RESOLVED_TOKENS
 from knowledge.findings.exchange import ToldVerdict
 from knowledge.findings.verdict_fact import VerdictFact
 from knowledge.latency_only import plan_is_latency_only
@@ -72,6 +74,7 @@ def facts_of_pair(session: Session, control_id: int, candidate_id: int | None) -
     )
     rows = session.execute(query).all()
     versions = versions_of_experiments(session, [row.Experiment for row in rows])
+    steps = _step_tokens(session, rows)
     levers = [row.Hypothesis.lever for row in rows if row.Hypothesis is not None]
     judged = {
         row.Experiment.id: (row.Experiment.reproduces_experiment_id, row.Verdict.outcome) for row in rows
@@ -81,6 +84,7 @@ def facts_of_pair(session: Session, control_id: int, candidate_id: int | None) -
             *row,
             lever=levers[0] if levers else "",
             versions=versions[row.Experiment.id],
+            step_tokens=steps.get(row.Experiment.id),
             of_an_open_test=_reruns_an_open_test(row.Experiment.id, judged),
         )
         for row in rows
@@ -167,6 +171,19 @@ def versions_of_experiments(
     }
 
 
+def _step_tokens(session: Session, rows: Sequence[Any]) -> dict[int, int]:
+    """How many tokens a step had in the controls of experiments, where these do not say it; by experiment."""
+    asked = [row.Experiment.id for row in rows if BATCH_TOKENS not in row[-2]]
+    if not asked:
+        return {}
+    told = func.max(Launch.resolved[RESOLVED_TOKENS].as_integer())
+    query = select(Launch.experiment_id, told).where(
+        Launch.experiment_id.in_(asked), Launch.arm == Arm.CONTROL
+    )
+    found = session.execute(query.group_by(Launch.experiment_id))
+    return {experiment_id: tokens for experiment_id, tokens in found if tokens is not None}
+
+
 def _ran_with(
     stored: Mapping[str, object], told: Mapping[str, object] | None, of_campaign: Mapping[str, object]
 ) -> Mapping[str, object]:
@@ -203,6 +220,7 @@ def _fact(
     *,
     lever: str,
     versions: Mapping[str, object],
+    step_tokens: int | None,
     of_an_open_test: bool,
 ) -> VerdictFact:
     control = configuration_of(control_knobs)
@@ -226,6 +244,7 @@ def _fact(
             workload=workload_of(plan),
             control=control,
             latency_only=plan_is_latency_only(plan),
+            step_tokens=step_tokens,
         ),
         effect_log=verdict.effect_log,
         low_log=verdict.interval_low_log,

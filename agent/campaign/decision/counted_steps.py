@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agent.campaign.known.facts import Facts
-from agent.campaign.known.ran import RESOLVED_TOKENS
 from agent.plan.load_and_request import PREFILL_SHARE
 from agent.surrogate.step_loop import Asked
 from agent.surrogate.step_tokens import LATER_MS, StepTokens
@@ -16,7 +15,7 @@ from configs.models import ModelProfile, PartKind
 from experiments.measurement.evidence import Json, Metric
 from experiments.space.configuration import Configuration
 from experiments.space.server_steps import server_step_tokens
-from experiments.space.workload_rules import AUTO, BATCH_TOKENS
+from experiments.space.workload_rules import AUTO, BATCH_TOKENS, RESOLVED_TOKENS
 
 MS_PER_S = 1e3
 

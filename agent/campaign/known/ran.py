@@ -10,10 +10,7 @@ from sqlalchemy.orm import Session
 from db.models import Configuration, Experiment, Launch
 from db.models.base import JsonObject
 from db.states import Arm, ExperimentKind
-from experiments.space.workload_rules import AUTO, BATCH_TOKENS
-
-RESOLVED_TOKENS = "max_batch_tokens"
-"""What a launch tells of the tokens that a step has."""
+from experiments.space.workload_rules import AUTO, BATCH_TOKENS, RESOLVED_TOKENS
 
 
 def resolved_of(session: Session, experiment_id: int, configuration_id: int) -> JsonObject:

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from configs.asked_over import ASKED_OVER, HTTP
 from db.models import Finding
 from knowledge.change_words import shown
+from knowledge.scope import TOKENS_A_STEP
 
 MOST_NAMED = 3
 """Knobs of a control that are named, or as many as tell it from all the others."""
@@ -32,6 +33,8 @@ def scope_words(scope: Mapping[str, Any]) -> str:
         parts.append(f"{load['prompt_tokens']} tokens in{out}")
     if load.get("concurrency", 1) > 1:
         parts.append(f"concurrency {load['concurrency']}")
+    if load.get(TOKENS_A_STEP):
+        parts.append(f"up to {load[TOKENS_A_STEP]:,} tokens a step")
     if load.get(ASKED_OVER) == HTTP:
         parts.append("over HTTP")
     return " · ".join(str(each) for each in parts if each)
