@@ -103,11 +103,15 @@ def _counted(view: CampaignView, candidate: Configuration | None) -> str:
         return ""
     effect, asked = steps.effect_log(now, then), steps.asked
     share = round(100 * abs(math.expm1(effect)))
-    takes = f"{share} % {'more' if effect > 0 else 'less'} time" if share else "the same time"
+    takes = (
+        f"{share} % {'more' if effect > 0 else 'less'} time, by the prompts of others that are read before it"
+        if share
+        else "as long"
+    )
     return (
         f" Counted step by step for {asked.at_once} requests at once, each of {asked.prompt_tokens:,} tokens "
         f"and {asked.new_tokens:,} new ones: with steps of at most {steps.tokens(then):,} tokens in place of "
-        f"{steps.tokens(now):,} a token takes {takes}, by the prompts of others that are read before it."
+        f"{steps.tokens(now):,} a token takes {takes}."
     )
 
 

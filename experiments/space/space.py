@@ -156,8 +156,8 @@ class Space:
     def named_as(self, named: Configuration, configuration: Configuration) -> Configuration:
         """The configuration, each value that does the same as that of `named` as it is there."""
         for knob in self._with_same & named.keys() & configuration.keys():
-            as_there = Configuration.of({**configuration, knob: named[knob]})
-            if self._as_done(as_there) == self._as_done(configuration):
+            as_there = self._changed(configuration, {knob: named[knob]})
+            if as_there is not None and self._as_done(as_there) == self._as_done(configuration):
                 configuration = as_there
         return configuration
 
@@ -178,7 +178,7 @@ class Space:
             for same in self._same_of(name)
             if same_value(configuration.get(name), same.value) and same.holds(configuration)
         }
-        return Configuration.of({**configuration, **done}) if done else configuration
+        return (self._changed(configuration, done) if done else None) or configuration
 
     def _changed(
         self, configuration: Configuration, changes: Mapping[str, KnobValue]

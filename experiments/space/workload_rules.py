@@ -13,6 +13,8 @@ MAX_SEQUENCES = "serving.max_sequences"
 MAX_MODEL_LEN = "serving.max_model_len"
 BATCH_TOKENS, AUTO = "serving.max_batch_tokens", "auto"
 
+CHUNKED_PREFILL = "serving.chunked_prefill"
+
 RESOLVED_TOKENS = "max_batch_tokens"
 """What a launch tells of the tokens that a step has."""
 
@@ -41,18 +43,27 @@ def asked_of_a_step(concurrency: int, prompt_tokens: int) -> int:
 def same_at(
     space: Space, concurrency: int, prompt_tokens: int, auto_tokens: int | None = None
 ) -> dict[tuple[str, KnobValue], Same]:
-    """Which numbers of tokens of a step do at this workload what another value of this space does, by knob
-    and value: where the prompts of all requests at once fit into one step, more room changes nothing.
+    """Which values of how prompts are read do at this workload what another one of this space does, by knob
+    and value: where the prompts of all requests at once fit into one step, more room changes nothing, and
+    none is read in pieces.
 
     `auto_tokens` is how many a step has where that is left to the server, None where it is not known.
     """
-    knob = next((each for each in space.knobs if each.name == BATCH_TOKENS), None)
-    if knob is None:
-        return {}
     needed = asked_of_a_step(concurrency, prompt_tokens)
     asked = f"What {_requests(concurrency)} of the workload can ask of a step fits into"
-    rooms, found = sorted(_numbers(knob)), dict[tuple[str, KnobValue], Same]()
     by_itself = LEAST_STEP_TOKENS if auto_tokens is None else auto_tokens
+    found = dict[tuple[str, KnobValue], Same]()
+    pieces = next((each for each in space.knobs if each.name == CHUNKED_PREFILL), None)
+    knob = next((each for each in space.knobs if each.name == BATCH_TOKENS), None)
+    left_to_it = knob is None or knob.default == AUTO  # as it is where whole prompts are read
+    if pieces is not None and AUTO in pieces.values and left_to_it and needed <= by_itself:
+        why = (
+            f"{asked} vLLM's own choice, so no prompt is read in pieces whatever this is, and auto is enough."
+        )
+        found = {(CHUNKED_PREFILL, each): Same(each, AUTO, why) for each in pieces.values if each != AUTO}
+    if knob is None:
+        return found
+    rooms = sorted(_numbers(knob))
     for tokens in rooms:
         least = next((each for each in rooms if needed <= each < tokens), None)
         if AUTO in knob.values and needed <= min(tokens, by_itself):

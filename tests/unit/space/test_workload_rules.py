@@ -11,6 +11,7 @@ from experiments.space.legality import ModelFacts, legal_levers
 from experiments.space.loading import load_space
 from experiments.space.workload_rules import (
     BATCH_TOKENS,
+    CHUNKED_PREFILL,
     MAX_MODEL_LEN,
     MAX_SEQUENCES,
     not_served_at,
@@ -69,16 +70,16 @@ def test_more_room_in_a_step_than_all_requests_ask_for_is_not_proposed(
     """A step has the prompts of all at most, and up to 16 tokens of each that decodes."""
     space = load_space("vllm")
     found = same_at(space, concurrency, prompt_tokens)
-    assert tuple(value for _, value in found) == same
+    assert tuple(value for name, value in found if name == BATCH_TOKENS) == same
     kept, told = legal_levers(space, ModelFacts(**FACTS, same=found))  # type: ignore[arg-type]
     knob = kept.knob(BATCH_TOKENS)
     assert (knob.values, knob.given, tuple(each.value for each in knob.same)) == (offered, same, same)
     assert all(knob.parse(str(value)) == value for value in same), "who names one gets it"
-    assert [each.value for each in told if each.same] == list(same)
+    assert [each.value for each in told if each.same and each.knob == BATCH_TOKENS] == list(same)
 
 
 def whys(found: dict[tuple[str, KnobValue], Same]) -> set[str]:
-    return {each.why for each in found.values()}
+    return {each.why for (name, _), each in found.items() if name == BATCH_TOKENS}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_what_auto_comes_to_is_held_against_the_others_where_it_is_known(
     """Two values differ as far as both, or one of them, are less than the requests can ask of a step."""
     space = load_space("vllm")
     found = same_at(space, concurrency, prompt_tokens, auto)
-    assert {value: each.like for (_, value), each in found.items()} == same
+    assert {value: each.like for (name, value), each in found.items() if name == BATCH_TOKENS} == same
     kept, _ = legal_levers(space, ModelFacts(**FACTS, same=found))  # type: ignore[arg-type]
     assert kept.knob(BATCH_TOKENS).values == offered
 
@@ -139,7 +140,7 @@ def test_a_baseline_that_names_what_auto_does_has_no_change_to_auto() -> None:
     found = same_at(space, 4, 512, 8192)
     kept, _ = legal_levers(space, ModelFacts(**FACTS, same=found))  # type: ignore[arg-type]
     named = kept.configuration({BATCH_TOKENS: 4096})
-    assert {each.get(BATCH_TOKENS) for each in kept.neighbours(named)} == {4096, 2048, None}
+    assert {each[BATCH_TOKENS] for each in kept.neighbours(named)} == {4096, 2048}
     auto, other = (kept.with_change(named, {BATCH_TOKENS: each}) for each in ("auto", 16_384))
     assert kept.why_same(named, auto) == found[BATCH_TOKENS, 4096].why
     assert kept.why_same(named, other) == found[BATCH_TOKENS, 16_384].why
@@ -226,3 +227,35 @@ def test_of_what_a_sweep_names_one_of_those_that_do_the_same_is_timed(
     assert said.startswith(
         f"The sweep before trial 0 passes over {BATCH_TOKENS}={' and '.join(gone)}: What the 4 requests"
     )
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "auto", "offered"),
+    [
+        (1, None, ("auto",)),
+        (4, None, ("auto", "on", "off")),
+        (4, 2048, ("auto", "on", "off")),
+        (4, 8192, ("auto",)),
+        (64, 16_384, ("auto", "on", "off")),
+    ],
+)
+def test_whether_prompts_are_read_in_pieces_is_not_asked_where_none_ever_is(
+    concurrency: int, auto: int | None, offered: tuple[object, ...]
+) -> None:
+    space = load_space("vllm")
+    found = same_at(space, concurrency, 512, auto)
+    kept, _ = legal_levers(space, ModelFacts(**FACTS, same=found))  # type: ignore[arg-type]
+    assert kept.knob(CHUNKED_PREFILL).values == offered
+    whole, default = kept.configuration({CHUNKED_PREFILL: "off"}), kept.configuration({})
+    assert (kept.why_same(whole, default) is None) is (len(offered) > 1)
+    assert (whole in kept.neighbours(default)) is (len(offered) > 1)
+    assert (kept.named_as(whole, default) == whole) is (len(offered) == 1)
+    if len(offered) == 1:
+        assert str(kept.why_same(default, whole)).endswith(
+            "own choice, so no prompt is read in pieces whatever this is, and auto is enough."
+        )
+
+
+def test_pieces_of_a_size_of_ones_own_stay_a_choice() -> None:
+    space = load_space("vllm").restrict({BATCH_TOKENS: [2048]})
+    assert not any(name == CHUNKED_PREFILL for name, _ in same_at(space, 4, 512, 8192))
