@@ -31,6 +31,7 @@ _SETTINGS = {
     "serving.max_sequences": "taking at most {after} sequence{s} at once{instead}",
     "serving.max_batch_tokens": "reading at most {after} tokens a step{instead}",
     "serving.graph_mode": "running the step with graph mode {after}{instead}",
+    "serving.max_graph_tokens": "capturing steps of up to {after} tokens in CUDA graphs{instead}",
     "serving.linear_backend": "multiplying quantized weights by kernel {after}{instead}",
     "serving.weight_dtype": "keeping weights as {after}{instead}",
     "serving.kv_cache_dtype": "keeping keys and values as {after}{instead}",

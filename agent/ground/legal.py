@@ -34,6 +34,7 @@ from experiments.engines.reference.shape import read_profile
 from experiments.engines.reference.stored_parameters import stored_parameters
 from experiments.engines.reference.stored_weights import as_stored
 from experiments.job.named import unknown_values, unsure_values, version_number_on
+from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Workload
 from experiments.reference_model.load import CheckpointMissing, reference_model_path
 from experiments.space.budget import BASELINE, ParameterBudget, with_pruning_that_pays
@@ -53,6 +54,7 @@ from experiments.space.legality import (
     joint_refusal,
     legal_levers,
 )
+from experiments.space.prompt_graph_rules import same_graphs
 from experiments.space.space import Space
 from experiments.space.stored_packing import StoredPacking
 from experiments.space.workload_rules import not_served_at, same_at
@@ -240,6 +242,12 @@ def same_for(
     workload = Workload.model_validate(spec.plan.workload.model_dump())
     auto_tokens = None if gpu is None else gpu.step_tokens
     here = same_at(space, workload.concurrency, workload.prompt_tokens, auto_tokens)
+    here |= same_graphs(
+        space,
+        workload.concurrency,
+        workload.prompt_tokens,
+        first_tokens=spec.plan.metric in (Metric.TTFT_MS, Metric.E2EL_MS),
+    )
     return here if gpu is None else {**here, **same_on(space, profile, gpu)}
 
 

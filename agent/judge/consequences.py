@@ -39,7 +39,11 @@ _FEWER_LAYERS = (
     *_STORED,
 )
 
-_STEPS = _phrases("capacity", "graphs", "recompilations")
+_CAPTURED = _phrases("max graph tokens")
+"""The largest captured step: vLLM makes it by how many tokens its requests at once decode, and no larger than
+a step is at most."""
+
+_STEPS = (*_phrases("capacity", "graphs", "recompilations"), *_CAPTURED)
 """Steps that are built for other numbers of tokens."""
 
 _PAGES = _phrases("cache block tokens")
@@ -70,11 +74,12 @@ CONSEQUENCES: Mapping[str, Phrases] = {
         "verify mode drafting",
     ),
     "serving.graph_mode": _phrases("compile", "graph", "graphs", "cudagraph", "cudagraphs"),
+    "serving.max_graph_tokens": _phrases("graph", "graphs", "cudagraph", "cudagraphs"),
     "serving.linear_backend": _phrases("linear kernel", "loaded bytes", "weights dtype"),
     "serving.max_model_len": _phrases("max batch tokens"),
-    "serving.max_sequences": _phrases("max batch tokens"),
-    "serving.chunked_prefill": _phrases("max batch tokens"),
-    "serving.max_batch_tokens": _phrases("max batch tokens"),
+    "serving.max_sequences": (*_phrases("max batch tokens"), *_CAPTURED),
+    "serving.chunked_prefill": (*_phrases("max batch tokens"), *_CAPTURED),
+    "serving.max_batch_tokens": (*_phrases("max batch tokens"), *_CAPTURED),
     "serving.kv_cache_dtype": _PAGES,
     "serving.gdn_state_dtype": _PAGES,
     "serving.prefix_caching": _PAGES,

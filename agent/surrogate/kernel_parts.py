@@ -83,7 +83,7 @@ SHARE_SD = 0.5
 LEAST_SD_LOG = 0.01
 """No lever is expected more closely than this."""
 
-SAME_STEP = ("context", "batching", "chunking", "caching", "gdn_prefill")
+SAME_STEP = ("context", "batching", "chunking", "caching", "gdn_prefill", "prompt_graphs")
 """Levers that decide what is reserved and kept, how many requests there may be, and how prompts are read: a
 decode step does the same with them, for all that is known."""
 

@@ -31,7 +31,7 @@ STEPS_SD_LOG = 0.05
 OF_BOTH = ("pruning", "threads")
 """Levers that do to reading a prompt what they do to a decode step."""
 
-OF_PROMPTS = ("gdn_prefill", "chunking", "caching")
+OF_PROMPTS = ("gdn_prefill", "chunking", "caching", "prompt_graphs")
 """Levers of how prompts are read, or whether."""
 
 OF_STEPS = (

@@ -47,7 +47,10 @@ BITS_BY_LEVER: Mapping[str, tuple[float, float]] = {
     "kv_cache": (0.001, 0.003),
     "gdn_state": (0.0005, 0.002),
     **dict.fromkeys(
-        ("drafting", "kernel", "graphs", "scheduling", "context", "batching", "chunking", "gdn_prefill"),
+        (
+            *("drafting", "kernel", "graphs", "scheduling", "context", "batching", "chunking"),
+            *("gdn_prefill", "prompt_graphs"),
+        ),
         (0.0, 0.0002),
     ),
 }

@@ -44,6 +44,7 @@ ADDED_LATER: Mapping[str, KnobValue] = {
     "drafting.lm_head": "auto",
     "serving.gdn_decode_kernel": "auto",
     "serving.max_batch_tokens": "auto",
+    "serving.max_graph_tokens": "auto",
 }
 """Knobs that the space vllm got after tables had been measured, with what was done before: so set, they are
 no part of what names a load, or what is in those tables would be measured again."""
@@ -79,6 +80,7 @@ COMES_WITH: Mapping[str, Mapping[str, KnobValue | tuple[KnobValue, ...] | None]]
     "drafting.lm_head": {"drafting.method": "mtp"},
     "serving.gdn_decode_kernel": {"drafting.draft_tokens": None},
     "serving.max_batch_tokens": {"serving.chunked_prefill": ("auto", "on")},
+    "serving.max_graph_tokens": {"serving.graph_mode": ("auto", "piecewise", "full_and_piecewise")},
 }
 """The older knobs beside which each of `ADDED_LATER` stands, with the value, or those of which one, that they
 have; None: any."""

@@ -41,6 +41,9 @@ GRAPH_BYTES = round(0.73 * 2**30)
 """What captured graphs take: vLLM's own estimate for a Qwen3.5 with 51 + 35 captured sizes, as a log in
 vllm-project/vllm#39559 has it. Fewer sizes take less."""
 
+LOGGED_TOKENS, LOGGED_SIZES, SIZES_APART = 512, 86, 16
+"""Tokens of the largest step among those, how many sizes there were, and how far apart larger ones lie."""
+
 SAMPLED_SEQUENCES = 256
 """Sequences whose logits vLLM tries out at once while it starts, where no knob says how many (`max_num_seqs`
 of its server on cards below 70 GiB)."""
@@ -58,6 +61,9 @@ MODEL_LENGTH, MOST_SEQUENCES = "serving.max_model_len", "serving.max_sequences"
 CHUNKED_PREFILL, BATCH_TOKENS = "serving.chunked_prefill", "serving.max_batch_tokens"
 GRAPH_MODE, EAGER = "serving.graph_mode", ("none", "off", "eager")
 """The knob of compiled graphs, and its values without any."""
+
+GRAPH_TOKENS = "serving.max_graph_tokens"
+"""The knob of the largest step that is captured."""
 
 
 WEIGHTS = "weights"
@@ -136,7 +142,7 @@ def launch_parts(
         Part(
             "CUDA graphs",
             _graph_bytes(configuration) if asked.graphs else 0,
-            "reported by an engine's log for 86 sizes",
+            f"reported by an engine's log for {LOGGED_SIZES} sizes",
             guessed=True,
         ),
         Part(
@@ -260,7 +266,11 @@ def format_words(configuration: Mapping[str, KnobValue]) -> str:
 
 
 def _graph_bytes(configuration: Mapping[str, KnobValue]) -> int:
-    return 0 if str(configuration.get(GRAPH_MODE, "")).lower() in EAGER else GRAPH_BYTES
+    """What captured graphs take, of steps above the largest in that log in proportion to their number."""
+    if str(configuration.get(GRAPH_MODE, "")).lower() in EAGER:
+        return 0
+    more = max(0, (_whole(configuration, GRAPH_TOKENS) or 0) - LOGGED_TOKENS) // SIZES_APART
+    return GRAPH_BYTES + round(GRAPH_BYTES * more / LOGGED_SIZES)
 
 
 def _whole(configuration: Mapping[str, KnobValue], knob: str) -> int | None:

@@ -14,6 +14,7 @@ ALTERS_DRAFTING = frozenset(
         "serving.dtype",
         "serving.compile",
         "serving.graph_mode",
+        "serving.max_graph_tokens",
         "serving.linear_backend",
         "serving.kv_cache_dtype",
         "serving.gdn_state_dtype",

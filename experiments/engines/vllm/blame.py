@@ -36,6 +36,7 @@ _PARTS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     # the mode in which vLLM keeps states of a prompt's beginning, so that they can be had again
     (re.compile(r"mamba cache mode|prefix[ _-]caching", re.I), ("serving.prefix_caching",)),
     (re.compile(r"max_num_batched_tokens"), ("serving.max_batch_tokens",)),
+    (re.compile(r"cudagraph_capture_size|cudagraph sizes"), ("serving.max_graph_tokens",)),
     (re.compile(r"async(?:hronous)? scheduling", re.I), ("serving.async_scheduling",)),
     (re.compile(r"CUDAGraphMode\.|cudagraph_mode"), ("serving.graph_mode",)),
     (re.compile(r"\bmax_model_len\b"), ("serving.max_model_len",)),

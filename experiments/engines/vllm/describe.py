@@ -61,6 +61,7 @@ def described(worker: Any) -> dict[str, Json]:
         "kv_cache_dtype": _kv_cache_dtype(config, attention),
         "linear_kernel": _linear_kernel(model),
         "graph_mode": _known(lambda: _graph_mode(config)),
+        "max_graph_tokens": _known(lambda: int(config.compilation_config.max_cudagraph_capture_size)),
         "compile_mode": _known(lambda: config.compilation_config.mode.name.lower()),
         "model_runner": type(runner).__module__.removeprefix("vllm.v1.worker."),
         "async_scheduling": _known(lambda: _switch(config.scheduler_config.async_scheduling)),

@@ -51,6 +51,11 @@ ON_PROCESSORS: Mapping[str, tuple[tuple[str, ...], str]] = {
         ("auto", "eager", "none"),
         f"Steps are captured in CUDA graphs on a GPU alone; elsewhere vLLM leaves them out ({_READ}).",
     ),
+    # config/vllm.py: no size is kept there either
+    "serving.max_graph_tokens": (
+        ("auto",),
+        f"Steps are captured in CUDA graphs on a GPU alone, of whatever size ({_READ}).",
+    ),
     # config/vllm.py of 0.33: the first runner, which is a processor's, refuses it
     "drafting.lm_head": (
         ("auto",),

@@ -57,6 +57,7 @@ DEFAULTS: Mapping[str, KnobValue] = {
     "serving.max_model_len": 4096,
     "serving.max_sequences": 16,
     "serving.graph_mode": AUTO,
+    "serving.max_graph_tokens": AUTO,
     "serving.linear_backend": AUTO,
     "serving.kv_cache_dtype": AUTO,
     "serving.weight_dtype": STORED,
@@ -69,6 +70,14 @@ DEFAULTS: Mapping[str, KnobValue] = {
     "serving.prefix_caching": OFF,
 }
 """What a configuration that lacks a knob gets; these are all the serving knobs."""
+
+NUMBERS = (
+    "serving.max_model_len",
+    "serving.max_sequences",
+    "serving.max_batch_tokens",
+    "serving.max_graph_tokens",
+)
+"""Knobs that are whole numbers above 0, and where that is their default `auto`."""
 
 SWITCHES = ("serving.async_scheduling", "serving.chunked_prefill", "serving.prefix_caching")
 """Knobs that are `auto`, `on` or `off`."""
@@ -145,7 +154,7 @@ def chosen_knobs(configuration: Configuration) -> dict[str, KnobValue]:
         if knob.startswith("serving.") and knob not in DEFAULTS:
             raise Infeasible("unsupported", f"The engine vllm has no knob {knob}.")
     chosen = {knob: configuration.get(knob, default) for knob, default in DEFAULTS.items()}
-    for knob in ("serving.max_model_len", "serving.max_sequences", "serving.max_batch_tokens"):
+    for knob in NUMBERS:
         value, default = chosen[knob], DEFAULTS[knob]
         if value != default and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             or_auto = " or auto" if default == AUTO else ""
@@ -192,9 +201,8 @@ def order_for(
         "enforce_eager": chosen["serving.graph_mode"] == EAGER,
         **_switch_arguments(chosen),
     }
-    if chosen["serving.graph_mode"] not in (AUTO, EAGER):
-        mode = str(chosen["serving.graph_mode"]).upper()
-        arguments["compilation_config"] = {"cudagraph_mode": mode}
+    if graphs := _graph_arguments(chosen):
+        arguments["compilation_config"] = graphs
     for knob, argument in (
         ("serving.kv_cache_dtype", "kv_cache_dtype"),
         ("serving.gdn_state_dtype", "mamba_ssm_cache_dtype"),
@@ -245,6 +253,16 @@ def _kernel_arguments(kernel: KnobValue, *, beside_a_copy: bool) -> dict[str, An
     if beside_a_copy:
         return {"kernel_config": {"linear_backend_per_quant": {PACKED_WEIGHTS: kernel}}}
     return {"linear_backend": kernel}
+
+
+def _graph_arguments(chosen: Mapping[str, KnobValue]) -> dict[str, Any]:
+    """vLLM's `compilation_config` of which steps are captured in CUDA graphs; empty where it chooses."""
+    told: dict[str, Any] = {}
+    if chosen["serving.graph_mode"] not in (AUTO, EAGER):
+        told["cudagraph_mode"] = str(chosen["serving.graph_mode"]).upper()
+    if chosen["serving.max_graph_tokens"] != AUTO:
+        told["max_cudagraph_capture_size"] = chosen["serving.max_graph_tokens"]
+    return told
 
 
 def text_only(checkpoint: Path) -> dict[str, Any]:

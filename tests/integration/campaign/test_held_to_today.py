@@ -348,6 +348,8 @@ def test_of_the_levers_on_four_gpus_all_go_on_with_newer_knobs_but_what_can_not_
             drafts, mtp = today["drafting.method"] != "none", today["drafting.method"] == "mtp"
             whole = today["serving.chunked_prefill"] == "off"
             added = {} if whole else {"serving.max_batch_tokens": "auto"}
+            pieces = today["serving.graph_mode"] in ("auto", "piecewise", "full_and_piecewise")
+            added |= {"serving.max_graph_tokens": "auto"} if pieces else {}
             added |= {"serving.gdn_decode_kernel": "auto"} if drafts else {}
             added |= {"drafting.lm_head": "auto"} if mtp else {}
             assert today == Configuration.of({**before_it, **added})
@@ -357,7 +359,8 @@ def test_of_the_levers_on_four_gpus_all_go_on_with_newer_knobs_but_what_can_not_
     assert told(database, EventKind.HYPOTHESIS_RESTATED) == []
     assert told(database, EventKind.QUEUE_WRITTEN_OUT) == [
         "47 waiting hypotheses compare what they did, and are written with newer knobs at their defaults: "
-        "serving.max_batch_tokens=auto (47), serving.gdn_decode_kernel=auto (20), drafting.lm_head=auto (6)"
+        "serving.max_batch_tokens=auto (47), serving.max_graph_tokens=auto (47), "
+        "serving.gdn_decode_kernel=auto (20), drafting.lm_head=auto (6)"
     ]
     for number in (36, 40, 44):
         assert state_of(database, number)[1].startswith(f"{NOT_ADMITTED}: serving.max_model_len=8192: ")

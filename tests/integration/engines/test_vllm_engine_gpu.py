@@ -90,6 +90,16 @@ class TestVllmEngineOnGpu(EngineConformance):
         assert isinstance(bandwidth, dict)
         assert 1e11 < float(str(bandwidth["bytes_per_s"])) < 1e14
 
+    @pytest.mark.parametrize("tokens", [512, 1024])
+    def test_steps_that_read_a_prompt_are_captured_up_to_as_many_tokens_as_are_asked_for(
+        self, setting: EngineSetting, tokens: int
+    ) -> None:
+        launch = setting.launch(**{"serving.graph_mode": "auto", "serving.max_graph_tokens": tokens})
+        try:
+            assert launch.resolved()["max_graph_tokens"] == tokens
+        finally:
+            launch.close()
+
     def test_what_runs_is_read_from_the_running_engine(self, launch: Launch) -> None:
         resolved = launch.resolved()
         assert resolved["dtype"] == "bfloat16"
@@ -110,7 +120,7 @@ class TestVllmEngineOnGpu(EngineConformance):
     def test_short_prompts_score_alike_with_a_drafter_in_the_graphs(self, setting: EngineSetting) -> None:
         """vLLM would score a prompt that fits into a graph with its drafter's states (docs/vllm.md)."""
         assert setting.drafting is not None
-        knobs: dict[str, KnobValue] = {"serving.graph_mode": "auto", "serving.max_sequences": 16}
+        knobs: dict[str, KnobValue] = {"serving.graph_mode": "auto", "serving.max_graph_tokens": 512}
         documents = [setting.document(item, 40) for item in "abcdef"]
         bits = []
         for drafting in ({}, setting.drafting):

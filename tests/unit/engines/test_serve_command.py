@@ -28,6 +28,7 @@ from experiments.space.configuration import Configuration, KnobValue
 KNOBS: list[dict[str, KnobValue]] = [
     {},
     {"serving.graph_mode": "full_decode_only", "serving.async_scheduling": "off"},
+    {"serving.graph_mode": "full_and_piecewise", "serving.max_graph_tokens": 512},
     {"serving.chunked_prefill": "on", "serving.max_batch_tokens": 4096},
     {"serving.chunked_prefill": "off", "serving.prefix_caching": "on", "serving.weight_dtype": "fp8"},
     {"drafting.method": "mtp", "drafting.draft_tokens": 2, "serving.graph_mode": "eager"},

@@ -268,6 +268,7 @@ def test_a_processor_has_no_kernel_that_only_a_gpu_has_and_it_is_said_what_is_no
             value for value in load_space("vllm").knob(knob).values if value != "auto"
         }
     assert standing("serving.graph_mode", Standing.YES) == {"auto", "eager", "none"}
+    assert standing("serving.max_graph_tokens", Standing.YES) == {"auto"}
     doubted = found["serving.weight_dtype", "fp8"]
     assert doubted.standing is Standing.NOT_KNOWN
     assert "was not tried" in str(doubted.why)

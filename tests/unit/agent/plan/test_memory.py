@@ -247,6 +247,17 @@ def test_without_graphs_they_take_nothing() -> None:
     assert "CUDA graphs" not in bytes_of("4b", {"serving.graph_mode": "none"})
 
 
+def test_each_further_size_of_a_graph_takes_as_much_as_those_that_were_logged() -> None:
+    """One for each 16 tokens: 32 more up to 1,024, beside the 86 of the log up to 512."""
+    taken = {
+        tokens: bytes_of("4b", {"serving.max_graph_tokens": tokens})["CUDA graphs"]
+        for tokens in ("auto", 512, 1024, 2048)
+    }
+    assert taken["auto"] == taken[512]
+    assert taken[1024] / taken[512] == pytest.approx((86 + 32) / 86)
+    assert taken[2048] / taken[512] == pytest.approx((86 + 96) / 86)
+
+
 def test_a_drafter_and_more_sequences_are_paid_for() -> None:
     assert bytes_of("4b", {}, drafter_bytes=123)["drafter"] == 123
     one, many = bytes_of("4b", {}), bytes_of("4b", {}, sequences=64)

@@ -54,6 +54,15 @@ MISSING = f"{ERROR}NotImplementedError: SM90 GDN prefill DSL kernel is unavailab
             {"serving.max_batch_tokens", "serving.max_model_len"},
         ),
         (
+            "ValueError: customized max_cudagraph_capture_size(=512) should be consistent with the max value "
+            "of cudagraph_capture_sizes(=510)",
+            {"serving.max_graph_tokens"},
+        ),
+        (
+            "ValueError: No valid cudagraph sizes after rounding to multiple of 16",
+            {"serving.max_graph_tokens"},
+        ),
+        (
             "ValueError: --linear-backend=conch was requested but no 'conch' kernel exists for this layer "
             "type.",
             {"serving.linear_backend"},

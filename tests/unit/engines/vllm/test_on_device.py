@@ -78,6 +78,7 @@ def test_the_check_of_a_configuration_refuses_on_a_processor_what_it_does_not_ta
     monkeypatch.setattr(engine_module, "known_values", lambda found: known)
     for knob, value in (
         ("serving.graph_mode", "full"),
+        ("serving.max_graph_tokens", 512),
         ("serving.gdn_prefill_backend", "triton"),
         (BACKEND, "marlin"),
     ):

@@ -53,6 +53,18 @@ def test_a_value_that_is_given_reaches_vllm_under_its_own_name() -> None:
     assert told["async_scheduling"] is False
 
 
+def test_which_steps_are_captured_is_told_beside_how() -> None:
+    assert "compilation_config" not in arguments(serving__max_graph_tokens="auto")
+    assert arguments(serving__max_graph_tokens=512)["compilation_config"] == {
+        "max_cudagraph_capture_size": 512
+    }
+    both = arguments(serving__graph_mode="piecewise", serving__max_graph_tokens=1024)
+    assert both["compilation_config"] == {
+        "cudagraph_mode": "PIECEWISE",
+        "max_cudagraph_capture_size": 1024,
+    }
+
+
 @pytest.mark.parametrize("head", ["fp8", "nvfp4"])
 def test_beside_a_copy_of_the_output_head_a_kernel_is_named_for_packed_weights_alone(head: str) -> None:
     drafts: dict[str, KnobValue] = {"drafting__method": "mtp", "drafting__draft_tokens": 1}
@@ -109,6 +121,7 @@ def test_the_kernel_that_verifies_drafts_is_a_variable_of_the_engine_where_it_is
         ({"serving__dtype": "int8"}, "illegal", "'int8'"),
         ({"serving__graph_mode": "some"}, "illegal", "'some'"),
         ({"serving__max_model_len": 0}, "illegal", "above 0"),
+        ({"serving__max_graph_tokens": 0}, "illegal", "above 0 or auto"),
         ({"serving__max_sequences": True}, "illegal", "whole number"),
         ({"serving__prefix_caching": "auto "}, "illegal", "auto, on, off"),
         ({"drafting__method": "psychic"}, "unsupported", "psychic"),
