@@ -22,9 +22,10 @@ import math
 from collections.abc import Mapping
 from itertools import combinations
 
+from agent.surrogate.expectation import Expectation
 from agent.surrogate.levers import Setting, Target
 from agent.surrogate.linear import Features
-from agent.surrogate.physics import Expectation, Physics
+from agent.surrogate.physics import Physics
 
 LEVER_SHARE = 0.6
 """Share of an expectation's variance that all settings of its lever have in common."""

@@ -32,14 +32,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from agent.surrogate.acceptance import AcceptanceBelief
-from agent.surrogate.drafting import (
-    COST_SD_SHARE,
-    HOST_SD_SHARE,
-    METHOD,
-    DraftingCost,
-    acceptance_length,
-    drafts,
-)
+from agent.surrogate.drafting import DraftingCost
+from agent.surrogate.expectation import LEAST_SD_LOG, UNKNOWN_SD_LOG, Expectation
 from agent.surrogate.kernel_parts import BESIDE, KernelParts, PartEffect, by_part, of_whole, packed
 from agent.surrogate.levers import Setting, Target
 from agent.surrogate.objective import (
@@ -56,6 +50,7 @@ from agent.surrogate.step_tokens import SD_SHARE as COUNTED_SD_SHARE
 from agent.surrogate.step_tokens import StepTokens
 from agent.surrogate.timed_kernels import AUTO, TimedEffect, TimedKernels
 from agent.surrogate.weight_bytes import head_is_packed, packed_shares, step_weight_bytes
+from agent.surrogate.whole_step import of_compiling, of_drafting, of_dtype, of_pruning
 from configs.models import ModelProfile
 from experiments.engines.kernel_timings import HEAD, PRODUCTS
 from experiments.engines.kernel_timings import KERNEL as KERNEL_KNOB
@@ -63,29 +58,12 @@ from experiments.engines.port import PartTime
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.workload_rules import BATCH_TOKENS
 
-BITS_OF = {"float32": 32.0, "bfloat16": 16.0, "float16": 16.0, "fp8": 8.0, "int8": 8.0, "int4": 4.0}
-"""Bits of a weight in the number formats that a knob may name."""
-
-COMPILE_SHARE_REMOVED: Mapping[str, float] = {"default": 0.5, "cpp_wrapper": 0.65}
-"""Share of the overhead that compiling the step is expected to remove, by mode: Python and dispatch go, the
-kernels' own time stays. On the reference engine `default` removed 0.42 to 0.6 of the whole step and
-`cpp_wrapper` 0.63 to 0.72, on two machines of two cores."""
-
-COMPILE_SHARE_REMOVED_OTHERWISE = 0.4
-"""The same for a mode or an engine that is not known; judgement."""
-
-COMPILE_SHARE_SD = 0.2
-"""Its standard deviation."""
-
 FLOOR_SHARE_UNKNOWN = 0.3
 """Share of the step that bytes explain, at most, when the bandwidth is not known."""
 
 LEAST_BYTES_SHARE = 1e-3
 """Share of the step's weight bytes from which on a part tells how fast the memory is, and not how fine the
 clock."""
-
-DTYPE_SD_LOG = 0.35
-"""A narrower format without hardware support may cost as much as it saves (bfloat16 on a CPU)."""
 
 THREADS_SD_LOG = 0.25
 """Another number of threads, never measured: a factor of 1.3 either way."""
@@ -103,25 +81,8 @@ of an H200 with the same weights. Which is which is not known before it is measu
 QUANTIZED_BYTES_SHARE = 0.35
 """Bytes of a step with quantized weights over those before, where the model's shape is not known."""
 
-DRAFTING_SD_LOG = 0.1
-"""What the arithmetic of drafting leaves out: which positions are accepted, and what a drafter costs besides
-its tokens."""
-
 SWEEP_SD_LOG = 0.05
 """What a ratio of two launches of the sweep is trusted with: one launch each, a few blocks."""
-
-PRUNING_SD_SHARE = 0.5
-"""Standard deviation of a pruned layer's saving, as a share of it: layers overlap with nothing at batch 1,
-but which of them go is not known here, and hooks that time them are not exact."""
-
-LEAST_SD_LOG = 0.01
-"""No expectation is trusted more closely than this."""
-
-UNKNOWN_SD_LOG = 0.2
-"""Standard deviation for a lever that this page does not know."""
-
-MOST_REMOVED = 0.95
-"""No change is expected to remove a larger share of the step than this."""
 
 KERNEL = "kernel"
 """The lever that chooses what multiplies packed weights."""
@@ -133,26 +94,6 @@ _UNTOLD = AcceptanceBelief.prior()
 that were learnt apart hold arrays and can't be compared: a campaign's physics is, before it learns."""
 
 _LAYER = re.compile(r"layers\.(\d+)(?:\.|$)")
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """Log of the objective with a lever's setting over the baseline's: a normal.
-
-    `joint` are standard deviations, by name, of what is open beside `sd_log` and shared with other settings:
-    what has one name is one unknown, and the sign says which way it moves this one. `parts` says by kind of
-    part what the lever does there, where that is known; it then stands for the rest.
-    """
-
-    mean_log: float
-    sd_log: float
-    joint: Mapping[str, float] = field(default_factory=dict)
-    parts: Mapping[str, PartEffect] = field(default_factory=dict)
-
-    @cached_property
-    def size_log(self) -> float:
-        """How large the effect is expected to be, either way: its root mean square."""
-        return math.hypot(self.mean_log, self.sd_log, *self.joint.values())
 
 
 @dataclass(frozen=True)
@@ -297,13 +238,13 @@ class Physics:
     def _expect(self, lever: str, setting: Setting, target: Target) -> Expectation:
         knobs = dict(setting)
         if lever == "pruning":
-            return self._pruning(knobs)
+            return of_pruning(knobs, self.layer_shares(), self.model_layers)
         if lever == "compile":
-            return self._compile(knobs)
+            return of_compiling(knobs, self.overhead_ms / self.tpot_ms)
         if lever == "quantization":
             return self._quantization(knobs)
         if lever == "drafting":
-            return self._drafting(knobs, target)
+            return of_drafting(knobs, target, self.baseline, self.acceptance, self.drafting_cost)
         if lever == "threads":
             return Expectation(0.0, THREADS_SD_LOG)
         known = (
@@ -314,7 +255,7 @@ class Physics:
         if known is not None:
             return Expectation(*known)
         if lever == "dtype":
-            return self._dtype(knobs)
+            return of_dtype(knobs, self.baseline, self.floor_ms / self.tpot_ms)
         weights = {knob: value for _, changed in target for knob, value in changed if value is not None}
         packs_head = head_is_packed(self.shape, {**self.baseline, **weights})
         timed = self._timed_kernel(knobs, weights) if lever == KERNEL else {}
@@ -343,36 +284,6 @@ class Physics:
     def _swept_knobs(self) -> frozenset[str]:
         """Knobs in which what the sweep measured differs from the baseline."""
         return frozenset(change.knob for each in self.swept_log for change in self.baseline.changes_to(each))
-
-    def _pruning(self, knobs: Mapping[str, KnobValue | None]) -> Expectation:
-        removed = knobs.get("pruning.layers_removed")
-        count = removed if isinstance(removed, int) else 1
-        shares = self.layer_shares()
-        kind = knobs.get("pruning.restrict")
-        chosen = [
-            share for number, share in shares.items() if self._may_go(number, str(kind) if kind else "any")
-        ] or list(shares.values())
-        if not chosen:
-            return Expectation(0.0, UNKNOWN_SD_LOG)
-        saved = min(MOST_REMOVED, count * math.fsum(chosen) / len(chosen))
-        mean = math.log1p(-saved)
-        return Expectation(mean, max(LEAST_SD_LOG, PRUNING_SD_SHARE * abs(mean)))
-
-    def _may_go(self, layer: int, restrict: str) -> bool:
-        if restrict == "any" or layer >= len(self.model_layers):
-            return restrict == "any"
-        linear = any(word in self.model_layers[layer] for word in ("linear", "gdn"))
-        return linear == (restrict == "gdn")
-
-    def _compile(self, knobs: Mapping[str, KnobValue | None]) -> Expectation:
-        overhead = self.overhead_ms / self.tpot_ms
-        removed = COMPILE_SHARE_REMOVED.get(
-            str(knobs.get("serving.compile")), COMPILE_SHARE_REMOVED_OTHERWISE
-        )
-        mean = math.log1p(-min(MOST_REMOVED, removed * overhead))
-        # to first order: d log(1 − s·o) = −o·ds / (1 − s·o)
-        spread = overhead * COMPILE_SHARE_SD / (1 - removed * overhead)
-        return Expectation(mean, max(LEAST_SD_LOG, spread))
 
     def _quantization(self, knobs: Mapping[str, KnobValue | None]) -> Expectation:
         if not self.serves_packed:
@@ -420,30 +331,6 @@ class Physics:
         )
         return Expectation(math.log(total), spread, parts=parts)
 
-    def _drafting(self, knobs: Mapping[str, KnobValue | None], target: Target) -> Expectation:
-        drafting = drafts({METHOD: self.baseline.get(METHOD), **knobs})
-        if drafting is None:
-            return Expectation(0.0, UNKNOWN_SD_LOG)
-        method, tokens = drafting
-        accepted = self.acceptance.of(method, target)
-        cost = self.drafting_cost.step(method, tokens)
-        mean = math.log(cost) - math.log(acceptance_length(accepted.mean, tokens))
-        # One unknown each, whatever the number of tokens: a token more in the pass, one of this drafter, what
-        # the processor does for it, and how many are accepted. They enter by how much the step depends on
-        # them at so many tokens.
-        growth, draft = tokens * self.drafting_cost.growth, self.drafting_cost.draft(method, tokens)
-        host = self.drafting_cost.host(method, tokens)
-        open_ = {
-            "growth of a pass": COST_SD_SHARE * growth / cost,
-            f"draft of {method}": COST_SD_SHARE * draft / cost,
-            f"host work of drafting by {method}": HOST_SD_SHARE * host / cost,
-            f"acceptance of {method}": -_length_sd_log(accepted.mean, accepted.sd, tokens),
-        }
-        if target:
-            here = _length_sd_log(accepted.mean, accepted.target_sd, tokens)
-            open_[f"acceptance of {method} on {target!r}"] = -here
-        return Expectation(mean, DRAFTING_SD_LOG, open_)
-
     def _counted(self, setting: Setting) -> Expectation | None:
         """What is counted of tokens of a step. How far that is off is one unknown, which moves more and fewer
         tokens apart."""
@@ -452,17 +339,3 @@ class Physics:
             return None
         mean = steps.effect_log(steps.before, tokens)
         return Expectation(mean, COUNTED_SD_LOG, {"time of prompts": COUNTED_SD_SHARE * mean})
-
-    def _dtype(self, knobs: Mapping[str, KnobValue | None]) -> Expectation:
-        for knob, value in knobs.items():
-            now, then = BITS_OF.get(str(self.baseline.get(knob))), BITS_OF.get(str(value))
-            if now and then:
-                floor = self.floor_ms / self.tpot_ms
-                return Expectation(math.log(1 - floor + floor * then / now), DTYPE_SD_LOG)
-        return Expectation(0.0, DTYPE_SD_LOG)
-
-
-def _length_sd_log(acceptance: float, sd: float, tokens: int) -> float:
-    """Standard deviation of the log of the acceptance length, from that of the first token's acceptance."""
-    high, low = (acceptance_length(min(1.0, max(0.0, acceptance + side * sd)), tokens) for side in (1, -1))
-    return (math.log(high) - math.log(low)) / 2

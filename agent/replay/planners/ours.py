@@ -41,8 +41,9 @@ from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.carried import Carried
 from agent.surrogate.cost_priors import CostPriors
 from agent.surrogate.drafting import drafts
+from agent.surrogate.expectation import UNKNOWN_SD_LOG, Expectation
 from agent.surrogate.levers import Setting, Target, joined
-from agent.surrogate.physics import UNKNOWN_SD_LOG, Expectation, Physics
+from agent.surrogate.physics import Physics
 from agent.surrogate.residual import LAUNCHES_SD_LOG
 from experiments.measurement.evidence import Json
 from experiments.measurement.judging import Outcome

@@ -10,10 +10,11 @@ import pytest
 
 from agent.ranking.ranking import expected_gain
 from agent.surrogate.composed import composed
+from agent.surrogate.expectation import Expectation
 from agent.surrogate.kernel_parts import BESIDE
 from agent.surrogate.levers import LeverView
 from agent.surrogate.objective import FIRST, PROMPTS_SD_LOG, WEIGHTS_SD_LOG, first_token_share
-from agent.surrogate.physics import Expectation, Physics
+from agent.surrogate.physics import Physics
 from configs.models import load_model_profile
 from experiments.measurement.evidence import Metric
 from experiments.space.configuration import KnobValue
