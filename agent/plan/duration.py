@@ -205,17 +205,17 @@ def warm_seconds(workload: WorkloadSpec, request: Request) -> float:
 
 
 def further_seconds(further: Iterable[FurtherWorkload], workload: WorkloadSpec, request: Request) -> float:
-    """Seconds of further workloads in a launch, by the times of a request of the campaign's own: a first
-    token takes as long as its prompt is longer, prefills go one after the other, and requests that are under
-    way at once share every step. The campaign's own warm-up comes last, once more."""
+    """Seconds of further workloads in a launch, by the times of a request of the campaign's own: a prompt
+    takes as long as it is longer, prompts are read one after the other, and requests that are under way at
+    once share every step. The campaign's own warm-up comes last, once more."""
     seconds = 0.0
     for each in further:
-        ttft_ms = request.ttft_ms * each.prompt_tokens / workload.prompt_tokens
+        prompt_ms = request.prompt_ms * each.prompt_tokens / workload.prompt_tokens
         asked = each.workload
         for requests, times in ((asked.requests_before, 1), (asked.requests_per_block, each.blocks)):
             rounds = math.ceil(requests / each.concurrency)
             steps_ms = rounds * request.tpot_ms * (each.new_tokens - 1)
-            seconds += times * (requests * ttft_ms + steps_ms) / MS_PER_S
+            seconds += times * (requests * prompt_ms + steps_ms) / MS_PER_S
     return seconds + warm_seconds(workload, request) if seconds else 0.0
 
 
@@ -260,11 +260,11 @@ def _rounds(requests: int, workload: WorkloadSpec) -> int:
 
 
 def _scoring_s(workload: WorkloadSpec, request: Request) -> float:
-    """Seconds to score documents and items, which are prefills, at the rate of a request's first token, and
+    """Seconds to score documents and items, which are prefills, at the rate at which prompts are read, and
     to answer quality tasks."""
     tokens = workload.evaluation_documents * workload.evaluation_tokens_per_document
     tokens += workload.evaluation_items * ITEM_TOKENS
     answers = sum(task.items for task in asked_tasks(workload.evaluation_tasks or ()))
     answer_s = request.seconds(workload.evaluation_answer_tokens or ANSWER_TOKENS)
-    prefills_s = tokens * request.ttft_ms / MS_PER_S / max(1, workload.prompt_tokens)
+    prefills_s = tokens * request.prompt_ms / MS_PER_S / max(1, workload.prompt_tokens)
     return prefills_s + _rounds(answers, workload) * answer_s

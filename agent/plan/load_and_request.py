@@ -7,11 +7,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from agent.plan.floor import cache_bytes
 from agent.plan.length import MS_PER_S
 from agent.surrogate.timed_kernels import TimedKernels
 from configs.campaign import WorkloadSpec
 from configs.hardware import HardwareProfile
-from configs.models import ModelProfile
+from configs.models import ModelProfile, PartKind
 from configs.quantities import format_duration
 from configs.weight_formats import BFLOAT16, FLOAT32
 
@@ -38,7 +39,7 @@ DISK_BYTES_PER_S = 1e9
 
 ABOVE_FLOOR_MS = 2.3
 """What a decode step on a GPU takes above its bytes over the bandwidth: 1.6 to 2.3 ms of a 9B shape on an
-H200."""
+H200, of one request at once."""
 
 UNLISTED_TTFT_MS, UNLISTED_TPOT_MS = 200.0, 20.0
 """Times of a request on a GPU that no packaged profile lists. A guess."""
@@ -54,6 +55,10 @@ CPU_LAYER_MS = 1.7
 
 PREFILL_TOKENS_A_STEP = 32
 """Tokens of a prefill that take a processor as long as one decoded token. A guess."""
+
+
+IN_LAYERS = (PartKind.GDN, PartKind.ATTENTION, PartKind.MLP)
+"""Parts that every token of a prompt is multiplied with; the output head only takes its last one."""
 
 
 @dataclass(frozen=True)
@@ -79,15 +84,23 @@ class Stored:
 
 @dataclass(frozen=True)
 class Request:
-    """Times of one request, ms, and what they rest on."""
+    """Times of one request with `at_once` under way, ms, and what they rest on. Expected ones are of requests
+    that begin together: a first token comes after the prompts of all, and steps are shared by all; one that
+    begins while others decode has its first token sooner and waits for prompts after it, as long in all."""
 
     ttft_ms: float
     tpot_ms: float
     basis: str
+    at_once: int = 1
 
     def seconds(self, new_tokens: int) -> float:
         """Seconds of a request of so many tokens."""
         return (self.ttft_ms + self.tpot_ms * (new_tokens - 1)) / MS_PER_S
+
+    @property
+    def prompt_ms(self) -> float:
+        """One prompt's part of a first token, which waits for those of all that are under way."""
+        return self.ttft_ms / self.at_once
 
 
 def expected_request(
@@ -98,29 +111,57 @@ def expected_request(
     on_gpu: bool,
     step_bytes: float | None = None,
 ) -> Request:
-    """What a request takes where none was measured; `step_bytes` are those of the weights that a step reads,
-    if not given all of them in 16 bits, and on a processor in 32."""
+    """What a request takes where none was measured, with as many at once as the workload asks for;
+    `step_bytes` are those of the weights that a step reads, if not given all of them in 16 bits, and on a
+    processor in 32.
+
+    Prompts are read one after the other. A step reads the weights once and the caches of all, half-way
+    through a request, or takes its arithmetic, if that is more.
+    """
+    at_once, tokens = workload.concurrency, workload.prompt_tokens
+    cached = at_once * cache_bytes(profile, tokens + workload.new_tokens // 2)
     if hardware is not None:
         read = profile.weight_bytes_per_step(BFLOAT16) if step_bytes is None else step_bytes
-        tpot_ms = MS_PER_S * hardware.read_time_s(read) + ABOVE_FLOOR_MS
-        operations = 2 * profile.text_parameters * workload.prompt_tokens
-        ttft_ms = MS_PER_S * operations / (PREFILL_SHARE * hardware.bf16_flop_per_s) + tpot_ms
-        basis = f"a token's bytes over the bandwidth of {hardware.title}, and {ABOVE_FLOOR_MS} ms above that"
-        return Request(ttft_ms, tpot_ms, basis)
+        token_ms = prompt_token_ms(profile, hardware)
+        read_ms = MS_PER_S * hardware.read_time_s(read + cached)
+        tpot_ms = max(read_ms, at_once * token_ms) + ABOVE_FLOOR_MS
+        basis = f"a step's bytes over the bandwidth of {hardware.title}, and {ABOVE_FLOOR_MS} ms above that"
+        return Request(
+            at_once * tokens * token_ms + tpot_ms, tpot_ms, f"{basis}{_with_others(at_once)}", at_once
+        )
     if on_gpu:
-        return Request(UNLISTED_TTFT_MS, UNLISTED_TPOT_MS, "a guess: no packaged profile lists this GPU")
+        prompts_ms = at_once * (UNLISTED_TTFT_MS - UNLISTED_TPOT_MS)
+        basis = "a guess, whatever the model: no packaged profile lists this GPU"
+        return Request(prompts_ms + UNLISTED_TPOT_MS, UNLISTED_TPOT_MS, basis, at_once)
     read = profile.weight_bytes_per_step(FLOAT32) if step_bytes is None else step_bytes
-    read_ms = MS_PER_S * read / CPU_BYTES_PER_S
-    tpot_ms = read_ms + CPU_LAYER_MS * profile.layers
-    ttft_ms = tpot_ms * math.ceil(workload.prompt_tokens / PREFILL_TOKENS_A_STEP)
-    return Request(ttft_ms, tpot_ms, f"{CPU_LAYER_MS} ms a layer and a processor's reading, a guess")
+    alone_ms = MS_PER_S * read / CPU_BYTES_PER_S + CPU_LAYER_MS * profile.layers
+    prompt_ms = alone_ms * math.ceil(tokens / PREFILL_TOKENS_A_STEP)
+    tpot_ms = alone_ms * max(1.0, at_once / PREFILL_TOKENS_A_STEP) + MS_PER_S * cached / CPU_BYTES_PER_S
+    basis = f"{CPU_LAYER_MS} ms a layer and a processor's reading, a guess"
+    return Request(at_once * prompt_ms, tpot_ms, f"{basis}{_with_others(at_once)}", at_once)
+
+
+def prompt_token_ms(profile: ModelProfile, hardware: HardwareProfile) -> float:
+    """The arithmetic of one token of a prompt at the share of the listed rate that a prefill reaches."""
+    return MS_PER_S * _token_operations(profile) / (PREFILL_SHARE * hardware.bf16_flop_per_s)
+
+
+def _token_operations(profile: ModelProfile) -> int:
+    """A multiplication and an addition for each weight of the layers."""
+    return 2 * sum(
+        part.matmul_parameters for part in profile.parts if part.layer is not None and part.kind in IN_LAYERS
+    )
+
+
+def _with_others(at_once: int) -> str:
+    return "" if at_once == 1 else f"; the prompts of all {at_once} at once are read one after the other"
 
 
 def known_request(expected: Request, stored: Stored) -> Request:
     """Times of a request: what was measured here, else what is expected."""
     if stored.ttft_ms is None or stored.tpot_ms is None:
         return expected
-    return Request(stored.ttft_ms, stored.tpot_ms, "as measured here")
+    return Request(stored.ttft_ms, stored.tpot_ms, "as measured here", expected.at_once)
 
 
 def expected_load(engine: str, weight_bytes: float, *, on_gpu: bool) -> tuple[float, str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agent.campaign.known.facts import Facts
-from agent.plan.load_and_request import PREFILL_SHARE
+from agent.plan.load_and_request import prompt_token_ms
 from agent.surrogate.step_loop import Asked
 from agent.surrogate.step_tokens import LATER_MS, StepTokens
 from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.campaign import PlanSpec
 from configs.hardware import HardwareProfile, profile_of_device
-from configs.models import ModelProfile, PartKind
+from configs.models import ModelProfile
 from experiments.measurement.evidence import Json, Metric
 from experiments.space.configuration import Configuration
 from experiments.space.server_steps import server_step_tokens
@@ -24,9 +24,6 @@ MOST_WAVES = 8
 
 MOST_TOKENS = 4_000_000
 """Tokens of all prompts that are counted at most: more would take seconds, and fit into few GPUs' caches."""
-
-IN_LAYERS = (PartKind.GDN, PartKind.ATTENTION, PartKind.MLP)
-"""Parts that every token of a prompt is multiplied with; the output head only takes its last one."""
 
 
 def steps_of(facts: Facts, shape: ModelProfile | None, tpot_ms: float) -> StepTokens | None:
@@ -75,7 +72,7 @@ def counted_steps(
         return None
     return StepTokens(
         asked,
-        MS_PER_S * prompt_token_operations(shape) / (PREFILL_SHARE * hardware.bf16_flop_per_s),
+        prompt_token_ms(shape, hardware),
         by_card if auto is None else auto,
         before,
         tpot_ms,
@@ -88,10 +85,3 @@ def told_auto(incumbent: Configuration, runs: Mapping[str, Json]) -> int | None:
     them itself, or its launch did not tell."""
     found = runs.get(RESOLVED_TOKENS) if incumbent.get(BATCH_TOKENS) == AUTO else None
     return found if isinstance(found, int) else None
-
-
-def prompt_token_operations(shape: ModelProfile) -> int:
-    """Operations of one token of a prompt: a multiplication and an addition for each weight of the layers."""
-    return 2 * sum(
-        part.matmul_parameters for part in shape.parts if part.layer is not None and part.kind in IN_LAYERS
-    )

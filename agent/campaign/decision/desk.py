@@ -339,7 +339,8 @@ class Desk:
         tpot_ms, ttft_ms = self.baseline.tpot_ms[digest], self.baseline.ttft_ms.get(digest)
         if self.approve_above_s == math.inf or load_s is None or ttft_ms is None:
             return [None] * len(candidates)
-        spec, request = self.facts.spec, Request(ttft_ms, tpot_ms, "the baseline's")
+        spec = self.facts.spec
+        request = Request(ttft_ms, tpot_ms, "the baseline's", spec.plan.workload.concurrency)
         compiled_s = [self.beliefs.cost.priors.compiled_s(each) for each in candidates]
         plan_s = {
             each: test_seconds(
