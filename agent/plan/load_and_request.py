@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
+from agent.plan.card import listed_cards
 from agent.plan.floor import cache_bytes
 from agent.plan.length import MS_PER_S
 from agent.surrogate.timed_kernels import TimedKernels
@@ -40,9 +42,6 @@ DISK_BYTES_PER_S = 1e9
 ABOVE_FLOOR_MS = 2.3
 """What a decode step on a GPU takes above its bytes over the bandwidth: 1.6 to 2.3 ms of a 9B shape on an
 H200, of one request at once."""
-
-UNLISTED_TTFT_MS, UNLISTED_TPOT_MS = 200.0, 20.0
-"""Times of a request on a GPU that no packaged profile lists. A guess."""
 
 PREFILL_SHARE = 0.4
 """Share of the listed arithmetic rate that a prefill reaches. A guess."""
@@ -116,29 +115,53 @@ def expected_request(
     processor in 32.
 
     Prompts are read one after the other. A step reads the weights once and the caches of all, half-way
-    through a request, or takes its arithmetic, if that is more.
+    through a request, or takes its arithmetic, if that is more. A GPU that no profile lists is taken for the
+    slowest that one does.
     """
-    at_once, tokens = workload.concurrency, workload.prompt_tokens
-    cached = at_once * cache_bytes(profile, tokens + workload.new_tokens // 2)
+    if not on_gpu:
+        return _on_processor(profile, workload, step_bytes)
     if hardware is not None:
-        read = profile.weight_bytes_per_step(BFLOAT16) if step_bytes is None else step_bytes
-        token_ms = prompt_token_ms(profile, hardware)
-        read_ms = MS_PER_S * hardware.read_time_s(read + cached)
-        tpot_ms = max(read_ms, at_once * token_ms) + ABOVE_FLOOR_MS
-        basis = f"a step's bytes over the bandwidth of {hardware.title}, and {ABOVE_FLOOR_MS} ms above that"
-        return Request(
-            at_once * tokens * token_ms + tpot_ms, tpot_ms, f"{basis}{_with_others(at_once)}", at_once
-        )
-    if on_gpu:
-        prompts_ms = at_once * (UNLISTED_TTFT_MS - UNLISTED_TPOT_MS)
-        basis = "a guess, whatever the model: no packaged profile lists this GPU"
-        return Request(prompts_ms + UNLISTED_TPOT_MS, UNLISTED_TPOT_MS, basis, at_once)
+        return _on_card(profile, workload, hardware, step_bytes)
+    every = {each.title: _on_card(profile, workload, each, step_bytes) for each in _listed()}
+    title, slowest = max(every.items(), key=lambda each: each[1].seconds(workload.new_tokens))
+    guess = (
+        f"a guess, by the rates of {title}, the slowest that is listed: no packaged profile lists this GPU"
+    )
+    return replace(slowest, basis=guess)
+
+
+@lru_cache(maxsize=1)
+def _listed() -> tuple[HardwareProfile, ...]:
+    return listed_cards()
+
+
+def _on_card(
+    profile: ModelProfile, workload: WorkloadSpec, card: HardwareProfile, step_bytes: float | None
+) -> Request:
+    at_once = workload.concurrency
+    read = profile.weight_bytes_per_step(BFLOAT16) if step_bytes is None else step_bytes
+    token_ms = prompt_token_ms(profile, card)
+    read_ms = MS_PER_S * card.read_time_s(read + _cached_bytes(profile, workload))
+    tpot_ms = max(read_ms, at_once * token_ms) + ABOVE_FLOOR_MS
+    basis = f"a step's bytes over the bandwidth of {card.title}, and {ABOVE_FLOOR_MS} ms above that"
+    ttft_ms = at_once * workload.prompt_tokens * token_ms + tpot_ms
+    return Request(ttft_ms, tpot_ms, f"{basis}{_with_others(at_once)}", at_once)
+
+
+def _on_processor(profile: ModelProfile, workload: WorkloadSpec, step_bytes: float | None) -> Request:
+    at_once = workload.concurrency
     read = profile.weight_bytes_per_step(FLOAT32) if step_bytes is None else step_bytes
     alone_ms = MS_PER_S * read / CPU_BYTES_PER_S + CPU_LAYER_MS * profile.layers
-    prompt_ms = alone_ms * math.ceil(tokens / PREFILL_TOKENS_A_STEP)
-    tpot_ms = alone_ms * max(1.0, at_once / PREFILL_TOKENS_A_STEP) + MS_PER_S * cached / CPU_BYTES_PER_S
+    prompt_ms = alone_ms * math.ceil(workload.prompt_tokens / PREFILL_TOKENS_A_STEP)
+    cached_ms = MS_PER_S * _cached_bytes(profile, workload) / CPU_BYTES_PER_S
+    tpot_ms = alone_ms * max(1.0, at_once / PREFILL_TOKENS_A_STEP) + cached_ms
     basis = f"{CPU_LAYER_MS} ms a layer and a processor's reading, a guess"
     return Request(at_once * prompt_ms, tpot_ms, f"{basis}{_with_others(at_once)}", at_once)
+
+
+def _cached_bytes(profile: ModelProfile, workload: WorkloadSpec) -> int:
+    """Bytes of caches and states that a step moves, with all at once half-way through."""
+    return workload.concurrency * cache_bytes(profile, workload.prompt_tokens + workload.new_tokens // 2)
 
 
 def prompt_token_ms(profile: ModelProfile, hardware: HardwareProfile) -> float:
