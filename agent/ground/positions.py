@@ -30,35 +30,42 @@ _WORKLOAD = "plan.workload"
 """Where a campaign's file has what follows."""
 
 
+class TooLong(UsageError):
+    """A workload's sequences are longer than `most` tokens, which `limit` says in a clause; `instead` is what
+    may be done beside making them shorter."""
+
+    def __init__(self, workload: Workload, most: int, limit: str, instead: str = "") -> None:
+        super().__init__(
+            f"The workload's sequences have {workload.context_tokens} tokens, and one more is needed; "
+            f"{limit}.",
+            f"Write in the campaign's file {what_fits(workload, most - 1)}{instead or '.'}",
+        )
+        self.most, self.limit, self.instead = most, limit, instead
+
+
 def space_on(spec: CampaignSpec, profile: ModelProfile, packing: StoredPacking | None = None) -> Space:
     """The campaign's space; with all positions of the model as one more context, where the space offers
     longer ones and none that is both long enough for the workload and no longer than these; and with a choice
     of kernels for the weights of a checkpoint of this packing.
 
-    Raises `UsageError` as `space_of`, and for a workload that is longer than the model's positions, or than
-    every context of the space, with the largest numbers that fit.
+    Raises `UsageError` as `space_of`, and `TooLong` for a workload that is longer than the model's positions,
+    or than every context of the space, with the largest numbers that fit.
     """
     space = with_stored_kernels(space_of(spec), packing)
     if not has_model_len(space):
         return space
     workload = Workload.model_validate(spec.plan.workload.model_dump())
-    told = f"The workload's sequences have {workload.context_tokens} tokens, and one more is needed; "
-    most = profile.max_positions
+    most, longest = profile.max_positions, longest_model_len(space)
+    if longest is not None and (most is None or longest < most) and workload.context_tokens >= longest:
+        raise TooLong(
+            workload,
+            longest,
+            f"the space {spec.space} has {MAX_MODEL_LEN} of at most {longest}",
+            "; or give a space of your own with a longer one: --space FILE",
+        )
     if most is not None and workload.context_tokens >= most:
-        raise UsageError(
-            f"{told}the model's have {most} at most.",
-            f"Write in the campaign's file {what_fits(workload, most - 1)}.",
-        )
-    if most is not None:
-        space = with_all_positions(space, most, workload.context_tokens)
-    longest = longest_model_len(space)
-    if longest is not None and workload.context_tokens >= longest:
-        raise UsageError(
-            f"{told}the space {spec.space} has {MAX_MODEL_LEN} of at most {longest}.",
-            f"Write in the campaign's file {what_fits(workload, longest - 1)}; or give a space of your own "
-            "with a longer one: --space FILE",
-        )
-    return space
+        raise TooLong(workload, most, f"the model's have {most} at most")
+    return space if most is None else with_all_positions(space, most, workload.context_tokens)
 
 
 def space_before(spec: CampaignSpec) -> Space:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent.ground.positions import TooLong
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
 
@@ -25,3 +26,14 @@ def with_context(spec: CampaignSpec, tokens: int) -> CampaignSpec:
         )
     asked = workload.model_copy(update={"prompt_tokens": prompt})
     return spec.model_copy(update={"plan": spec.plan.model_copy(update={"workload": asked})})
+
+
+def context_refused(tokens: int, refused: TooLong) -> UsageError:
+    """The refusal of a workload that `--context` made as long as it is, in the words of that option; the
+    refusal itself where a shorter context would not do."""
+    if tokens <= refused.most:
+        return refused
+    return UsageError(
+        f"--context {tokens} is more than is served: {refused.limit}.",
+        f"Give --context {refused.most} at most{refused.instead or '.'}",
+    )

@@ -156,16 +156,53 @@ def test_a_context_is_planned_for_as_a_campaign_of_such_sequences_is(
         assert again[part] == longer[part]
 
 
-def test_a_context_that_can_t_be_served_is_told(autoinfer: Autoinfer) -> None:
+@pytest.mark.parametrize(
+    ("tokens", "told", "advised", "fits"),
+    [
+        (
+            100_000,
+            "--context 100000 is more than is served: the space vllm has serving.max_model_len of at most "
+            "32768.",
+            "Give --context 32768 at most; or give a space of your own with a longer one: --space FILE",
+            32_768,
+        ),
+        (
+            1_000_000,  # and more than the model's 262,144 positions, but those alone would not do
+            "--context 1000000 is more than is served: the space vllm has serving.max_model_len of at most "
+            "32768.",
+            "Give --context 32768 at most; or give a space of your own with a longer one: --space FILE",
+            32_768,
+        ),
+        (
+            60,
+            "--context 60 leaves no room for a prompt: answers have up to 64 tokens.",
+            "Give 66 at least, or leave it out.",
+            66,
+        ),
+    ],
+)
+def test_a_context_that_can_t_be_served_is_told_with_one_that_can(
+    autoinfer: Autoinfer, tokens: int, told: str, advised: str, fits: int
+) -> None:
     line = "plan --model qwen3.5-9b --hardware h200 --context"
-    for tokens, told in {
-        "1000000": "the model's have 262144 at most",
-        "100000": "serving.max_model_len of at most 32768",
-        "60": "--context 60 leaves no room for a prompt",
-    }.items():
-        refused = autoinfer(f"{line} {tokens}")
-        assert refused.code == 2
-        assert told in refused.err
+    refused = autoinfer(f"{line} {tokens}")
+    assert refused.code == 2
+    assert " ".join(refused.err.split()) == f"autoinfer: {told} {advised}"
+    assert autoinfer(f"{line} {fits} --json").code == 0
+    assert autoinfer(f"{line} {fits + 1 if fits > 66 else fits - 1} --json").code == 2
+
+
+def test_documents_that_are_too_long_are_the_files_matter_whatever_context_is_given(
+    autoinfer: Autoinfer, tmp_path: Path
+) -> None:
+    file = tmp_path / "long.yaml"
+    file.write_text("name: long\nlike: default\nplan:\n  workload: {evaluation_tokens_per_document: 40000}\n")
+    refused = autoinfer(
+        f"plan {file} --model qwen3.5-9b --hardware h200 --engine vllm --space vllm --context 4096"
+    )
+    assert refused.code == 2
+    assert "Write in the campaign's file plan.workload.evaluation_tokens_per_document" in refused.err
+    assert "--context" not in refused.err
 
 
 def test_what_is_planned_and_not_legal_is_said(autoinfer: Autoinfer) -> None:

@@ -67,3 +67,12 @@ def test_what_is_scored_and_answers_longer_than_all_positions_are_told_too() -> 
     )
     both = what_fits(Workload(prompt_tokens=1000, new_tokens=64, evaluation_tokens_per_document=1024), 1023)
     assert both.endswith(", and plan.workload.evaluation_tokens_per_document of at most 1023")
+
+
+def test_of_two_limits_the_smaller_is_told_so_that_what_is_advised_is_served() -> None:
+    many = WITH_FEWER.model_copy(update={"max_positions": 50_000})
+    with pytest.raises(UsageError) as refused:
+        space_on(spec_of(prompt_tokens=60_000), many)
+    assert "the space vllm has serving.max_model_len of at most 32768" in refused.value.message
+    assert "plan.workload.prompt_tokens of at most 32703" in refused.value.hint
+    assert 32_768 in contexts(spec_of(prompt_tokens=32_703), many)
