@@ -105,8 +105,8 @@ def plan(
     Of a model of the hub no weights are fetched. Of a rented target the provider is asked for its prices;
     nothing is submitted.
     """
-    from agent.ground.positions import TooLong
-    from agent.plan.context import context_refused, with_context
+    from agent.ground.positions import TooMuch
+    from agent.plan.workload_options import in_options, with_context
     from cli.console.output import print_json
     from cli.executors.prices import quoted_for
     from cli.running.asked import campaign_asked
@@ -141,8 +141,8 @@ def plan(
         asked = replace(asked, spec=with_context(asked.spec, context))
     try:
         plans = _plans(ctx, asked, hardware, set_ or [], dummy=asked.spec.latency_only)
-    except TooLong as refused:
-        raise refused if context is None else context_refused(context, refused) from None
+    except TooMuch as refused:
+        raise in_options(refused, context, concurrency) from None
     found = [replace(_with_what_is_unfit(each), raises_budget=asked.raises_budget) for each in plans]
     quoted = None if hardware is not None else quoted_for(ctx, found[0])
     if as_json:

@@ -1,5 +1,5 @@
 """The campaign's space for a model that has fewer positions than the space's contexts, and what of a workload
-fits into them."""
+fits into them, and into the sequences that the space serves at once."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from experiments.space.space import Space
 from experiments.space.stored_packing import StoredPacking
 from experiments.space.workload_rules import (
     MAX_MODEL_LEN,
+    MAX_SEQUENCES,
     has_model_len,
     longest_model_len,
+    most_sequences,
     with_all_positions,
 )
 
@@ -30,17 +32,29 @@ _WORKLOAD = "plan.workload"
 """Where a campaign's file has what follows."""
 
 
-class TooLong(UsageError):
-    """A workload's sequences are longer than `most` tokens, which `limit` says in a clause; `instead` is what
-    may be done beside making them shorter."""
+class TooMuch(UsageError):
+    """A workload asks for more than `most`, which is what `limit` says in a clause; `instead` is what may be
+    done beside asking for less."""
+
+    def __init__(self, asked: str, fits: str, most: int, limit: str, instead: str = "") -> None:
+        super().__init__(f"{asked}; {limit}.", f"Write in the campaign's file {fits}{instead or '.'}")
+        self.most, self.limit, self.instead = most, limit, instead
+
+
+class TooLong(TooMuch):
+    """Its sequences are longer than `most` tokens."""
 
     def __init__(self, workload: Workload, most: int, limit: str, instead: str = "") -> None:
-        super().__init__(
-            f"The workload's sequences have {workload.context_tokens} tokens, and one more is needed; "
-            f"{limit}.",
-            f"Write in the campaign's file {what_fits(workload, most - 1)}{instead or '.'}",
-        )
-        self.most, self.limit, self.instead = most, limit, instead
+        asked = f"The workload's sequences have {workload.context_tokens} tokens, and one more is needed"
+        super().__init__(asked, what_fits(workload, most - 1), most, limit, instead)
+
+
+class TooManyAtOnce(TooMuch):
+    """More than `most` of its requests are under way at once."""
+
+    def __init__(self, workload: Workload, most: int, limit: str, instead: str) -> None:
+        asked = f"The workload has {workload.concurrency} requests at once"
+        super().__init__(asked, f"{_WORKLOAD}.concurrency of at most {most}", most, limit, instead)
 
 
 def space_on(spec: CampaignSpec, profile: ModelProfile, packing: StoredPacking | None = None) -> Space:
@@ -48,13 +62,21 @@ def space_on(spec: CampaignSpec, profile: ModelProfile, packing: StoredPacking |
     longer ones and none that is both long enough for the workload and no longer than these; and with a choice
     of kernels for the weights of a checkpoint of this packing.
 
-    Raises `UsageError` as `space_of`, and `TooLong` for a workload that is longer than the model's positions,
-    or than every context of the space, with the largest numbers that fit.
+    Raises `UsageError` as `space_of`, `TooLong` for a workload that is longer than the model's positions, or
+    than every context of the space, and `TooManyAtOnce`, with the largest numbers that fit.
     """
     space = with_stored_kernels(space_of(spec), packing)
     if not has_model_len(space):
         return space
     workload = Workload.model_validate(spec.plan.workload.model_dump())
+    at_once = most_sequences(space)
+    if at_once is not None and workload.concurrency > at_once:
+        raise TooManyAtOnce(
+            workload,
+            at_once,
+            f"the space {spec.space} has {MAX_SEQUENCES} of at most {at_once}",
+            "; or give a space of your own with more: --space FILE",
+        )
     most, longest = profile.max_positions, longest_model_len(space)
     if longest is not None and (most is None or longest < most) and workload.context_tokens >= longest:
         raise TooLong(

@@ -28,6 +28,7 @@ from experiments.engines.port import Infeasible
 from experiments.job.named import serves_packed
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.knob import written
 
 WH_PER_S = 1 / 3600
 
@@ -186,7 +187,10 @@ def _with_memory(
 
 
 def _why_not(legal: Legal, knobs: dict[str, KnobValue], configuration: Configuration) -> str | None:
-    return legal.why_not(knobs) or legal.refused(configuration)
+    for knob, value in knobs.items():
+        if (why := legal.why_not({knob: value})) is not None:
+            return f"{knob}={written(value)}: {why}"
+    return legal.refused(configuration)
 
 
 def _memory(

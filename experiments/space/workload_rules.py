@@ -100,6 +100,13 @@ def longest_model_len(space: Space) -> int | None:
     return max((each for each in lengths if isinstance(each, int)), default=None)
 
 
+def most_sequences(space: Space) -> int | None:
+    """The most sequences at once that the space offers; None where it does not say in numbers alone."""
+    offered = [value for knob in space.knobs if knob.name == MAX_SEQUENCES for value in knob.values]
+    numbers = [each for each in offered if isinstance(each, int) and not isinstance(each, bool)]
+    return max(numbers, default=None) if len(numbers) == len(offered) else None
+
+
 def with_all_positions(space: Space, max_positions: int, context_tokens: int) -> Space:
     """The space, in which a sequence may be as long as the model has positions, where it offers longer ones
     and none that is both within these and longer than `context_tokens`; in all else as it is."""

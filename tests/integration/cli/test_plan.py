@@ -192,6 +192,35 @@ def test_a_context_that_can_t_be_served_is_told_with_one_that_can(
     assert autoinfer(f"{line} {fits + 1 if fits > 66 else fits - 1} --json").code == 2
 
 
+def test_more_at_once_than_the_space_has_are_told_with_the_most_that_it_has(
+    autoinfer: Autoinfer, tmp_path: Path
+) -> None:
+    line = "plan --model qwen3.5-9b --hardware h200"
+    limit = "the space vllm has serving.max_sequences of at most 64."
+    refused = autoinfer(f"{line} --concurrency 100")
+    assert refused.code == 2
+    assert " ".join(refused.err.split()) == (
+        f"autoinfer: --concurrency 100 is more than is served: {limit} Give --concurrency 64 at most; or give "
+        "a space of your own with more: --space FILE"
+    )
+    assert autoinfer(f"{line} --concurrency 64 --json").code == 0
+    file = tmp_path / "many.yaml"
+    file.write_text("name: many\nlike: shape\nplan:\n  workload: {concurrency: 100}\n")
+    written = autoinfer(f"plan {file} {line.removeprefix('plan ')}")
+    assert written.code == 2
+    assert " ".join(written.err.split()) == (
+        f"autoinfer: The workload has 100 requests at once; {limit} Write in the campaign's file "
+        "plan.workload.concurrency of at most 64; or give a space of your own with more: --space FILE"
+    )
+
+
+def test_what_is_set_against_the_workload_is_named(autoinfer: Autoinfer) -> None:
+    line = "plan --model qwen3.5-9b --hardware h200 --json --concurrency 16 --set serving.max_sequences=4"
+    assert autoinfer(line).json()["notes"] == [
+        "What is planned is not legal here: serving.max_sequences=4: The workload has 16 requests at once."
+    ]
+
+
 def test_documents_that_are_too_long_are_the_files_matter_whatever_context_is_given(
     autoinfer: Autoinfer, tmp_path: Path
 ) -> None:

@@ -1,8 +1,8 @@
-"""A campaign whose sequences are as long as a context asks for. Pure."""
+"""The options of `autoinfer plan` that change a campaign's workload. Pure."""
 
 from __future__ import annotations
 
-from agent.ground.positions import TooLong
+from agent.ground.positions import TooLong, TooMuch
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
 
@@ -28,12 +28,13 @@ def with_context(spec: CampaignSpec, tokens: int) -> CampaignSpec:
     return spec.model_copy(update={"plan": spec.plan.model_copy(update={"workload": asked})})
 
 
-def context_refused(tokens: int, refused: TooLong) -> UsageError:
-    """The refusal of a workload that `--context` made as long as it is, in the words of that option; the
-    refusal itself where a shorter context would not do."""
-    if tokens <= refused.most:
+def in_options(refused: TooMuch, context: int | None, concurrency: int | None) -> UsageError:
+    """The refusal of a workload in the words of the option that asked for it (None: not given); the refusal
+    itself where it was the campaign's file."""
+    option, asked = ("--context", context) if isinstance(refused, TooLong) else ("--concurrency", concurrency)
+    if asked is None or asked <= refused.most:
         return refused
     return UsageError(
-        f"--context {tokens} is more than is served: {refused.limit}.",
-        f"Give --context {refused.most} at most{refused.instead or '.'}",
+        f"{option} {asked} is more than is served: {refused.limit}.",
+        f"Give {option} {refused.most} at most{refused.instead or '.'}",
     )
