@@ -200,8 +200,8 @@ def test_more_at_once_than_the_space_has_are_told_with_the_most_that_it_has(
     refused = autoinfer(f"{line} --concurrency 100")
     assert refused.code == 2
     assert " ".join(refused.err.split()) == (
-        f"autoinfer: --concurrency 100 is more than is served: {limit} Give --concurrency 64 at most; or give "
-        "a space of your own with more: --space FILE"
+        f"autoinfer: --concurrency 100 is more than is served: {limit} Give --concurrency 64 at most; or "
+        "give a space of your own with more: --space FILE"
     )
     assert autoinfer(f"{line} --concurrency 64 --json").code == 0
     file = tmp_path / "many.yaml"
