@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -121,9 +122,10 @@ def sentence(
     ways: Sequence[WayOut] = (),
     context: int = 0,
     card: HardwareProfile | None = None,
+    limit_bytes: int | None = None,
 ) -> str:
     """Whether it fits, in a sentence with its figures and what would fit; `context` is the longest that does
-    (0: none)."""
+    (0: none), `limit_bytes` what launches would have to be allowed where the card has as much."""
     figures = (
         f"{format_bytes(room.needed_bytes)}, and {format_bytes(room.usable_bytes)} of {where} may be taken"
     )
@@ -132,6 +134,8 @@ def sentence(
     told = [f"{way.words} ({format_bytes(way.needed_bytes)})" for way in ways]
     if context:
         told.append(f"a context of at most {context:,} tokens")
+    if limit_bytes is not None:
+        told.append(f"--memory {math.ceil(10 * limit_bytes / GB) / 10:g}GB")
     if card is not None:
         told.append(f"a card such as {card.title} ({card.memory_bytes / GB:.0f} GB)")
     would = "; ".join(told) or "nothing that this space has"

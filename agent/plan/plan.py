@@ -11,6 +11,7 @@ from agent.ground.sweep import passed_over
 from agent.plan.at_once import IN_TURN, at_once_told, launches_at_once, parts_on, usable_on
 from agent.plan.card import Card, limited, listed_cards
 from agent.plan.duration import Duration, advice, duration, kernels_seconds
+from agent.plan.fewer_at_once import fewer_at_once, fewer_told
 from agent.plan.fitting import longest_context, sentence, smallest_card, ways_out
 from agent.plan.floor import FloorRow, floors
 from agent.plan.further import further_of, unserved_further
@@ -138,6 +139,8 @@ def make_plan(
         told.append(f"What is planned is not legal here: {why}")
     if found_note:
         told.append(found_note)
+    if not start.fits:
+        told += fewer_told(fewer_at_once(spec, model, card, cores))
     memory = _memory(spec, model, card, legal, start, configuration, context, in_turn=in_turn)
     turns = memory.at_once == IN_TURN
     told += [
@@ -251,6 +254,8 @@ def _fit(
         return room, sentence(room, card.name)
     ways = ways_out(legal.space, configuration, lambda each: needs.at(each, context), room, legal.refused)
     longest = longest_context(lambda tokens: needs.at(configuration, tokens), context, usable)
+    if room.needed_bytes <= usable_on(limited(card, card.memory_bytes)):
+        return room, sentence(room, card.name, ways, longest, limit_bytes=room.needed_bytes)
     larger = smallest_card(room.needed_bytes, listed_cards()) if card.is_gpu else None
     return room, sentence(room, card.name, ways, longest, larger)
 
