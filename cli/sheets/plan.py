@@ -37,6 +37,7 @@ they name, alone."""
 _FIGURE = re.compile(r"[\d.,]*\d")
 
 NO_PRICE = "nothing: this machine's own time"
+NOT_HERE_PRICE = "nothing where the card is your own"
 RENTED = "dollars; each job is quoted before it is submitted"
 
 
@@ -203,13 +204,15 @@ def _budget(plan: Plan) -> str:
 
 
 def _price(plan: Plan) -> str:
-    return RENTED if is_rented(plan.spec.target) else NO_PRICE
+    if is_rented(plan.spec.target):
+        return RENTED
+    return NO_PRICE if plan.card.here else NOT_HERE_PRICE
 
 
 def _whole_usd(plan: Plan, priced: dict[str, Any] | None) -> float | None:
     """Expected dollars of the whole campaign; None where they are not known."""
     if not is_rented(plan.spec.target):
-        return 0.0
+        return 0.0 if plan.card.here else None
     campaign = None if priced is None else priced.get("campaign")
     return None if campaign is None else float(campaign["expected_usd"])
 

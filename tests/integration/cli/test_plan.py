@@ -214,6 +214,17 @@ def test_more_at_once_than_the_space_has_are_told_with_the_most_that_it_has(
     )
 
 
+def test_what_a_card_costs_that_is_not_here_is_not_said_to_be_nothing(autoinfer: Autoinfer) -> None:
+    asked = "plan --model qwen3.5-9b --hardware l4"
+    cost = autoinfer(f"{asked} --json").json()["cost"]
+    assert cost["usd"] is None
+    assert cost["basis"] == "nothing where the card is your own"
+    assert cost["most_energy_wh"] > 0
+    assert "nothing where the card is your own; at most" in autoinfer(asked).out
+    here = autoinfer("plan --json").json()["cost"]
+    assert (here["usd"], here["basis"]) == (0.0, "nothing: this machine's own time")
+
+
 def test_what_is_set_against_the_workload_is_named(autoinfer: Autoinfer) -> None:
     line = "plan --model qwen3.5-9b --hardware h200 --json --concurrency 16 --set serving.max_sequences=4"
     assert autoinfer(line).json()["notes"] == [
