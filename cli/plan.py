@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agent.plan.model import ModelFound
     from agent.plan.plan import Plan
     from cli.running.asked import Asked
+    from configs.campaign import CampaignSpec
 
 DUMMY = "dummy"
 """Stands for weights that are made up."""
@@ -221,7 +222,7 @@ def _plans(
             knobs,
             cores=target.cpu.cores,
             check=check,
-            stored=_stored(ctx, target.key, found.folder, spec.engine),
+            stored=_stored(ctx, target.key, found.folder, spec),
             notes=[*notes, *devices_told(target), *([note] if note else [])],
             served_by=served_by,
         )
@@ -264,7 +265,7 @@ def _with_what_is_unfit(plan: Plan) -> Plan:
     return replace(plan, unfit=why, notes=(*plan.notes, *told))
 
 
-def _stored(ctx: typer.Context, target_key: str, folder: Path | None, engine: str) -> Stored | None:
+def _stored(ctx: typer.Context, target_key: str, folder: Path | None, spec: CampaignSpec) -> Stored | None:
     """What the database tells of earlier runs; None where there is none yet."""
     from agent.plan.begin import known_times
     from cli.console.opening import reading
@@ -272,6 +273,6 @@ def _stored(ctx: typer.Context, target_key: str, folder: Path | None, engine: st
 
     try:
         with reading(ctx) as session:
-            return known_times(session, target_key, folder, engine)
+            return known_times(session, target_key, folder, spec.engine, spec.plan.workload)
     except DatabaseMissing:
         return None

@@ -310,7 +310,8 @@ def _planned(database: Database, spec: CampaignSpec, ground: Ground) -> Plan:
 
     with database.read() as session:
         target, model = ground.target_key, ground.fingerprint
-        stored = known_times(session, target, ground.checkpoint, spec.engine, model)
+        workload = spec.plan.workload
+        stored = known_times(session, target, ground.checkpoint, spec.engine, workload, model)
     return plan_on(spec, ground, stored)
 
 

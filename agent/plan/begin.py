@@ -18,7 +18,7 @@ from agent.plan.load_and_request import Stored
 from agent.plan.model import model_at
 from agent.plan.plan import Plan, make_plan
 from agent.plan.stored_times import stored_times
-from configs.campaign import CampaignSpec
+from configs.campaign import CampaignSpec, WorkloadSpec
 from configs.catalog import Kind, packaged_names
 from configs.core_shares import shares_here
 from configs.errors import UsageError
@@ -132,12 +132,17 @@ def unfit_checkpoint(folder: Path | None) -> str | None:
 
 
 def known_times(
-    session: Session, target_key: str, folder: Path | None, engine: str, fingerprint: str | None = None
+    session: Session,
+    target_key: str,
+    folder: Path | None,
+    engine: str,
+    workload: WorkloadSpec,
+    fingerprint: str | None = None,
 ) -> Stored:
-    """What is stored of this target, model and engine; without a fingerprint the model is known by the
-    folder that an earlier campaign had it in."""
+    """What is stored of this target, model, engine and workload; without a fingerprint the model is known by
+    the folder that an earlier campaign had it in."""
     fingerprint = fingerprint or known_fingerprint(session, folder)
-    return stored_times(session, target_key, fingerprint, engine)
+    return stored_times(session, target_key, fingerprint, engine, workload)
 
 
 def known_fingerprint(session: Session, folder: Path | None) -> str | None:

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from agent.ground.checkpoint import Checkpoint
 from agent.plan.ground import Ground
-from agent.plan.job_time import job_seconds
+from agent.plan.job_time import job_seconds, workload_of
 from agent.plan.load_and_request import Stored
 from agent.plan.model import ModelFound, model_at
 from agent.plan.stored_times import stored_times
@@ -41,7 +41,9 @@ class Footing:
         session as if nothing had run. Submits nothing; raises what `quote` raises."""
         if session is None:
             return price_before_any(executor, job, job_seconds(job, target, self.model, Stored()))
-        stored = stored_times(session, self.target_key, self.fingerprint or None, job.engine)
+        stored = stored_times(
+            session, self.target_key, self.fingerprint or None, job.engine, workload_of(job)
+        )
         planned_s = job_seconds(job, target, self.model, stored)
         return price_by_history(session, executor, job, target, lambda *_: planned_s)
 

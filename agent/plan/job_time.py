@@ -55,14 +55,20 @@ def planned_seconds(session: Session, spec: AnyJob, target: str) -> float | None
     model = None if folder is None else _model(spec.model, folder)
     if model is None:
         return None
-    return job_seconds(spec, target, model, stored_times(session, key, spec.model_fingerprint, spec.engine))
+    stored = stored_times(session, key, spec.model_fingerprint, spec.engine, workload_of(spec))
+    return job_seconds(spec, target, model, stored)
+
+
+def workload_of(spec: AnyJob) -> Workload:
+    """What a job asks of an engine."""
+    return spec.plan.workload if isinstance(spec, TestJob) else spec.workload
 
 
 def job_seconds(spec: AnyJob, target: str, model: ModelFound, stored: Stored) -> float:
     """The same of a job of any model, by what is `stored` of it on the target. Pure."""
     card = card_of_rented(target)
     listed = None if card is None else card.listed
-    workload = _workload(spec.plan.workload if isinstance(spec, TestJob) else spec.workload)
+    workload = _workload(workload_of(spec))
     size = model.stored_bytes or model.file_bytes or weight_bytes(model.profile, {})
     on_gpu = not target.endswith(":cpu")
     load_s, _ = known_load(expected_load(spec.engine, size, on_gpu=on_gpu), stored)

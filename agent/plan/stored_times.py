@@ -9,11 +9,13 @@ from sqlalchemy.orm import Session
 
 from agent.plan.load_and_request import Stored
 from agent.surrogate.timed_kernels import TimedKernels
+from configs.campaign import WorkloadSpec
 from db.models import Campaign, Experiment, Launch, Measurement, StageRun
 from db.states import Arm, ExperimentKind, ExperimentState
 from experiments.engines.kernel_timings import KernelTimings
 from experiments.job.kernel_timing import TIMINGS
 from experiments.measurement.evidence import Metric, Stage
+from experiments.measurement.plan import Workload
 
 MOST_ROWS = 200
 """The newest of each that are looked at."""
@@ -22,28 +24,46 @@ MOST_TIMINGS = 5
 """The same of timings of kernels, one of which is wanted: some may have failed."""
 
 
-def stored_times(session: Session, target_key: str, fingerprint: str | None, engine: str) -> Stored:
+ASKED = ("concurrency", "prompt_tokens", "new_tokens")
+"""Fields of a workload by which the time of a request goes."""
+
+
+def stored_times(
+    session: Session,
+    target_key: str,
+    fingerprint: str | None,
+    engine: str,
+    workload: WorkloadSpec | Workload,
+) -> Stored:
     """Medians of what is stored; loads of other models where there are none of this one (`fingerprint` None:
-    a model that is not here)."""
+    a model that is not here). Requests and experiments are those of campaigns that asked for as many at once
+    of the same lengths."""
     ours = (Campaign.target == target_key, Campaign.spec["engine"].as_string() == engine)
     exact = (*ours, Campaign.model_fingerprint == fingerprint)
     loads = _loads(session, exact)
     same_model = bool(loads)
     loads = loads or _loads(session, ours)
-    baselines = _walls(session, exact, ExperimentKind.BASELINE, without=Stage.KERNELS)
-    tests = _walls(session, exact, ExperimentKind.TEST, without=Stage.FURTHER)
+    asked = (*exact, *_asks(workload))
+    baselines = _walls(session, asked, ExperimentKind.BASELINE, without=Stage.KERNELS)
+    tests = _walls(session, asked, ExperimentKind.TEST, without=Stage.FURTHER)
     return Stored(
         load_s=median(loads) if loads else None,
         loads=len(loads),
         same_model=same_model,
-        ttft_ms=_timed(session, exact, Metric.TTFT_MS),
-        tpot_ms=_timed(session, exact, Metric.TPOT_MS),
+        ttft_ms=_timed(session, asked, Metric.TTFT_MS),
+        tpot_ms=_timed(session, asked, Metric.TPOT_MS),
         baseline_s=median(baselines) if baselines else None,
         baselines=len(baselines),
         test_s=median(tests) if tests else None,
         tests=len(tests),
         timed=_timed_kernels(session, exact),
     )
+
+
+def _asks(workload: WorkloadSpec | Workload) -> tuple[ColumnElement[bool], ...]:
+    """That a campaign has as many requests at once, of the same lengths."""
+    stored = Campaign.spec["plan"]["workload"]
+    return tuple(stored[each].as_integer() == getattr(workload, each) for each in ASKED)
 
 
 def _timed_kernels(session: Session, of: tuple[ColumnElement[bool], ...]) -> TimedKernels | None:

@@ -17,6 +17,7 @@ from agent.campaign.known.judged_time import JUDGED_S
 from agent.campaign.known.reading_facts import read_facts
 from agent.plan.stored_times import stored_times
 from cli.sheets.experiment import print_experiment
+from configs.campaign import PlanSpec
 from configs.settings import Settings
 from dashboard.app import create_app
 from dashboard.report.html import as_html
@@ -234,7 +235,8 @@ def test_whatever_else_is_read_of_an_experiment_is_as_without_them(history: Hist
         assert [each.cost_s for each in read_facts(session, 1).trials] == [100.0, 100.0]
         campaign = session.get_one(Campaign, 1)
         engine = str(campaign.spec["engine"])
-        stored = stored_times(session, campaign.target, campaign.model_fingerprint, engine)
+        workload = PlanSpec.model_validate(campaign.spec["plan"]).workload
+        stored = stored_times(session, campaign.target, campaign.model_fingerprint, engine, workload)
         assert (stored.test_s, stored.load_s) == (100.0, 1.5)
 
 

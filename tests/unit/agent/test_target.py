@@ -202,7 +202,7 @@ def test_a_file_of_the_users_own_keeps_its_engine_on_a_gpu(tmp_path: Path) -> No
 
 def test_without_earlier_runs_nothing_is_known_of_times(database: Database) -> None:
     with database.read() as session:
-        found = known_times(session, "cpu:x", None, "reference")
+        found = known_times(session, "cpu:x", None, "reference", load_campaign("default").plan.workload)
     assert found == Stored(same_model=False)
 
 

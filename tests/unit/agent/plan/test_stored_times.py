@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from agent.plan.begin import known_times
 from agent.plan.load_and_request import Stored
 from agent.plan.stored_times import stored_times
+from configs.campaign import PlanSpec, WorkloadSpec
 from db.models import Campaign, Experiment, StageRun
 from db.states import ExperimentKind, ExperimentState
 from experiments.measurement.evidence import Stage
@@ -24,11 +25,17 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> object:
     found.close()
 
 
-def of(session: Session, **other: str) -> Stored:
+def workload_of(session: Session) -> WorkloadSpec:
+    plan = PlanSpec.model_validate(session.get_one(Campaign, 1).spec["plan"])
+    return plan.workload
+
+
+def of(session: Session, workload: WorkloadSpec | None = None, **other: str) -> Stored:
     campaign = session.get_one(Campaign, 1)
     asked = {"target": campaign.target, "fingerprint": campaign.model_fingerprint, "engine": "reference"}
     asked |= other
-    return stored_times(session, asked["target"], asked["fingerprint"], asked["engine"])
+    own = workload_of(session)
+    return stored_times(session, asked["target"], asked["fingerprint"], asked["engine"], workload or own)
 
 
 def test_medians_are_of_this_target_model_and_engine(history: History) -> None:
@@ -68,6 +75,21 @@ def test_a_baseline_is_told_without_the_timing_of_kernels_alone(history: History
     assert (found.baseline_s, found.baselines) == ((168.0 + 100.0) / 2, 2)
 
 
+@pytest.mark.parametrize("asked", ["concurrency", "prompt_tokens", "new_tokens"])
+def test_times_of_requests_are_of_the_same_requests_at_once_and_loads_of_any(
+    history: History, asked: str
+) -> None:
+    """At 64 at once a request takes longer than alone, and a test of it too; a load does not."""
+    with history.database.read() as session:
+        own = workload_of(session)
+        other = own.model_copy(update={asked: getattr(own, asked) + 1})
+        found, same = of(session, other), of(session)
+    assert (found.ttft_ms, found.tpot_ms, found.baseline_s, found.test_s) == (None, None, None, None)
+    assert (found.load_s, found.loads, found.timed) == (same.load_s, same.loads, same.timed)
+    assert same.tpot_ms is not None
+    assert same.test_s is not None
+
+
 def test_another_models_loads_are_told_as_such(history: History) -> None:
     with history.database.read() as session:
         found = of(session, fingerprint="0" * 64)
@@ -79,4 +101,5 @@ def test_a_model_is_known_by_the_folder_of_an_earlier_campaign(history: History)
     with history.database.read() as session:
         campaign = session.get_one(Campaign, 1)
         folder = Path(campaign.spec["found"]["checkpoint"])
-        assert known_times(session, campaign.target, folder, "reference") == of(session)
+        own = workload_of(session)
+        assert known_times(session, campaign.target, folder, "reference", own) == of(session)
