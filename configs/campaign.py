@@ -1,8 +1,7 @@
 """What a campaign is asked for: model, target, objective, quality limit, budget, seed and plan.
 
-Parsed from packaged or own YAML with overrides of the command line. The fields of `WorkloadSpec`,
-`MarginsSpec` and `PlanSpec` are named as those of `experiments.measurement.plan`, which this room may not
-import; a test compares them. `configs.questions` has the questions it may ask.
+Parsed from packaged or own YAML with overrides of the command line. `configs.campaign_plan` has what it
+measures, `configs.questions` the questions it may ask.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     StrictBool,
     StrictFloat,
@@ -26,17 +24,18 @@ from pydantic import (
     model_validator,
 )
 
-from configs.asked_over import ASKED_OVER, IN_ENGINE, AskedOver, asked_over_for
+from configs.asked_over import ASKED_OVER, asked_over_for
+from configs.campaign_plan import FurtherWorkloadSpec, PlanSpec
 from configs.catalog import Kind, read_document
 from configs.errors import UsageError
-from configs.fields import Bytes, Fraction, SomeSeconds
+from configs.fields import Bytes, SomeSeconds
 from configs.language_model import PROPOSER as LANGUAGE_MODEL
 from configs.language_model import LanguageModelSpec
 from configs.like import filled_in
 from configs.option_names import option_of
-from configs.quality_tasks import asked_tasks
-from configs.questions import LatencyMetric, Question, is_latency
+from configs.questions import Question, is_latency
 from configs.replaced_fields import replaced
+from configs.spec import Spec
 from configs.targets import ALL_GPUS, devices_of, is_rented
 from configs.validation import Fault, first_fault, validated
 
@@ -61,9 +60,6 @@ packaged price lists), so that a second on a machine of that price counts as two
 MOST_FURTHER = 8
 """Further workloads of a campaign: every launch of a test is asked for all of them."""
 
-MOST_FURTHER_BLOCKS = 16
-"""Blocks of a further workload in a launch; each pair of launches adds as many, and they decide nothing."""
-
 CHECKPOINT, DUMMY = "checkpoint", "dummy"
 """Where weights come from: the model's checkpoint, or made up, which gives times alone (docs/shapes.md)."""
 
@@ -71,87 +67,7 @@ SweptValue = StrictBool | StrictInt | StrictFloat | StrictStr
 """A value of a knob in a sweep."""
 
 
-class _Spec(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class WorkloadSpec(_Spec):
-    """What is asked of the engine while it is timed and graded; see `measurement.plan.Workload`."""
-
-    concurrency: int = Field(ge=1)
-    prompt_tokens: int = Field(ge=1)
-    new_tokens: int = Field(ge=2)
-    prompts_per_block: int = Field(ge=1)
-    warmup_requests: int = Field(ge=1)
-    evaluation_documents: int = Field(default=32, ge=1)
-    evaluation_tokens_per_document: int = Field(default=384, ge=8)
-    evaluation_items: int = Field(default=300, ge=0)
-    drafting_prompts: int = Field(default=4, ge=1)
-    drafting_new_tokens: int = Field(default=64, ge=2)
-    evaluation_tasks: tuple[str, ...] | None = Field(default=None, min_length=1)
-    evaluation_thinking: bool | None = None
-    evaluation_answer_tokens: int | None = Field(default=None, ge=2)
-    asked_over: AskedOver = IN_ENGINE
-    """How requests reach the engine; `load_campaign` fills in the engine's own way, and what was stored
-    without it was asked in the engine's process."""
-
-    @field_validator("evaluation_tasks")
-    @classmethod
-    def _tasks_can_be_read(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        asked_tasks(value or ())
-        return value
-
-
-class FurtherWorkloadSpec(_Spec):
-    """A workload that is measured beside the plan's own, in launches that are up anyway, and told beside the
-    verdict. What it leaves out is as in `plan.workload`; `blocks` are measured of it an arm and launch
-    pair."""
-
-    concurrency: int | None = Field(default=None, ge=1)
-    prompt_tokens: int | None = Field(default=None, ge=1)
-    new_tokens: int | None = Field(default=None, ge=2)
-    prompts_per_block: int | None = Field(default=None, ge=1)
-    warmup_requests: int | None = Field(default=None, ge=1)
-    blocks: int = Field(default=1, ge=1, le=MOST_FURTHER_BLOCKS)
-
-    def beside(self, workload: WorkloadSpec) -> FurtherWorkloadSpec:
-        """The same with nothing left out."""
-        given = self.model_dump(exclude_none=True)
-        return FurtherWorkloadSpec.model_validate(
-            {name: getattr(workload, name) for name in type(self).model_fields if name != "blocks"} | given
-        )
-
-    @property
-    def asks(self) -> tuple[int | None, int | None, int | None]:
-        """What tells it from others: requests at once, tokens in and tokens out."""
-        return self.concurrency, self.prompt_tokens, self.new_tokens
-
-
-class MarginsSpec(_Spec):
-    """How much worse quality may be: bits per byte relative, the task in percentage points of accuracy,
-    and the mean KL to the baseline, nats a token, beyond which a candidate is refuted."""
-
-    bits_per_byte: Fraction = Field(default=0.01, ge=0)
-    task_points: float = Field(default=2.0, ge=0)
-    kl_nats: float | None = Field(default=None, gt=0)
-
-
-class PlanSpec(_Spec):
-    """The stopping plan of every experiment, but for the prediction, which each hypothesis brings, and the
-    level of support, which is set when it is dispatched."""
-
-    metric: LatencyMetric
-    min_effect: Fraction = Field(gt=0, lt=1)
-    alpha: float = Field(gt=0, lt=0.5)
-    margins: MarginsSpec = MarginsSpec()
-    workload: WorkloadSpec
-    quick_blocks: int = Field(ge=2)
-    full_blocks: int = Field(ge=2)
-    full_pairs: int = Field(ge=1)
-    validation_pairs: int = Field(ge=1)
-
-
-class BaselineSpec(_Spec):
+class BaselineSpec(Spec):
     """How trial 0 is found: what it begins from, the knobs that the sweep crosses, and its length; see
     `BaselineJob`.
 
@@ -170,19 +86,19 @@ class BaselineSpec(_Spec):
     """Whether kernels for packed weights are timed alone before anything is loaded, where the engine can."""
 
 
-class BudgetSpec(_Spec):
+class BudgetSpec(Spec):
     """What may be spent: wall-clock seconds from the campaign's start."""
 
     wall_s: SomeSeconds
 
 
-class ApprovalSpec(_Spec):
+class ApprovalSpec(Spec):
     """From what on the user is asked first: expected wall-clock seconds of one experiment."""
 
     wall_s: SomeSeconds
 
 
-class CampaignSpec(_Spec):
+class CampaignSpec(Spec):
     """Everything a campaign is started with; stored with it."""
 
     name: str = Field(pattern=NAME)

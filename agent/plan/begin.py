@@ -18,7 +18,8 @@ from agent.plan.load_and_request import Stored
 from agent.plan.model import model_at
 from agent.plan.plan import Plan, make_plan
 from agent.plan.stored_times import stored_times
-from configs.campaign import CampaignSpec, WorkloadSpec
+from configs.campaign import CampaignSpec
+from configs.campaign_plan import WorkloadSpec
 from configs.catalog import Kind, packaged_names
 from configs.core_shares import shares_here
 from configs.errors import UsageError

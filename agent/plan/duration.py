@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from agent.plan.length import ARMS, MS_PER_S, affordable_pairs
 from agent.plan.load_and_request import Request, Stored, known_load, known_request
 from agent.surrogate.timed_kernels import TimedKernels
-from configs.campaign import PlanSpec, WorkloadSpec
+from configs.campaign_plan import PlanSpec, WorkloadSpec
 from configs.quality_tasks import ANSWER_TOKENS, asked_tasks
 from configs.quantities import format_duration
 from experiments.job.named import times_kernels

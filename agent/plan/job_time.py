@@ -31,7 +31,7 @@ from agent.plan.load_and_request import (
 from agent.plan.model import ModelFound, model_at
 from agent.plan.stored_times import stored_times
 from agent.surrogate.weight_bytes import step_weight_bytes
-from configs.campaign import PlanSpec, WorkloadSpec
+from configs.campaign_plan import PlanSpec, WorkloadSpec
 from configs.errors import AutoinferError
 from db.models import Campaign
 from experiments.engines.launch_memory import weight_bytes

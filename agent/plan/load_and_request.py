@@ -12,7 +12,7 @@ from agent.plan.card import listed_cards
 from agent.plan.floor import cache_bytes
 from agent.plan.length import MS_PER_S
 from agent.surrogate.timed_kernels import TimedKernels
-from configs.campaign import WorkloadSpec
+from configs.campaign_plan import WorkloadSpec
 from configs.hardware import HardwareProfile
 from configs.models import ModelProfile, PartKind
 from configs.quantities import format_duration

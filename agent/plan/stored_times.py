@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from agent.plan.load_and_request import Stored
 from agent.surrogate.timed_kernels import TimedKernels
-from configs.campaign import WorkloadSpec
+from configs.campaign_plan import WorkloadSpec
 from db.models import Campaign, Experiment, Launch, Measurement, StageRun
 from db.states import Arm, ExperimentKind, ExperimentState
 from experiments.engines.kernel_timings import KernelTimings

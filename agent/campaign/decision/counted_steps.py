@@ -9,7 +9,7 @@ from agent.plan.load_and_request import prompt_token_ms
 from agent.surrogate.step_loop import Asked
 from agent.surrogate.step_tokens import LATER_MS, StepTokens
 from agent.surrogate.weight_bytes import step_weight_bytes
-from configs.campaign import PlanSpec
+from configs.campaign_plan import PlanSpec
 from configs.hardware import HardwareProfile, profile_of_device
 from configs.models import ModelProfile
 from experiments.measurement.evidence import Json, Metric

@@ -11,7 +11,7 @@ from agent.plan.duration import pair_seconds_of
 from agent.plan.load_and_request import Request
 from agent.surrogate.cost_priors import PAIRS_PRIOR, CostPriors, nothing_more
 from agent.surrogate.timed_kernels import TimedKernels
-from configs.campaign import PlanSpec
+from configs.campaign_plan import PlanSpec
 from configs.models import ModelProfile
 
 BILLION = 1e9

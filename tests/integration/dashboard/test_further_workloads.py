@@ -17,7 +17,7 @@ from agent.campaign.known.judged_time import JUDGED_S
 from agent.campaign.known.reading_facts import read_facts
 from agent.plan.stored_times import stored_times
 from cli.sheets.experiment import print_experiment
-from configs.campaign import PlanSpec
+from configs.campaign_plan import PlanSpec
 from configs.settings import Settings
 from dashboard.app import create_app
 from dashboard.report.html import as_html

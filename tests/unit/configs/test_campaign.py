@@ -14,11 +14,9 @@ from configs.campaign import (
     FEWEST_DRAFTING_PROMPTS,
     BaselineSpec,
     CampaignSpec,
-    MarginsSpec,
-    PlanSpec,
-    WorkloadSpec,
     load_campaign,
 )
+from configs.campaign_plan import MarginsSpec, PlanSpec, WorkloadSpec
 from configs.catalog import Kind, packaged_names, read_document
 from configs.errors import UsageError
 from configs.questions import LatencyMetric

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from configs.campaign import FurtherWorkloadSpec, load_campaign
+from configs.campaign import load_campaign
+from configs.campaign_plan import FurtherWorkloadSpec
 from configs.errors import UsageError
 from experiments.measurement.plan import FurtherWorkload
 

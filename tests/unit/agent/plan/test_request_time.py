@@ -18,7 +18,8 @@ from agent.plan.load_and_request import (
     prompt_token_ms,
 )
 from agent.surrogate.step_loop import Asked, StepTimes, counted
-from configs.campaign import WorkloadSpec, load_campaign
+from configs.campaign import load_campaign
+from configs.campaign_plan import WorkloadSpec
 from configs.hardware import HardwareProfile, load_hardware_profile
 from configs.models import load_model_profile
 from experiments.measurement.plan import FurtherWorkload

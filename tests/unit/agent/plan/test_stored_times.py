@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from agent.plan.begin import known_times
 from agent.plan.load_and_request import Stored
 from agent.plan.stored_times import stored_times
-from configs.campaign import PlanSpec, WorkloadSpec
+from configs.campaign_plan import PlanSpec, WorkloadSpec
 from db.models import Campaign, Experiment, StageRun
 from db.states import ExperimentKind, ExperimentState
 from experiments.measurement.evidence import Stage

@@ -14,7 +14,8 @@ from agent.surrogate.levers import LeverView
 from agent.surrogate.physics import Physics
 from agent.surrogate.step_loop import StepTimes, counted
 from agent.surrogate.step_tokens import LEAST_SD_LOG, SD_SHARE, StepTokens
-from configs.campaign import PlanSpec, load_campaign
+from configs.campaign import load_campaign
+from configs.campaign_plan import PlanSpec
 from configs.hardware import load_hardware_profile
 from configs.models import load_model_profile
 from experiments.space.configuration import Configuration, KnobValue
