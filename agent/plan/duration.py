@@ -69,6 +69,7 @@ def duration(
     kernels_s: float = 0.0,
     compiles_s: float = 0.0,
     further: Iterable[FurtherWorkload] = (),
+    scored: bool = True,
 ) -> Duration:
     """Time to the first verdict: the baseline of `sweep` configurations and `noise` (launches, blocks), and a
     test under `plan` that ends with its first look, or goes to its end.
@@ -77,16 +78,25 @@ def duration(
     launches of a sweep, or for noise, take the time of one load; else loads are added up, which is the most.
     The first load of all takes `first_load_more_s` more, where no load was measured here; `kernels_s` are
     those of timing kernels alone before it, at most, `compiles_s` as in `test_seconds`. `further` workloads
-    are measured in every launch of the test.
+    are measured in every launch of the test. `scored`: quality is, which that of made-up weights is not.
     """
     load_s, load_basis = known_load(load, stored)
     told = known_request(request, stored)
-    baseline_s = baseline_seconds(plan.workload, sweep, sweep_blocks, noise, load_s, told, together=together)
+    baseline_s = baseline_seconds(
+        plan.workload, sweep, sweep_blocks, noise, load_s, told, together=together, scored=scored
+    )
     first_s = first_load_more_s if stored.load_s is None else 0.0
     baseline_s += first_s + kernels_s
     further_s = further_seconds(further, plan.workload, told)
     quick_s, most_s = test_seconds(
-        plan, budget_s, load_s, told, in_turn=in_turn, compiles_s=compiles_s, further_s=further_s
+        plan,
+        budget_s,
+        load_s,
+        told,
+        in_turn=in_turn,
+        compiles_s=compiles_s,
+        further_s=further_s,
+        scored=scored,
     )
     each_s = told.seconds(plan.workload.new_tokens)
     basis = [
@@ -145,14 +155,15 @@ def baseline_seconds(
     request: Request,
     *,
     together: bool,
+    scored: bool,
 ) -> float:
-    """Seconds of a baseline of `sweep` configurations and `noise` (launches, blocks); `together` as in
-    `duration`."""
+    """Seconds of a baseline of `sweep` configurations and `noise` (launches, blocks); `together` and `scored`
+    as in `duration`."""
     block_s, warm_s = block_seconds(workload, request), warm_seconds(workload, request)
     launches, blocks = noise
     loads = 2 if together else sweep + launches + 1
     timed_s = sweep * (warm_s + sweep_blocks * block_s) + launches * (warm_s + blocks * block_s)
-    return loads * load_s + timed_s + _scoring_s(workload, request)
+    return loads * load_s + timed_s + (_scoring_s(workload, request) if scored else 0.0)
 
 
 def test_seconds(
@@ -164,9 +175,10 @@ def test_seconds(
     in_turn: bool,
     compiles_s: float,
     further_s: float,
+    scored: bool,
 ) -> tuple[float, float]:
     """Seconds of a test that ends with its first look, and of one of which all that is planned is measured,
-    without builds; `in_turn`: one launch is up at a time.
+    without builds; `in_turn`: one launch is up at a time; `scored`: quality is, in a launch of its own.
 
     `compiles_s` are those by which the loads of a pair take longer than `load_s`, which is the baseline's,
     because kernels are compiled in them, `further_s` those of further workloads in a launch; how many pairs
@@ -177,11 +189,11 @@ def test_seconds(
     pair_s = pair_seconds_of(plan, plan.full_blocks, load_s, request, in_turn=in_turn)
     each_s = block_seconds(plan.workload, request)
     pairs = affordable_pairs(plan.full_pairs, budget_s, ARMS * (load_s + plan.full_blocks * each_s))
-    scoring_s = load_s + _scoring_s(plan.workload, request)
+    scoring_s = load_s + _scoring_s(plan.workload, request) + compiles_s if scored else 0.0
     more = pairs + plan.validation_pairs
     besides_s = compiles_s + ARMS * further_s
     quick_s += besides_s
-    return quick_s, quick_s + more * (pair_s + besides_s) + scoring_s + compiles_s
+    return quick_s, quick_s + more * (pair_s + besides_s) + scoring_s
 
 
 def pair_seconds_of(

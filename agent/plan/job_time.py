@@ -84,7 +84,9 @@ def job_seconds(spec: AnyJob, target: str, model: ModelFound, stored: Stored) ->
         together = on_gpu and spec.at_once is None
         sweep = (len(spec.sweep), spec.sweep_blocks)
         first_s += kernels_seconds(spec.engine, bool(spec.kernels), workload.concurrency, on_gpu=on_gpu)
-        return first_s + baseline_seconds(workload, *sweep, noise, load_s, request, together=together)
+        return first_s + baseline_seconds(
+            workload, *sweep, noise, load_s, request, together=together, scored=True
+        )
     if isinstance(spec, TestJob):
         plan = _plan(spec.plan)
         compiles_s = _compiles_s(stored, spec.control, spec.candidate, in_turn=spec.in_turn)
@@ -96,6 +98,7 @@ def job_seconds(spec: AnyJob, target: str, model: ModelFound, stored: Stored) ->
             in_turn=spec.in_turn,
             compiles_s=compiles_s,
             further_s=further_seconds(spec.further_here, workload, request),
+            scored=not spec.plan.latency_only,
         )
         return first_s + most_s
     blocks_s = warm_seconds(workload, request) + spec.blocks * block_seconds(workload, request)

@@ -307,6 +307,7 @@ def _duration(
         if stored.timed is None
         else stored.timed.pair_compiles_s(begun, configuration, in_turn=in_turn),
         further=further_of(spec),
+        scored=not spec.latency_only,
     )
     if as_files or spec.latency_only:
         return found

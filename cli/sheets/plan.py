@@ -232,6 +232,8 @@ def _head(plan: Plan) -> list[tuple[str, str | None]]:
     told = f"{card.memory_bytes / GB:.0f} GB"
     memory = "" if card.name.endswith(told) else f", {told}"
     workload = plan.spec.plan.workload
+    documents = f"; documents of {workload.evaluation_tokens_per_document} tokens are scored"
+    scored = "" if plan.spec.latency_only else documents
     return [
         (
             "model",
@@ -242,8 +244,7 @@ def _head(plan: Plan) -> list[tuple[str, str | None]]:
         (
             "workload",
             f"{workload.concurrency} at once, {workload.prompt_tokens} in, {workload.new_tokens} out, asked "
-            f"{asked_over_words(workload.asked_over)}; "
-            f"documents of {workload.evaluation_tokens_per_document} tokens are scored",
+            f"{asked_over_words(workload.asked_over)}{scored}",
         ),
         ("also measured", "; ".join(each.words for each in further_of(plan.spec)) or None),
         ("configuration", _configuration(plan)),

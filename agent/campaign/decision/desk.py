@@ -351,6 +351,7 @@ class Desk:
                 in_turn=self.facts.in_turn,
                 compiles_s=each,
                 further_s=further_seconds(further_of(spec), spec.plan.workload, request),
+                scored=not spec.latency_only,
             )[1]
             for each in set(compiled_s)
         }

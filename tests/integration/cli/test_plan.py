@@ -225,6 +225,12 @@ def test_what_a_card_costs_that_is_not_here_is_not_said_to_be_nothing(autoinfer:
     assert (here["usd"], here["basis"]) == (0.0, "nothing: this machine's own time")
 
 
+def test_documents_are_said_to_be_scored_where_they_are(autoinfer: Autoinfer) -> None:
+    line = "plan --model qwen3.5-9b --hardware h200"
+    assert "documents of 384 tokens are scored" in autoinfer(line).out
+    assert "are scored" not in autoinfer(f"{line} --weights dummy").out
+
+
 def test_what_is_set_against_the_workload_is_named(autoinfer: Autoinfer) -> None:
     line = "plan --model qwen3.5-9b --hardware h200 --json --concurrency 16 --set serving.max_sequences=4"
     assert autoinfer(line).json()["notes"] == [

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.plan.card import Card
+from agent.plan.card import Card, card_asked
 from agent.plan.duration import (
     KERNELS_S,
     Duration,
@@ -154,6 +154,24 @@ def test_the_first_load_of_all_is_told_apart_until_loads_were_measured_here() ->
     assert any("1 min 50 s more for the first load" in each for each in told(first_load_more_s=110.0).basis)
     known = Stored(load_s=10.0, loads=4)
     assert told(first_load_more_s=110.0, stored=known).baseline_s == told(stored=known).baseline_s
+
+
+def test_of_made_up_weights_nothing_is_scored_and_no_launch_is_loaded_for_it() -> None:
+    scored, made_up = told(), told(scored=False)
+    workload = SPEC.plan.workload
+    tokens = workload.evaluation_documents * workload.evaluation_tokens_per_document
+    tokens += 64 * workload.evaluation_items
+    scoring_s = 0.1 * tokens / workload.prompt_tokens  # at 100 ms for a first token
+    assert scored.baseline_s - made_up.baseline_s == pytest.approx(scoring_s)
+    assert scored.least_test_s == made_up.least_test_s
+    assert scored.most_test_s - made_up.most_test_s == pytest.approx(10.0 + scoring_s)
+    spec = load_campaign("shape")
+    plans = [
+        make_plan(each, find_model("qwen3.5-9b"), card_asked("h200"))
+        for each in (spec, spec.model_copy(update={"weights": "checkpoint"}))
+    ]
+    dummy, real = (each.first_verdict.most_s for each in plans)
+    assert real - dummy > 90, "a load less"
 
 
 def test_timing_kernels_alone_is_of_the_baseline_where_it_is_done_and_told() -> None:
