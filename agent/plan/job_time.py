@@ -29,6 +29,7 @@ from agent.plan.load_and_request import (
     known_request,
 )
 from agent.plan.model import ModelFound, model_at
+from agent.plan.processor_memory import dense_step_bytes
 from agent.plan.stored_times import stored_times
 from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.campaign_plan import PlanSpec, WorkloadSpec
@@ -72,7 +73,8 @@ def job_seconds(spec: AnyJob, target: str, model: ModelFound, stored: Stored) ->
     size = model.stored_bytes or model.file_bytes or weight_bytes(model.profile, {})
     on_gpu = not target.endswith(":cpu")
     load_s, _ = known_load(expected_load(spec.engine, size, on_gpu=on_gpu), stored)
-    read = step_weight_bytes(model.profile, {}).mean if serves_packed(spec.engine) else None
+    packed = serves_packed(spec.engine)
+    read = step_weight_bytes(model.profile, {}).mean if packed else dense_step_bytes(model.profile, {})
     expected = expected_request(model.profile, workload, listed, on_gpu=on_gpu, step_bytes=read)
     request = known_request(expected, stored)
     # Each machine is a new one, whatever was measured: its first load finds nothing that was compiled.

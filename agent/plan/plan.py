@@ -20,6 +20,7 @@ from agent.plan.levers import Check, LeverRow, lever_rows, refusal_of, refused_a
 from agent.plan.load_and_request import Stored, expected_load, expected_request, first_load_takes_more_s
 from agent.plan.memory import Room
 from agent.plan.model import ModelFound
+from agent.plan.processor_memory import dense_step_bytes
 from agent.plan.start import Start, figures, first_served, swept_from
 from agent.plan.starting import start_on
 from agent.surrogate.weight_bytes import step_weight_bytes
@@ -274,12 +275,15 @@ def _duration(
     """The time to the first verdict; the test is taken to be of `configuration` where that differs from what
     the campaign begins from."""
     baseline, begun = spec.baseline, start.configuration
+    packed = serves_packed(spec.engine)
     request = expected_request(
         model.profile,
         spec.plan.workload,
         card.listed,
         on_gpu=card.is_gpu,
-        step_bytes=step_weight_bytes(model.profile, begun).mean if serves_packed(spec.engine) else None,
+        step_bytes=step_weight_bytes(model.profile, begun).mean
+        if packed
+        else dense_step_bytes(model.profile, begun),
     )
     held = weight_bytes(model.profile, begun)
     as_files = begun.get("quantization.method", "none") == "none"

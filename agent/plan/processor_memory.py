@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from configs.models import ModelProfile
+from configs.models import BFLOAT16_BYTES, ModelProfile
+from configs.weight_formats import BFLOAT16, FLOAT32
 from experiments.engines.launch_memory import WEIGHTS, Asked, Part
 from experiments.engines.reference.memory import HEADROOM
 from experiments.space.configuration import KnobValue
 from experiments.stages.pruning.room import ITEM_BYTES, PROCESS_BYTES
 
 DTYPE, DEFAULT_DTYPE = "serving.dtype", "float32"
+
+
+def dense_step_bytes(profile: ModelProfile, configuration: Mapping[str, KnobValue]) -> float:
+    """Bytes of the weights that a step reads where all of them are served in one number format."""
+    dtype = str(configuration.get(DTYPE, DEFAULT_DTYPE))
+    short = ITEM_BYTES.get(dtype, ITEM_BYTES[DEFAULT_DTYPE]) == BFLOAT16_BYTES
+    return profile.weight_bytes_per_step(BFLOAT16 if short else FLOAT32)
 
 
 def dense_parts(

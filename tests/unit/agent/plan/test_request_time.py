@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.plan.card import listed_cards
+from agent.plan.card import Card, card_asked, listed_cards
 from agent.plan.duration import block_seconds, further_seconds
 from agent.plan.load_and_request import (
     Request,
@@ -17,11 +17,15 @@ from agent.plan.load_and_request import (
     known_request,
     prompt_token_ms,
 )
+from agent.plan.model import find_model
+from agent.plan.plan import make_plan
 from agent.surrogate.step_loop import Asked, StepTimes, counted
 from configs.campaign import load_campaign
 from configs.campaign_plan import WorkloadSpec
 from configs.hardware import HardwareProfile, load_hardware_profile
 from configs.models import load_model_profile
+from configs.quantities import format_duration
+from configs.weight_formats import FLOAT32
 from experiments.measurement.plan import FurtherWorkload
 
 DOCS = Path(__file__).parents[4] / "docs"
@@ -189,3 +193,22 @@ def test_the_page_says_what_the_time_of_a_request_is_worth() -> None:
         f"of the shape of 4B {min(few):.2f} to {max(few):.2f} times at 1 and 4 at once, and "
         f"{min(many):.2f} to {max(many):.2f} times at 16 and 64" in page
     )
+
+
+def test_an_engine_that_dequantizes_reads_weights_in_the_format_that_it_serves() -> None:
+    """The memory of a launch in bfloat16 was told beside the time of one in float32."""
+    spec = load_campaign("default", {"model": "qwen3.5-9b"})
+    made = [
+        make_plan(spec, find_model("qwen3.5-9b"), Card("a processor", 10**12, is_gpu=False, free_bytes=free))
+        for free in (10**12, 24 * 10**9)
+    ]
+    assert [each.configuration["serving.dtype"] for each in made] == ["float32", "bfloat16"]
+    whole, half = (each.first_verdict.least_s for each in made)
+    assert half < 0.6 * whole
+    on_gpu = make_plan(spec, find_model("qwen3.5-9b"), card_asked("h200"))
+    read_s = NINE.weight_bytes_per_step(FLOAT32) / H200.bandwidth_bytes_per_s
+    [told] = [each for each in on_gpu.first_verdict.basis if each.startswith("a request of")]
+    workload = spec.plan.workload
+    prompt_s = workload.prompt_tokens * prompt_token_ms(NINE, H200) / 1000
+    expected_s = prompt_s + workload.new_tokens * (read_s + 0.0023)
+    assert told.startswith(f"a request of {format_duration(expected_s)} ")
