@@ -193,6 +193,14 @@ def test_the_page_says_what_the_time_of_a_request_is_worth() -> None:
         f"of the shape of 4B {min(few):.2f} to {max(few):.2f} times at 1 and 4 at once, and "
         f"{min(many):.2f} to {max(many):.2f} times at 16 and 64" in page
     )
+    with (TABLES / "h200-9b-steps.csv").open(encoding="utf-8") as file:
+        [small] = [
+            each
+            for each in csv.DictReader(file)
+            if (each["serving.max_batch_tokens"], each["concurrency"]) == ("2048", "64")
+        ]
+    ratio = 1000 * told(64).seconds(129) / float(small["e2el_ms_median"])
+    assert f"so that there it is {ratio:.2f}." in page
 
 
 def test_an_engine_that_dequantizes_reads_weights_in_the_format_that_it_serves() -> None:
