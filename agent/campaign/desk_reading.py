@@ -38,5 +38,5 @@ class DeskReader:
         experiment_id = facts.baseline_experiment_id
         assert experiment_id is not None
         if experiment_id not in self._baselines:
-            self._baselines = {experiment_id: read_baseline(session, experiment_id)}
+            self._baselines = {experiment_id: read_baseline(session, experiment_id, facts.objective)}
         return under_digests(self._baselines[experiment_id], facts)

@@ -56,7 +56,7 @@ class Baseline:
     kernel_timings: KernelTimings | None = None
 
 
-def read_baseline(session: Session, experiment_id: int, own: Metric = Metric.TPOT_MS) -> Baseline:
+def read_baseline(session: Session, experiment_id: int, own: Metric) -> Baseline:
     """What a baseline experiment measured, from its samples; `own` is the campaign's metric."""
     launches = load_launches(session, experiment_id)
     parts: list[dict[str, Any]] = []

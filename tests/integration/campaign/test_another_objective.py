@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
+from agent.campaign.desk_reading import DeskReader
 from agent.campaign.learning.learn import learn_test
 from agent.campaign.learning.outcome import campaign_outcome, note_best
 from cli.running.telling import _best_words
@@ -99,6 +100,12 @@ def best_row(database: Database, metric: str | None = None) -> FrontRow:
     assert found.metric == (metric or "ttft_ms")
     (row,) = [each for each in found.front if each.is_best]
     return row
+
+
+def test_the_loop_holds_the_sweep_against_each_other_in_the_campaigns_metric(after_one: Database) -> None:
+    reader = DeskReader(after_one, 1)
+    desk = reader.desk(reader.facts())
+    assert desk.baseline.own_ms[desk.baseline_configuration.digest] == pytest.approx(TTFT_MS, rel=CLOSE)
 
 
 def test_latency_against_quality_is_of_the_campaigns_metric(after_one: Database) -> None:
