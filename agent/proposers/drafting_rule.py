@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agent.proposers.idea import Idea, changed, enumerated, other_values
+from agent.proposers.of_objective import comes_too_late
 from agent.proposers.port import CampaignView, Trial
 from agent.proposers.step_profile import StepProfile
 from agent.surrogate.drafting import METHOD, NONE, TOKENS, DraftingCost, drafts
@@ -85,7 +86,7 @@ def measured_again(view: CampaignView) -> list[Idea]:
             if drafts(knobs) is None:  # the verdict was on leaving it out
                 knobs = {k: v for k, v in trial.control.items() if k.startswith("drafting.")}
         candidate = changed(view, knobs)
-        if candidate is None or view.refused(candidate) is not None:
+        if candidate is None or view.refused(candidate) is not None or comes_too_late(view, candidate):
             continue
         label = format_label(Noun.HYPOTHESIS, trial.hypothesis_id)
         why = (

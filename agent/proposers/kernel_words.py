@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 
 from agent.proposers.idea import changed, enumerated
+from agent.proposers.of_objective import of_first_tokens
 from agent.proposers.port import CampaignView
 from agent.surrogate.timed_kernels import AUTO, TimedKernels
 from experiments.engines.kernel_timings import KERNEL
@@ -26,8 +27,9 @@ US_PER_MS = 1e3
 
 def on_fastest_kernels(view: CampaignView, candidate: Configuration) -> list[Configuration]:
     """The candidate on the kernels that took least with its format, the fastest first; none that takes as
-    long as the engine's own choice or is that one, and none where kernels were not timed."""
-    if view.timed is None:
+    long as the engine's own choice or is that one, and none where kernels were not timed, or the campaign is
+    about first tokens: they were timed as a step runs them."""
+    if view.timed is None or of_first_tokens(view):
         return []
     by_itself = {**candidate, KERNEL: AUTO}
     chosen, ran = view.timed.together(by_itself), view.timed.class_of(by_itself)
@@ -45,10 +47,10 @@ def on_fastest_kernels(view: CampaignView, candidate: Configuration) -> list[Con
 
 def timed_words(view: CampaignView, candidate: Configuration) -> str:
     """What the candidate's kernel took alone, and the one that would run without it (the incumbent's, else
-    the engine's choice), a sentence with a space behind it; empty where one of both was not timed, and where
-    they are the same."""
+    the engine's choice), a sentence with a space behind it; empty where one of both was not timed, where
+    they are the same, and in a campaign about first tokens."""
     before = view.incumbent.get(KERNEL, AUTO)
-    if view.timed is None or candidate.get(KERNEL, AUTO) == before:
+    if view.timed is None or of_first_tokens(view) or candidate.get(KERNEL, AUTO) == before:
         return ""
     other = {**candidate, KERNEL: before}
     took, held = view.timed.together(candidate), view.timed.together(other)

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 
 from agent.proposers.idea import Idea, changed, other_values
+from agent.proposers.of_objective import acts_on, comes_too_late
 from agent.proposers.port import CampaignView, Draft, Trial
 from agent.proposers.turns import Rule, in_turns, within_budget
 from agent.surrogate.drafting import METHOD, TOKENS
@@ -39,7 +40,7 @@ class NeighboursProposer:
 
 
 def neighbours(view: CampaignView) -> list[Idea]:
-    """Every neighbour of the incumbent that may make a token faster."""
+    """Every neighbour of the incumbent that may help what the campaign is about."""
     ideas = []
     for knob in view.space.active(view.incumbent):
         if knob.lever == QUANTIZATION and not view.serves_packed:
@@ -47,6 +48,8 @@ def neighbours(view: CampaignView) -> list[Idea]:
         for value in beside(knob.values, view.incumbent[knob.name]):
             candidate = changed(view, {knob.name: value})
             if candidate is None or candidate == view.baseline or _too_many_drafted(candidate):
+                continue
+            if comes_too_late(view, candidate):
                 continue
             ideas.append(Idea(candidate, _why(view, knob, value)))
     return ideas
@@ -62,8 +65,14 @@ def of_lever(view: CampaignView, lever: str) -> list[Idea]:
             for value in beside(knob.values, view.incumbent[knob.name])
             if (candidate := changed(view, {knob.name: value})) is not None
         ]
-    why = f"No rule knows the lever {lever}; its effect here is not known until it is measured."
-    return [Idea(each, _counted(view, each).strip() or why) for each in other_values(view, lever)]
+    why = acts_on(view, lever).strip() or (
+        f"No rule knows the lever {lever}; its effect here is not known until it is measured."
+    )
+    return [
+        Idea(each, _counted(view, each).strip() or why)
+        for each in other_values(view, lever)
+        if not comes_too_late(view, each)
+    ]
 
 
 def beside(values: Sequence[KnobValue], now: KnobValue) -> tuple[KnobValue, ...]:
@@ -92,7 +101,7 @@ def _why(view: CampaignView, knob: Knob, value: KnobValue) -> str:
         )
     why = f"One step from the best so far: {knob.name} {now} → {value}, all else as it is."
     counted_why = _counted(view, changed(view, {knob.name: value})) if knob.name == BATCH_TOKENS else ""
-    return f"{why}{counted_why}{_tried_before(view.trials, knob.name, value)}"
+    return f"{why}{counted_why}{acts_on(view, knob.lever)}{_tried_before(view.trials, knob.name, value)}"
 
 
 def _counted(view: CampaignView, candidate: Configuration | None) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from agent.surrogate.objective import first_token_share
 from agent.surrogate.step_tokens import StepTokens
 from agent.surrogate.timed_kernels import TimedKernels
 from experiments.engines.port import Blames, PartTime
@@ -159,7 +160,8 @@ def nothing_refused(configuration: Configuration) -> str | None:
 
 @dataclass(frozen=True)
 class CampaignView:
-    """What a proposer may read. `objective` is the latency that is to fall, `tpot_ms` the baseline's TPOT;
+    """What a proposer may read. `objective` is the latency that is to fall, `tpot_ms` the baseline's TPOT and
+    `ttft_ms` its TTFT (None: not told) with requests of `new_tokens` each;
     `incumbent` the best supported so far (the baseline at first); `taken` holds the digests of candidates
     proposed before, tested or not; `predict` gives the surrogate's belief of log(candidate / control).
 
@@ -206,6 +208,13 @@ class CampaignView:
     carried_bests: tuple[CarriedBest, ...] = ()
     stale_findings: tuple[StaleFinding, ...] = ()
     objective: Metric = Metric.TPOT_MS
+    ttft_ms: float | None = None
+    new_tokens: int = 1
+
+    @property
+    def first_token_share(self) -> float:
+        """Share of the objective that is the time to the first token, 0 to 1; 0 where TTFT is not told."""
+        return first_token_share(self.objective, self.ttft_ms, self.tpot_ms, self.new_tokens)
 
 
 class Proposer(Protocol):

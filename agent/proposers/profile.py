@@ -11,11 +11,13 @@ from collections.abc import Mapping
 
 from agent.proposers.drafting_rule import drafting, measured_again
 from agent.proposers.idea import Idea, other_values
+from agent.proposers.of_objective import of_first_tokens, of_requests
 from agent.proposers.port import CampaignView, Draft
 from agent.proposers.profile_rule import by_profile
 from agent.proposers.pruning_rule import pruning
 from agent.proposers.step_profile import StepProfile, step_profile
 from agent.proposers.turns import Rule, in_turns, strongest_first, within_budget
+from agent.surrogate.objective import OF_STEPS
 
 NAME = "profile"
 
@@ -38,12 +40,15 @@ class ProfileProposer:
 
 
 def of_lever(view: CampaignView, lever: str) -> list[Idea]:
-    """What the profile says of a lever; empty for one that is about bytes, or that it does not know."""
+    """What the profile says of a lever; empty for one that is about bytes, or that it does not know, and in a
+    campaign about first tokens for one that acts on steps."""
+    if of_first_tokens(view) and lever in OF_STEPS:
+        return []
     step = step_profile(view.profile, view.tpot_ms)
     if lever in BY_KERNELS:
-        return by_profile(view, lever)
+        return of_requests(view, lever, by_profile(view, lever))
     rule = {"compile": _compile, "pruning": pruning, "drafting": drafting}.get(lever)
-    return [] if rule is None else rule(view, step)
+    return [] if rule is None else of_requests(view, lever, rule(view, step))
 
 
 def _compile(view: CampaignView, step: StepProfile | None) -> list[Idea]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from agent.proposers.idea import Idea, other_values
 from agent.proposers.kernel_words import timed_words
+from agent.proposers.of_objective import of_first_tokens
 from agent.proposers.port import CampaignView
 from agent.surrogate.kernel_parts import HEAD, OUTSIDE, PRODUCTS, KernelParts
 
@@ -18,7 +19,10 @@ LEVERS = ("kernel", "graphs", "scheduling", "gdn_state", "kv_cache", "weight_dty
 
 
 def parts_of(view: CampaignView) -> KernelParts | None:
-    """The kernels of the step that is being improved: the incumbent's, or, unprofiled, the baseline's."""
+    """The kernels of the step that is being improved: the incumbent's, or, unprofiled, the baseline's. None
+    where no profile by kernels is there, and in a campaign about first tokens, of which it says nothing."""
+    if of_first_tokens(view):
+        return None
     return KernelParts.of(view.incumbent_profile or view.profile, view.bandwidth_bytes_per_s)
 
 

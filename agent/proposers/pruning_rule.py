@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from agent.proposers.idea import Idea, changed, enumerated, other_values
+from agent.proposers.of_objective import of_first_tokens
 from agent.proposers.port import CampaignView, Trial
 from agent.proposers.step_profile import StepProfile
 from db.labels import Noun, format_label
@@ -113,6 +114,12 @@ def _why(view: CampaignView, step: StepProfile | None, count: int, restrict: Kno
         if restrict in (None, "any", _restrict_of(kind))
     ]
     kinds = "" if restrict in (None, "any") else f"{restrict} "
+    if of_first_tokens(view):
+        return (
+            f"The first token waits for each of {len(view.model_layers)} layers to read the prompt, and "
+            f"{count} {kinds}{'layer' if count == 1 else 'layers'} would go; whether the quality holds is "
+            "the open question."
+        )
     if step is None or not step.layer_share:
         return f"Each of {len(view.model_layers)} layers runs once a token; {count} of them would go."
     share = step.share_of(chosen)

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from agent.proposers.idea import Idea, changed, enumerated, other_values
 from agent.proposers.kernel_words import on_fastest_kernels, timed_words
+from agent.proposers.of_objective import OF_ARITHMETIC, nothing_faster, of_first_tokens
 from agent.proposers.port import CampaignView
 from agent.proposers.profile_rule import head_words
 from agent.proposers.step_profile import StepProfile
@@ -58,6 +59,11 @@ def quantization(view: CampaignView, step: StepProfile | None) -> list[Idea]:
     """A first quantization in several ways, where kernels were timed alone also on the fastest of them; of a
     quantized incumbent every other value of its knobs."""
     where = f"{_bytes_of(step)}{head_words(view)}"
+    if of_first_tokens(view) and view.serves_packed:
+        where = (
+            f"{OF_ARITHMETIC}, and packed weights are unpacked for it: whether that takes longer is not "
+            "known before it is measured. "
+        )
     if view.incumbent.get(METHOD, "none") == "none":
         found = [candidate for knobs in STARTS if (candidate := _start(view, knobs)) is not None]
         if not found:  # a space of one's own, with other methods
@@ -93,11 +99,15 @@ def _on_other_kernels(view: CampaignView) -> list[Idea]:
             candidate = changed(view, {**tried, KERNEL: value})
             if candidate is not None and value != trial.candidate.get(KERNEL):
                 now = trial.candidate.get(KERNEL)
+                differ = (
+                    "which kernel reads a prompt fastest is not known"
+                    if of_first_tokens(view)
+                    else "fewer bytes are read all the same: kernels for packed weights reach very different "
+                    "shares of the bandwidth"
+                )
                 why = timed_words(view, candidate) + (
                     f"{format_label(Noun.EXPERIMENT, trial.experiment_id)} found it not faster with the "
-                    f"kernel {now}, and fewer bytes are read all the same: kernels for packed weights reach "
-                    f"very different shares of the bandwidth, and {value} was not measured. "
-                    f"{_bits_of(candidate)}"
+                    f"kernel {now}, and {differ}, and {value} was not measured. {_bits_of(candidate)}"
                 )
                 ideas.append(_idea(view, candidate, why))
     return ideas
@@ -140,7 +150,7 @@ def _start(view: CampaignView, knobs: Mapping[str, KnobValue]) -> Configuration 
 def _idea(view: CampaignView, candidate: Configuration, why: str) -> Idea:
     if view.serves_packed:
         return Idea(candidate, why)
-    why = f"{why} This engine dequantizes weights as it loads, so that no step gets faster."
+    why = f"{why} This engine dequantizes weights as it loads, so that {nothing_faster(view)}."
     if view.predict_on is None:
         return Idea(candidate, why)
     fewer = view.predict_on(view.incumbent, candidate, Metric.STEP_WEIGHT_BYTES).log_ratio_mean

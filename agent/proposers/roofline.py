@@ -11,6 +11,7 @@ import math
 from dataclasses import replace
 
 from agent.proposers.idea import Idea, other_values
+from agent.proposers.of_objective import OF_ARITHMETIC, of_first_tokens, of_requests
 from agent.proposers.port import CampaignView, Draft
 from agent.proposers.profile_rule import by_profile
 from agent.proposers.quantization_rule import quantization
@@ -42,13 +43,14 @@ def of_lever(view: CampaignView, lever: str) -> list[Idea]:
     """What the roofline says of a lever; empty for one that moves no bytes, or that it does not know."""
     step = step_profile(view.profile, view.tpot_ms)
     if lever in BY_KERNELS:
-        return by_profile(view, lever)
+        return of_requests(view, lever, by_profile(view, lever))
     rule = {"dtype": _dtype, "quantization": quantization}.get(lever)
     if rule is None:
         return []
-    return [
+    found = [
         replace(idea, rationale=f"{idea.rationale}{_floor(view, step, idea)}") for idea in rule(view, step)
     ]
+    return of_requests(view, lever, found)
 
 
 def floor_ms(view: CampaignView, step: StepProfile) -> float | None:
@@ -59,8 +61,9 @@ def floor_ms(view: CampaignView, step: StepProfile) -> float | None:
 
 
 def _floor(view: CampaignView, step: StepProfile | None, idea: Idea) -> str:
-    """What of the step the bytes are, and so what a change of them can save; empty where nothing tells."""
-    floor = None if step is None else floor_ms(view, step)
+    """What of the step the bytes are, and so what a change of them can save; empty where nothing tells, and
+    in a campaign about first tokens."""
+    floor = None if step is None or of_first_tokens(view) else floor_ms(view, step)
     if step is None or floor is None or view.bandwidth_bytes_per_s is None:
         return ""
     share = min(1.0, floor / step.tpot_ms)
@@ -87,7 +90,9 @@ def _bytes_saved(view: CampaignView, idea: Idea) -> float | None:
 
 def _dtype(view: CampaignView, step: StepProfile | None) -> list[Idea]:
     """Bytes are what a number format saves; worth more the nearer the step is to the memory's speed."""
-    if step is None:
+    if of_first_tokens(view):
+        why = f"{OF_ARITHMETIC}, and another number format changes how fast that is."
+    elif step is None:
         why = "A narrower number format halves the bytes of a step."
     else:
         why = (

@@ -22,8 +22,8 @@ PROMPTS_SD_LOG = 0.3
 its log scale; judgement, as all below."""
 
 UNPACKING_LOG, WEIGHTS_SD_LOG = 0.1, 0.2
-"""What unpacking weights is expected to add to reading a prompt, and how far that, and narrower weights and
-another compiled step, may be off."""
+"""What unpacking weights is expected to add to reading a prompt, and how far that, and what narrower weights
+do, may be off."""
 
 STEPS_SD_LOG = 0.05
 """Standard deviation for levers that act on steps of decoding."""
@@ -35,6 +35,7 @@ OF_PROMPTS = ("gdn_prefill", "chunking", "caching", "prompt_graphs")
 """Levers of how prompts are read, or whether."""
 
 OF_STEPS = (
+    "compile",
     "drafting",
     "draft_lm_head",
     "graphs",

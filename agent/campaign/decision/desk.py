@@ -204,6 +204,8 @@ class Desk:
             carried_bests=facts.carried_bests,
             stale_findings=facts.stale_findings,
             objective=facts.objective,
+            ttft_ms=self.baseline.ttft_ms.get(baseline.digest),
+            new_tokens=facts.spec.plan.workload.new_tokens,
         )
 
     @cached_property

@@ -106,6 +106,8 @@ def test_the_loop_holds_the_sweep_against_each_other_in_the_campaigns_metric(aft
     reader = DeskReader(after_one, 1)
     desk = reader.desk(reader.facts())
     assert desk.baseline.own_ms[desk.baseline_configuration.digest] == pytest.approx(TTFT_MS, rel=CLOSE)
+    assert desk.view.ttft_ms == pytest.approx(TTFT_MS, rel=CLOSE)
+    assert desk.view.new_tokens == desk.facts.spec.plan.workload.new_tokens > 1
 
 
 def test_latency_against_quality_is_of_the_campaigns_metric(after_one: Database) -> None:

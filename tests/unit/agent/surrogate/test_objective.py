@@ -13,7 +13,7 @@ from agent.surrogate.composed import composed
 from agent.surrogate.expectation import Expectation
 from agent.surrogate.kernel_parts import BESIDE
 from agent.surrogate.levers import LeverView
-from agent.surrogate.objective import FIRST, PROMPTS_SD_LOG, WEIGHTS_SD_LOG, first_token_share
+from agent.surrogate.objective import FIRST, PROMPTS_SD_LOG, STEPS_SD_LOG, WEIGHTS_SD_LOG, first_token_share
 from agent.surrogate.physics import Physics
 from configs.models import load_model_profile
 from experiments.measurement.evidence import Metric
@@ -92,7 +92,9 @@ def test_how_prompts_are_read_is_open_by_the_time_that_they_take() -> None:
 def test_what_acts_on_the_whole_step_counts_with_the_rest_of_a_request() -> None:
     token, whole, first = (expected_of_own(share) for share in (0.0, 0.25, 1.0))
     assert math.exp(whole.mean_log) == pytest.approx(0.25 + 0.75 * math.exp(token.mean_log))
-    assert (first.mean_log, first.sd_log) == (pytest.approx(0.0), pytest.approx(WEIGHTS_SD_LOG))
+    assert (first.mean_log, first.sd_log) == (pytest.approx(0.0), pytest.approx(STEPS_SD_LOG)), (
+        "no prompt is read by it"
+    )
 
 
 def test_for_the_first_token_what_decides_how_prompts_are_read_is_worth_most() -> None:

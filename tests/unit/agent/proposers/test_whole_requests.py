@@ -1,0 +1,137 @@
+"""Campaigns about the first token, or about whole requests: rules say of a lever what it does to that, and
+bring none that can do nothing to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from agent.proposers.drafting_rule import measured_again
+from agent.proposers.neighbours import NeighboursProposer
+from agent.proposers.port import CampaignView, Draft
+from agent.proposers.profile import ProfileProposer
+from agent.proposers.roofline import RooflineProposer
+from agent.proposers.rules import RulesProposer
+from experiments.measurement.evidence import Metric
+from experiments.measurement.judging import Outcome
+from tests.unit.agent import four_levers
+from tests.unit.agent.campaigns import BANDWIDTH_BYTES_PER_S, TPOT_MS
+from tests.unit.agent.four_levers import mtp, pruned, trial
+from tests.unit.agent.proposers.test_profile_rule import view as by_kernels
+
+EVERY = (ProfileProposer(), RooflineProposer(), NeighboursProposer(), RulesProposer())
+OF_A_STEP = re.compile(r"\b(step|a token|tokens a|launched|drafts?)\b")
+TTFT_MS, NEW_TOKENS = 100.0, 33
+SHARE = TTFT_MS / (TTFT_MS + TPOT_MS * (NEW_TOKENS - 1))
+
+
+def about(objective: Metric, view: CampaignView | None = None, **other: object) -> CampaignView:
+    told = four_levers.view(serves_packed=True) if view is None else view
+    told = replace(told, bandwidth_bytes_per_s=BANDWIDTH_BYTES_PER_S) if view is None else told
+    return replace(told, objective=objective, ttft_ms=TTFT_MS, new_tokens=NEW_TOKENS, **other)  # type: ignore[arg-type]
+
+
+def reasons(drafts: Sequence[Draft], lever: str) -> list[str]:
+    found = [each.rationale for each in drafts if each.lever == lever]
+    assert found, f"nothing was proposed of {lever}"
+    return found
+
+
+@pytest.mark.parametrize("proposer", EVERY, ids=lambda each: each.name)
+@pytest.mark.parametrize("told", [None, by_kernels()], ids=["parts", "kernels"])
+def test_of_first_tokens_no_reason_speaks_of_a_decode_step(
+    proposer: RulesProposer, told: CampaignView | None
+) -> None:
+    drafts = proposer.propose(about(Metric.TTFT_MS, told), 200)
+    for each in drafts:
+        reason = each.rationale.replace("One step from the best so far", "")
+        assert not OF_A_STEP.search(reason), each.rationale
+    assert drafts or proposer.name == "profile"
+
+
+@pytest.mark.parametrize("proposer", EVERY, ids=lambda each: each.name)
+def test_what_begins_after_the_first_token_is_not_proposed_to_bring_it_sooner(
+    proposer: RulesProposer,
+) -> None:
+    levers = {each.lever for each in proposer.propose(about(Metric.TTFT_MS), 200)}
+    assert not levers & {"drafting", "compile"}
+    assert levers
+    whole = {each.lever for each in proposer.propose(about(Metric.E2EL_MS), 200)}
+    assert whole == {each.lever for each in proposer.propose(about(Metric.TPOT_MS), 200)}
+
+
+def test_a_best_that_drafts_may_stop_drafting_for_the_first_tokens_sake() -> None:
+    drafting = about(Metric.TTFT_MS, incumbent=mtp(2, pruned(1)))
+    found = [each for each in NeighboursProposer().propose(drafting, 200) if each.lever == "drafting"]
+    assert {each.candidate["drafting.method"] for each in found} == {"none"}
+
+
+def test_drafting_is_not_measured_again_for_first_tokens() -> None:
+    before = trial(mtp(3), Outcome.SUPPORTED, -0.2, hypothesis_id=4)
+    told = four_levers.view([before], incumbent=pruned(1))
+    assert measured_again(about(Metric.TPOT_MS, told))
+    assert not measured_again(about(Metric.TTFT_MS, told))
+
+
+def test_fewer_layers_are_told_by_the_prompt_that_they_read() -> None:
+    for reason in reasons(ProfileProposer().propose(about(Metric.TTFT_MS), 200), "pruning"):
+        assert reason.startswith("The first token waits for each of 12 layers to read the prompt, and ")
+
+
+def test_number_formats_and_packed_weights_are_told_by_arithmetic() -> None:
+    drafts = RooflineProposer().propose(about(Metric.TTFT_MS), 200)
+    for reason in (*reasons(drafts, "dtype"), *reasons(drafts, "quantization")):
+        assert "arithmetic more than bytes" in reason
+        assert "GB/s" not in reason
+    assert all("unpacked" in each for each in reasons(drafts, "quantization"))
+
+
+@pytest.mark.parametrize(
+    ("objective", "nothing"),
+    [
+        (Metric.TPOT_MS, "no step gets faster"),
+        (Metric.TTFT_MS, "no first token comes sooner"),
+        (Metric.E2EL_MS, "no request gets faster"),
+    ],
+)
+def test_weights_that_are_unpacked_as_they_load_are_said_to_gain_nothing_of_the_metric(
+    objective: Metric, nothing: str
+) -> None:
+    told = about(objective, four_levers.view(serves_packed=False))
+    for reason in reasons(RooflineProposer().propose(told, 200), "quantization"):
+        assert f"so that {nothing}" in reason
+        assert "A step reads" in reason, "the claim is about its bytes"
+        assert "Of the baseline's request" not in reason
+
+
+def test_levers_of_prompts_say_that_the_first_token_waits_for_them() -> None:
+    drafts = NeighboursProposer().propose(about(Metric.TTFT_MS, by_kernels()), 200)
+    assert all("which the first token waits for" in each for each in reasons(drafts, "chunking"))
+    assert all("after the first token" in each for each in reasons(drafts, "graphs"))
+    whole = NeighboursProposer().propose(about(Metric.E2EL_MS, by_kernels()), 200)
+    assert all("the first token takes 20 % of" in each for each in reasons(whole, "chunking"))
+
+
+@pytest.mark.parametrize(
+    ("lever", "counts"),
+    [
+        ("drafting", "what a step saves counts with the latter alone"),
+        ("compile", "what a step saves counts with the latter alone"),
+        ("pruning", "layers read the prompt too"),
+        ("quantization", "what becomes of the former is not known"),
+        ("dtype", "what becomes of the former is not known"),
+    ],
+)
+def test_of_whole_requests_a_reason_says_how_a_step_counts(lever: str, counts: str) -> None:
+    proposer = ProfileProposer() if lever in ("drafting", "compile", "pruning") else RooflineProposer()
+    of_tokens = reasons(proposer.propose(about(Metric.TPOT_MS), 200), lever)
+    of_requests = reasons(proposer.propose(about(Metric.E2EL_MS), 200), lever)
+    assert len(of_requests) == len(of_tokens)
+    shares = f"the first token takes {100 * SHARE:.0f} % and the 32 after it {100 - 100 * SHARE:.0f} %"
+    for reason in of_requests:
+        assert shares in reason
+        assert counts in reason
+    assert not any("the first token" in each for each in of_tokens)
