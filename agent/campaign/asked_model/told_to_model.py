@@ -27,7 +27,7 @@ from db.labels import Noun, format_label
 from db.models import Event, Finding, Hypothesis
 from db.states import FindingStatus
 from experiments.engines.port import PartTime
-from experiments.measurement.evidence import Json
+from experiments.measurement.evidence import Json, Metric
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration
 from experiments.space.knob import Knob
@@ -38,6 +38,9 @@ MOST_VERDICTS, MOST_FINDINGS, MOST_NOTES, MOST_PARTS, MOST_WAITING = 60, 60, 10,
 
 LONGEST_CLAIM = 320
 """Characters of a finding's claim, whose end says what came of the change."""
+
+PROFILE_IN_REQUESTS = "a decode step; a request has one for each token after its first"
+"""What is said of the profile where the campaign is about requests to their last token."""
 
 _STANDS = (FindingStatus.HOLDS, FindingStatus.CONTRADICTED)
 """Findings that may be built on."""
@@ -96,7 +99,7 @@ def known(session: Session, desk: Desk, findings: Sequence[Finding]) -> Known:
             "prompt_tokens": plan.workload.prompt_tokens,
             "new_tokens": plan.workload.new_tokens,
         },
-        "baseline_ms_a_token": _rounded(view.tpot_ms),
+        **_baseline(desk),
         "best": {
             "hypothesis": None
             if best.hypothesis_id is None
@@ -107,7 +110,9 @@ def known(session: Session, desk: Desk, findings: Sequence[Finding]) -> Known:
         "knobs": [_knob(each) for each in turnable(desk)],
     }
     lists: dict[str, Sequence[Json]] = {
-        "profile": _profile(view.incumbent_profile or view.profile),
+        "profile": []
+        if facts.objective is Metric.TTFT_MS
+        else _profile(view.incumbent_profile or view.profile),
         "steering": [
             {"kind": each.kind.value, "lever": plain(each.lever)}
             for each in desk.directives
@@ -125,6 +130,24 @@ def known(session: Session, desk: Desk, findings: Sequence[Finding]) -> Known:
         "notes": _notes(session, facts.id),
     }
     return Known(always, lists)
+
+
+def _baseline(desk: Desk) -> dict[str, Json]:
+    """What the baseline takes, on the campaign's metric; of whole requests also what they are made of, and
+    how the profile, which is of a decode step, counts there."""
+    objective, view = desk.facts.objective, desk.view
+    if objective is Metric.TPOT_MS:
+        return {"baseline_ms_a_token": _rounded(view.tpot_ms)}
+    own_ms = desk.baseline.own_ms.get(desk.baseline_configuration.digest)
+    took: dict[str, Json] = {} if own_ms is None else {objective.value: _rounded(own_ms)}
+    if objective is Metric.TTFT_MS:
+        return {"baseline": took}
+    took[Metric.TPOT_MS.value] = _rounded(view.tpot_ms)
+    if objective is not Metric.E2EL_MS or view.ttft_ms is None:
+        return {"baseline": took}
+    took[Metric.TTFT_MS.value] = _rounded(view.ttft_ms)
+    took["first_token_percent"] = _rounded(100 * view.first_token_share)
+    return {"baseline": took, "profile_is_of": PROFILE_IN_REQUESTS}
 
 
 def _knob(knob: Knob) -> Json:
