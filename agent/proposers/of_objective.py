@@ -19,8 +19,9 @@ from agent.surrogate.objective import OF_BOTH, OF_PROMPTS, OF_STEPS
 from experiments.measurement.evidence import Metric
 from experiments.space.configuration import Configuration
 
-COMPILE = "compile"
-"""The lever that compiles the decode step, and nothing that reads a prompt."""
+AFTER_FIRST = ("compile", "drafting", "draft_lm_head")
+"""Levers that only begin to act after the first token: what compiles the decode step compiles nothing that
+reads a prompt, and drafts are of what comes after it."""
 
 NOT_FASTER = {
     Metric.TTFT_MS: "no first token comes sooner",
@@ -39,15 +40,11 @@ def of_first_tokens(view: CampaignView) -> bool:
 
 
 def comes_too_late(view: CampaignView, candidate: Configuration) -> bool:
-    """Whether a candidate of a campaign about first tokens changes only what happens after them: it drafts,
-    or its step is compiled in another way. That the best so far stops drafting is none of these, since
-    drafters read the prompt too."""
-    if not of_first_tokens(view):
+    """Whether a candidate of a campaign about first tokens changes only what happens after them. That the
+    best so far stops drafting is none of these, since drafters read the prompt too."""
+    if not of_first_tokens(view) or (drafts(view.incumbent) is not None and drafts(candidate) is None):
         return False
-    levers = view.space.levers_between(view.incumbent, candidate)
-    drafting = drafts(candidate) is not None
-    late = {COMPILE, *(("drafting", "draft_lm_head") if drafting else ())}
-    return bool(levers) and set(levers) <= late
+    return set(view.space.levers_between(view.incumbent, candidate)) <= set(AFTER_FIRST)
 
 
 def nothing_faster(view: CampaignView) -> str:

@@ -21,6 +21,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import create_trial
 
 from agent.proposers.draft import draft_of, predicted
+from agent.proposers.of_objective import AFTER_FIRST, of_first_tokens
 from agent.proposers.port import CampaignView, Draft, Trial
 from agent.proposers.tpe_sampler import tpe_sampler
 from agent.surrogate.levers import NOISE_KNOBS
@@ -140,13 +141,15 @@ def _points(
 
 
 def _kept(view: CampaignView) -> dict[str, KnobValue]:
-    """What of the incumbent every candidate keeps: its noise, and its quantization where that saves no
-    time."""
+    """What of the incumbent every candidate keeps: its noise, its quantization where that saves no time, and
+    in a campaign about first tokens what only begins to act after them."""
     lever_of = {knob.name: knob.lever for knob in view.space.knobs}
     return {
         name: value
         for name, value in view.incumbent.items()
-        if name in NOISE_KNOBS or (lever_of[name] == QUANTIZATION and not view.serves_packed)
+        if name in NOISE_KNOBS
+        or (lever_of[name] == QUANTIZATION and not view.serves_packed)
+        or (lever_of[name] in AFTER_FIRST and of_first_tokens(view))
     }
 
 

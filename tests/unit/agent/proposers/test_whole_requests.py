@@ -11,8 +11,10 @@ import pytest
 
 from agent.proposers.drafting_rule import measured_again
 from agent.proposers.neighbours import NeighboursProposer
-from agent.proposers.port import CampaignView, Draft
+from agent.proposers.optuna_tpe import OptunaProposer
+from agent.proposers.port import CampaignView, Draft, Proposer
 from agent.proposers.profile import ProfileProposer
+from agent.proposers.random_search import RandomProposer
 from agent.proposers.roofline import RooflineProposer
 from agent.proposers.rules import RulesProposer
 from experiments.measurement.evidence import Metric
@@ -61,6 +63,18 @@ def test_what_begins_after_the_first_token_is_not_proposed_to_bring_it_sooner(
     assert levers
     whole = {each.lever for each in proposer.propose(about(Metric.E2EL_MS), 200)}
     assert whole == {each.lever for each in proposer.propose(about(Metric.TPOT_MS), 200)}
+
+
+@pytest.mark.parametrize("proposer", [OptunaProposer(), RandomProposer()], ids=lambda each: each.name)
+def test_what_draws_points_leaves_what_begins_after_the_first_token_as_it_is(proposer: Proposer) -> None:
+    def turned(objective: Metric) -> set[str]:
+        turns = [about(objective, seed=seed) for seed in range(6)]
+        drafts = [each for turn in turns for each in proposer.propose(turn, 6)]
+        assert drafts
+        return {lever for each in drafts for lever in each.lever.split("+")}
+
+    assert {"drafting", "compile"} <= turned(Metric.TPOT_MS)
+    assert not {"drafting", "compile"} & turned(Metric.TTFT_MS)
 
 
 def test_a_best_that_drafts_may_stop_drafting_for_the_first_tokens_sake() -> None:
