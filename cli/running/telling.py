@@ -84,7 +84,7 @@ class Teller:
         from cli.sheets.plan import print_start
         from configs.quantities import format_duration
         from db.labels import Noun, format_label
-        from knowledge.figures import margin
+        from knowledge.figures import margin, metric_word
         from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY, model_words
 
         label = format_label(Noun.CAMPAIGN, self._campaign_id)
@@ -95,9 +95,8 @@ class Teller:
             if spec.latency_only
             else f"quality: {quality_asked(spec)}"
         )
-        metric = spec.plan.metric.removesuffix("_ms").upper()
         self._out.print(
-            f"worth having: {margin(spec.plan.min_effect)} less {metric}; {quality}; "
+            f"worth having: {margin(spec.plan.min_effect)} less {metric_word(spec.plan.metric)}; {quality}; "
             f"budget {format_duration(spec.budget.wall_s)}"
         )
         if spec.plan.workload.evaluation_tasks:
@@ -276,9 +275,9 @@ def naive_words(naive: dict[str, Any], baseline: dict[str, Any], metric: str = D
 
 
 def _baseline_taken(baseline: dict[str, Any], best: dict[str, Any]) -> str:
-    """What the baseline takes: a token, and what the campaign is after, where that is another time."""
+    """What the baseline takes: what the campaign is after first, and a token, where that is another time."""
     metric, a_token = metric_told(best), f"{baseline['tpot_ms']:.2f} ms a token"
-    return a_token if metric == DEFAULT_METRIC else f"{a_token}, {taken(baseline[metric], metric)}"
+    return a_token if metric == DEFAULT_METRIC else f"{taken(baseline[metric], metric)}, {a_token}"
 
 
 def _best_words(best: dict[str, Any], baseline: dict[str, Any]) -> str:

@@ -78,10 +78,11 @@ class EnqueueShown(View):
     """The form's knobs and, once something is changed, its preview or why it can't be.
 
     `campaign` None: there is none yet, and so no knob. A refusal without a knob says that this machine can't
-    tell which there are.
+    tell which there are. `metric` is what the campaign is about, on which an effect is expected.
     """
 
     campaign: str | None = None
+    metric: str | None = None
     against: str = ""
     knobs: tuple[KnobView, ...] = ()
     preview: PreviewView | None = None
@@ -111,6 +112,7 @@ def read(session: Session, request: Request[EnqueueFilters], ground: Ground) -> 
     best = known.desk.incumbent.hypothesis_id if known.desk is not None else None
     return EnqueueShown(
         campaign=label,
+        metric=known.facts.objective.value,
         against="the engine's own default, until the baseline is measured"
         if known.desk is None
         else "the baseline"

@@ -200,11 +200,13 @@ def pareto(view: ReportView) -> Section:
         if found.unplaced
         else ""
     )
+    name = metric_word(found.metric)
+    name = f"{name[:1].upper()}{name[1:]}"
     return Section(
         title,
         (
             Figure(
-                f"{metric_word(found.metric)} in ms against the change of bits per byte in %, of "
+                f"{name} in ms against the change of bits per byte in %, of "
                 f"{counted(found.configurations, 'configuration')} beside the baseline. The line is the "
                 "front; the "
                 f"shaded part is beyond the allowed loss.{unplaced}",
@@ -218,7 +220,7 @@ def pareto(view: ReportView) -> Section:
                 (
                     "Change against the baseline",
                     "Test",
-                    f">{metric_word(found.metric)}",
+                    f">{name}",
                     ">Bits per byte",
                     ">Within the limit",
                 ),

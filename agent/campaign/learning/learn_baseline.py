@@ -59,7 +59,7 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
     begun_elsewhere = START in campaign.spec[FOUND]
     subject = format_label(Noun.EXPERIMENT, experiment_id)
     own_ms = measured.own_ms.get(baseline.digest)
-    own_taken = "" if own is Metric.TPOT_MS or own_ms is None else f", {taken(own_ms, own.value)}"
+    own_taken = "" if own is Metric.TPOT_MS or own_ms is None else f"{taken(own_ms, own.value)}, "
     quality = "" if measured.bits_per_byte is None else f", {measured.bits_per_byte:.4f} bits per byte"
     if latency_only(campaign.spec):
         quality = f"; {LATENCY_ONLY}, and quality is not known"
@@ -67,7 +67,7 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
     events.append(
         session,
         EventKind.CAMPAIGN_BASELINE,
-        f"Trial 0 is {measured.tpot_ms[baseline.digest]:.2f} ms a token{own_taken} ({baseline}){quality}; "
+        f"Trial 0 is {own_taken}{measured.tpot_ms[baseline.digest]:.2f} ms a token ({baseline}){quality}; "
         + (
             f"the engine's own default was not measured: {why}"
             if begun_elsewhere

@@ -4,6 +4,7 @@ measured, and no time of a token divided by another metric's speed-up.
 The database, the queue, the sealing, the judge and the pages are the real ones; launches are given.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,11 +16,13 @@ from sqlalchemy import update
 from agent.campaign.desk_reading import DeskReader
 from agent.campaign.learning.learn import learn_test
 from agent.campaign.learning.outcome import campaign_outcome, note_best
-from cli.running.telling import _best_words
+from cli.running.telling import _baseline_taken, _best_words
 from configs.campaign import CHECKPOINT
 from dashboard.page import Request
 from dashboard.pages.now import PAGE, NowFilters
+from dashboard.report.document import Figure, Table
 from dashboard.report.markdown import as_markdown
+from dashboard.report.results import pareto as against_quality
 from db.models import Campaign, Event, Verdict
 from db.session import Database
 from db.states import VerdictOutcome
@@ -152,10 +155,24 @@ def test_what_is_told_of_the_best_names_its_metric(after_one: Database) -> None:
     assert "per token" not in page
     assert "Time to the first token" in text
     assert "time of a token" not in text.lower()
-    assert any("ms to the first token" in each and each.startswith("Trial 0") for each in said)
+    trial_0 = rf"{2 * TPOT_MS:.1f} ms to the first token, {TPOT_MS:.2f} ms a token"
+    assert any(re.match(rf"Trial 0 is {trial_0} \(", each) for each in said), "what it is about comes first"
+    assert re.match(trial_0, _baseline_taken(outcome["baseline"], best))
     lines = " ".join(line.text for chapter in story.chapters for line in chapter.lines)
     assert "takes 20.0 ms to the first token" in lines
     assert "ms a token" not in lines
+
+
+def test_a_latency_of_several_words_begins_a_caption_and_a_head_with_a_capital(after_one: Database) -> None:
+    best_row(after_one)  # the weights are no more called made up, and so latency stands against quality
+    with after_one.read() as session:
+        view = report(session, 1, MADE)
+    of_requests = view.pareto.model_copy(update={"metric": "e2el_ms"})
+    figure, front = against_quality(view.model_copy(update={"pareto": of_requests})).blocks
+    assert isinstance(figure, Figure)
+    assert figure.caption.startswith("End-to-end latency in ms against the change of bits per byte")
+    assert isinstance(front, Table)
+    assert ">End-to-end latency" in front.columns
 
 
 def test_an_older_campaigns_best_that_told_no_control_of_its_metric_divides_its_own_time(

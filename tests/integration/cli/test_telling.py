@@ -36,6 +36,16 @@ def test_the_header_names_the_budget(
     assert f"{limits}; budget {told} everything" in printed
 
 
+def test_the_header_calls_the_metric_as_everywhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = a_full_history(tmp_path)
+    spec = load_campaign("default", {"plan.metric": "e2el_ms"})
+    Teller(history.database, 1, quiet=False).header(spec, "here.db")
+    history.close()
+    assert "worth having: 3 % less end-to-end latency; " in capsys.readouterr().out
+
+
 def test_the_header_says_what_is_to_be_known_before(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

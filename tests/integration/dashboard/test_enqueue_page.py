@@ -15,6 +15,7 @@ from configs.settings import Settings
 from dashboard.app import create_app
 from db import events
 from db.event_kinds import EventKind
+from db.models import Campaign
 from tests.history.campaign_history import SPACE, History
 from tests.new_database import new_database
 
@@ -53,6 +54,16 @@ def test_a_choice_appears_when_it_becomes_legal_and_goes_when_it_does_not(client
     page = client.get("/enqueue?set=pruning.method%3Ddepth").text
     assert '<option value="pruning.method=depth" selected>' in page
     assert "autoinfer enqueue CLAIM --set pruning.method=depth" in page
+
+
+@pytest.mark.parametrize("metric", ["tpot_ms", "ttft_ms"])
+def test_an_effect_is_asked_for_on_what_the_campaign_is_about(
+    metric: str, client: TestClient, history: History
+) -> None:
+    with history.database.write() as session:
+        campaign = session.get_one(Campaign, 1)
+        campaign.spec = {**campaign.spec, "plan": {**campaign.spec["plan"], "metric": metric}}
+    assert f'placeholder="{metric.removesuffix("_ms")}=-10%±4%"' in client.get("/enqueue").text
 
 
 def test_it_is_previewed_before_it_is_sent_and_writes_nothing(client: TestClient) -> None:

@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from configs.settings import Settings
 from dashboard.app import create_app
+from db.models import Campaign
 from db.states import VerdictOutcome
 from knowledge.acts.steering import pause_campaign
 from tests.history.campaign_history import History, a_full_history
@@ -38,6 +39,16 @@ def test_the_page_opens_at_the_root_and_its_twin_says_the_same(client: TestClien
     assert all(row["claim"] in html.text for row in told["next"])
     assert 'href="/now.json"' in html.text
     assert "style=" not in html.text  # the policy refuses it
+
+
+def test_what_the_campaign_is_about_is_called_as_everywhere(client: TestClient, history: History) -> None:
+    assert "TPOT at concurrency 1 of" in client.get("/").text
+    with history.database.write() as session:
+        campaign = session.get_one(Campaign, 1)
+        campaign.objective = {**campaign.objective, "metric": "e2el_ms"}
+    page = client.get("/").text
+    assert "End-to-end latency at concurrency 1 of" in page
+    assert "E2EL" not in page
 
 
 def test_all_state_is_in_the_address(client: TestClient) -> None:
