@@ -75,6 +75,13 @@ FLOOR_NOT_KNOWN = (
 )
 
 
+FLOOR_OF_A_STEP = {
+    "ttft_ms": "The first token has no such floor: reading a prompt is arithmetic more than bytes.",
+    "e2el_ms": "A request has such a step for each token after its first.",
+}
+"""What a step's floor is to a campaign that is about more than a token, by its metric."""
+
+
 def _print_floors(plan: Plan) -> None:
     if not plan.floors:
         say(FLOOR_NOT_KNOWN, "")
@@ -91,6 +98,9 @@ def _print_floors(plan: Plan) -> None:
     out = console()
     out.print(table(("a step's floor, by weights", ">weights, GB", ">caches, GB", ">at least, ms"), rows))
     out.print(_floor_basis(plan), style="dim")
+    counts = FLOOR_OF_A_STEP.get(plan.spec.plan.metric)
+    if counts is not None:
+        out.print(counts, style="dim")
     out.print()
 
 

@@ -55,6 +55,26 @@ def test_a_shape_on_a_card_that_is_too_small_says_what_is_missing_and_what_would
     assert {row["floor_ms"] for row in plan["floors"]} == {None}, "no bandwidth is listed for a size"
 
 
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        ("tpot_ms", None),
+        ("ttft_ms", "The first token has no such floor: reading a prompt is arithmetic more than bytes."),
+        ("e2el_ms", "A request has such a step for each token after its first."),
+    ],
+)
+def test_a_floor_says_what_it_is_of_where_the_campaign_is_about_more_than_a_token(
+    metric: str, said: str | None, autoinfer: Autoinfer, tmp_path: Path
+) -> None:
+    file = tmp_path / "campaign.yaml"
+    file.write_text(f"name: ours\nlike: shape\nplan: {{metric: {metric}}}\n")
+    told = " ".join(autoinfer(f"plan {file} --model qwen3.5-9b --hardware h200").out.split())
+    assert "a step's floor, by weights" in told
+    assert said is None or said in told
+    assert ("such a step" in told) == (metric == "e2el_ms")
+    assert ("no such floor" in told) == (metric == "ttft_ms")
+
+
 def test_a_card_too_small_for_the_default_tells_what_a_campaign_begins_from(autoinfer: Autoinfer) -> None:
     line = "plan --model qwen3.5-4b --hardware 8GB"
     text, plan = autoinfer(line), autoinfer(f"{line} --json").json()
