@@ -27,29 +27,22 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from configs.authors import author_words
-from configs.moments import format_utc
 from configs.quantities import format_duration, format_usd
 from db.states import CampaignState, VerdictOutcome
 from knowledge.figures import (
-    DEFAULT_METRIC,
     against_control,
-    better,
     counted,
     effect,
     listed,
-    margin,
     metric_word,
-    taken,
 )
-from knowledge.latency_only import LATENCY_ONLY
-from knowledge.machines import machine
 from knowledge.queries.bests import BestView
-from knowledge.queries.order.carried import CarriedView
-from knowledge.stored import number
 from knowledge.telling.facts import JudgedFact
+from knowledge.telling.story_beginning import began
+from knowledge.telling.story_lines import clause, first_sentence, line, lowered
 from knowledge.telling.story_parts import ChapterView, Said, StoryFacts, StoryLine, StoryView
 from knowledge.telling.summary import summarize
-from knowledge.telling.summary_part import MOST_NAMED, PartView
+from knowledge.telling.summary_part import PartView
 
 SHORT_LINES = 2
 """Things named in a chapter of the short story; the others are counted."""
@@ -59,14 +52,12 @@ FOUND_FIRST, BETTER = "Found first", "Better and better"
 ALL_LINES = 1_000_000
 """The same of the long one: everything."""
 
-_LABEL = re.compile(r"\b[CEFHJD]-\d{1,9}\b")
-
 
 def tell_story(facts: StoryFacts, *, whole: bool = False) -> StoryView:
     """Return the story, short for one screen or `whole`; equal facts give equal words."""
     teller = _Teller(facts, ALL_LINES if whole else SHORT_LINES)
     chapters = (
-        teller.began(),
+        began(facts),
         teller.said(),
         teller.asked(),
         teller.found_first(),
@@ -107,78 +98,12 @@ class _Teller:
         self._most = most
         self._summary = summarize(facts.campaign, most, short=most != ALL_LINES)
 
-    def began(self) -> ChapterView:
-        facts, campaign = self._facts, self._campaign
-        worth = "" if facts.min_effect is None else f" by {margin(facts.min_effect, facts.metric)} or more"
-        verb = "raise" if better(facts.metric) == "raises" else "lower"
-        aim = f"{campaign.model} on {machine(campaign.target)}, to {verb} {metric_word(facts.metric)}{worth}"
-        if campaign.budget_s is not None:
-            aim += f", within {format_duration(campaign.budget_s)}"
-        when = (
-            "has not begun" if campaign.started_at is None else f"began on {format_utc(campaign.started_at)}"
-        )
-        lines = [self._line(f"{campaign.campaign} {when}: {aim}")]
-        if facts.latency_only:
-            lines.append(self._line(f"Its weights are made up, so that it speaks of {LATENCY_ONLY}"))
-        lines.append(self._baseline())
-        if campaign.baseline_in_tests is not None:
-            about = () if facts.baseline_experiment is None else (facts.baseline_experiment,)
-            lines.append(self._line(campaign.baseline_in_tests.plain, *about))
-        if campaign.carried is not None:
-            lines.append(self._carried(campaign.carried))
-        question = campaign.question
-        if question is not None:
-            asked = f"The question of the night was {question.hypothesis}, {_clause(question.claim)}"
-            lines.append(self._line(f"{asked}: {_clause(question.sentence)}", question.hypothesis))
-        return ChapterView(title="How it began", lines=tuple(lines))
-
-    def _carried(self, found: CarriedView) -> StoryLine:
-        """What it began with; other databases' campaigns are not named, as their labels name others here."""
-        text = (
-            f"It began with {counted(found.outcomes, 'outcome')} of other campaigns, which count "
-            f"{100 * found.weight:.0f} % now"
-        )
-        if found.findings:
-            named = [*found.findings[:MOST_NAMED]]
-            more = len(found.findings) - len(named)
-            text += f"; they bear on {listed([*named, *([f'{more} more'] if more else [])])}"
-        return self._line(text, event=found.event_id)
-
-    def _baseline(self) -> StoryLine:
-        facts = self._facts
-        told = self._campaign.outcome.get("baseline")
-        metric = self._facts.metric
-        if not isinstance(told, dict) or number(told.get(metric)) is None:
-            metric = DEFAULT_METRIC  # an older version told no other
-        baseline_ms = number(told.get(metric)) if isinstance(told, dict) else None
-        about = () if facts.baseline_experiment is None else (facts.baseline_experiment,)
-        if baseline_ms is None:
-            return self._line(f"Trial 0, the baseline, {self._not_measured()}", *about)
-        naive = self._campaign.outcome.get("naive")
-        naive_ms = number(naive.get(metric)) if isinstance(naive, dict) else None
-        longer = (
-            f"; the engine's own default took {naive_ms / baseline_ms:.2f}× as long"
-            if naive_ms and naive_ms != baseline_ms
-            else ""
-        )
-        where = f" ({facts.baseline_experiment})" if facts.baseline_experiment else ""
-        return self._line(f"Trial 0, the baseline, takes {taken(baseline_ms, metric)}{longer}{where}", *about)
-
-    def _not_measured(self) -> str:
-        broken, campaign = self._facts.baseline_failure, self._campaign
-        if broken is not None:
-            return f"could not be measured: {_clause(broken)}"
-        if campaign.state is not CampaignState.STOPPED:
-            return "is not measured yet"
-        why = campaign.stopped_because
-        return "was not measured" + (f": {_clause(why)}" if why else "")
-
     def said(self) -> ChapterView | None:
         lines = [(each.event, self._said(each)) for each in self._facts.said]
         lines += [
             (
                 each.event,
-                self._line(f"{self._in(each.at)} {_clause(each.text)}", each.subject, event=each.event),
+                self._line(f"{self._in(each.at)} {clause(each.text)}", each.subject, event=each.event),
             )
             for each in self._facts.made_stale
         ]
@@ -188,7 +113,7 @@ class _Teller:
     def _said(self, each: Said) -> StoryLine:
         stale = f", which made {listed(list(each.stale))} stale" if each.stale else ""
         who = "you" if each.by is None else author_words(each.by)
-        text = f"{self._in(each.at)} {who} {each.verb}: {_clause(each.told)}{stale}"
+        text = f"{self._in(each.at)} {who} {each.verb}: {clause(each.told)}{stale}"
         return self._line(text, *each.stale, event=each.event)
 
     def asked(self) -> ChapterView | None:
@@ -261,14 +186,14 @@ class _Teller:
 
     def disputed(self) -> ChapterView | None:
         lines = [
-            self._line(f"{self._in(each.at)} {_lowered(each.text)}", each.subject, event=each.event)
+            self._line(f"{self._in(each.at)} {lowered(each.text)}", each.subject, event=each.event)
             for each in self._facts.disputes
         ]
         return self._chapter("Disputed", lines, newest=True)
 
     def troubles(self) -> ChapterView | None:
         lines = [
-            self._line(f"{self._in(each.at)} {_lowered(each.text)}", each.subject, event=each.event)
+            self._line(f"{self._in(each.at)} {lowered(each.text)}", each.subject, event=each.event)
             for each in self._facts.troubles
         ]
         return self._chapter("Interrupted", lines, newest=True)
@@ -282,13 +207,13 @@ class _Teller:
             lines.append(self._line(found.sentence, *(row.experiment for row in found.verdicts)))
         named = [row for row in found.verdicts if row.fresh is not None and not _agrees(row.standing)]
         lines += [
-            self._line(f"{row.experiment} {row.standing.value} in {row.fresh.experiment}: {_clause(row.why)}")
+            self._line(f"{row.experiment} {row.standing.value} in {row.fresh.experiment}: {clause(row.why)}")
             for row in named[: self._most]
             if row.fresh is not None
         ]
         lines += [
             self._line(
-                f"{self._in(each.at)} {_lowered(_first_sentence(each.text))}", each.subject, event=each.event
+                f"{self._in(each.at)} {lowered(first_sentence(each.text))}", each.subject, event=each.event
             )
             for each in checks[-self._most :]
         ]
@@ -323,7 +248,7 @@ class _Teller:
             return ChapterView(title="What comes next", lines=(self._line(part.sentence), *shown))
         waiting = facts.hypotheses.get("queued", 0)
         ended = [
-            self._line(f"{each.id}  {_clause(each.claim)} ({each.ended})")
+            self._line(f"{each.id}  {clause(each.claim)} ({each.ended})")
             for each in facts.testing
             if each.ended is not None
         ]
@@ -332,7 +257,7 @@ class _Teller:
             return ChapterView(title="What comes next", lines=tuple(lines))
         left = f"{counted(waiting, 'hypothesis is', 'hypotheses are')} left in the queue, first:"
         first = [
-            self._line(f"{each.id}  {_clause(each.claim)}" + (f": {each.reason}" if each.reason else ""))
+            self._line(f"{each.id}  {clause(each.claim)}" + (f": {each.reason}" if each.reason else ""))
             for each in facts.next[: self._most]
         ]
         return ChapterView(title="What comes next", lines=(*ended, self._line(left, stop=False), *first))
@@ -368,17 +293,12 @@ class _Teller:
         return f"After {format_duration(round(seconds))}"
 
     def _line(self, text: str, *about: str | None, event: int | None = None, stop: bool = True) -> StoryLine:
-        """A line as a sentence; it is about its labels and the campaign."""
-        named = dict.fromkeys([*(each for each in about if each), *_LABEL.findall(text)])
-        labels = tuple(dict.fromkeys([*named, self._campaign.campaign]))
-        said = _clause(text)
-        ended = said if said.endswith("?") else f"{said}."
-        return StoryLine(text=ended if stop else text, about=labels, event=event)
+        return line(self._campaign.campaign, text, *about, event=event, stop=stop)
 
 
 def _claimed(fact: JudgedFact) -> str:
     figure = effect(fact.effect_log, fact.low_log, fact.high_log, fact.metric)
-    return f"{_clause(fact.claim)}, {metric_word(fact.metric)} {figure} ({fact.experiment})"
+    return f"{clause(fact.claim)}, {metric_word(fact.metric)} {figure} ({fact.experiment})"
 
 
 def _interval(best: BestView) -> str:
@@ -387,17 +307,3 @@ def _interval(best: BestView) -> str:
 
 def _agrees(standing: str) -> bool:
     return standing == "agrees"
-
-
-def _lowered(text: str) -> str:
-    """A sentence as the rest of another: its first word small, unless it is a name."""
-    first = text.split(" ", 1)[0]
-    return f"{text[:1].lower()}{text[1:]}" if first[1:].islower() or first in ("A", "The") else text
-
-
-def _first_sentence(text: str) -> str:
-    return text.partition(". ")[0]
-
-
-def _clause(sentence: str) -> str:
-    return " ".join(sentence.split()).rstrip(".:")

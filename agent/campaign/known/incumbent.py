@@ -15,8 +15,8 @@ from experiments.space.configuration import Configuration
 class Incumbent:
     """The best configuration that a verdict supports; the baseline at first.
 
-    `log_ratio` is the natural log of its latency over the baseline's, on the campaign's metric, added up along
-    the chain of supported changes that leads to it; `hypothesis_id` is the last of them, None for the
+    `log_ratio` is the natural log of its latency over the baseline's, on the campaign's metric, added up
+    along the chain of supported changes that leads to it; `hypothesis_id` is the last of them, None for the
     baseline.
     """
 
