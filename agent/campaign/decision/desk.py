@@ -9,10 +9,11 @@ from functools import cached_property
 
 from agent.campaign.decision.beside import counted_from, flying_now
 from agent.campaign.decision.counted_steps import steps_of
-from agent.campaign.decision.expected_cost import cost_priors
+from agent.campaign.decision.expected_cost import cost_priors, most_seconds
 from agent.campaign.decision.expected_there import Here, best_there, candidate_there, target_of
 from agent.campaign.decision.learnt_from import LearntFrom
 from agent.campaign.decision.leaving import leaving, spoken_against
+from agent.campaign.decision.stated import combined, from_incumbent
 from agent.campaign.decision.steered import disputes_in_turn, settling, used_by, used_up
 from agent.campaign.known.facts import Facts, Queued
 from agent.campaign.known.incumbent import Incumbent, is_on
@@ -20,9 +21,6 @@ from agent.campaign.known.measured import Baseline
 from agent.ground.legal import Legal
 from agent.ground.shape import refused_on_a_shape
 from agent.ground.sweep import swept
-from agent.plan.duration import further_seconds, test_seconds
-from agent.plan.further import further_of
-from agent.plan.load_and_request import Request
 from agent.proposers.carried import taken_over
 from agent.proposers.confirmation import PROPOSER as CONFIRMATION
 from agent.proposers.port import CampaignView
@@ -234,7 +232,10 @@ class Desk:
         beliefs = self.beliefs.about(
             [(best.get(each.target, self.incumbent).configuration, each.candidate) for each in queue]
         )
-        most = self._most_s([each.candidate for each in queue])
+        most: Sequence[float | None] = [None] * len(queue)
+        if self.approve_above_s < math.inf:
+            tested = [each.candidate for each in queue]
+            most = most_seconds(self.facts, self.baseline, self.beliefs.cost, tested)
         flying = flying_now(self.facts, self.space, self.beliefs, self.incumbent.configuration)
         here = Here(self.facts, self.space, self.baseline, self.beliefs.cost)
         wholes = self._wholes(queue)
@@ -249,7 +250,7 @@ class Desk:
                 metric = Metric(each.metric)
                 prediction = self.prediction_of(each)
             elif each.proposer == USER:
-                prediction = combined(prediction, _from_incumbent(each, steps.get(each.control)))
+                prediction = combined(prediction, from_incumbent(each.prediction, steps.get(each.control)))
             beside = None
             if flying and metric is None:
                 changed = self.space.levers_between(self.incumbent.configuration, each.candidate)
@@ -334,31 +335,6 @@ class Desk:
         above = self.facts.spec.approve_above
         return math.inf if above is None else above.wall_s
 
-    def _most_s(self, candidates: Sequence[Configuration]) -> Sequence[float | None]:
-        """The seconds of experiments on these if all of their plan is measured; None where nobody is asked
-        about them, and where nothing is known of loads."""
-        digest, load_s = self.baseline_configuration.digest, self.baseline.load_s
-        tpot_ms, ttft_ms = self.baseline.tpot_ms[digest], self.baseline.ttft_ms.get(digest)
-        if self.approve_above_s == math.inf or load_s is None or ttft_ms is None:
-            return [None] * len(candidates)
-        spec = self.facts.spec
-        request = Request(ttft_ms, tpot_ms, "the baseline's", spec.plan.workload.concurrency)
-        compiled_s = [self.beliefs.cost.priors.compiled_s(each) for each in candidates]
-        plan_s = {
-            each: test_seconds(
-                spec.plan,
-                spec.budget.wall_s,
-                load_s,
-                request,
-                in_turn=self.facts.in_turn,
-                compiles_s=each,
-                further_s=further_seconds(further_of(spec), spec.plan.workload, request),
-                scored=not spec.latency_only,
-            )[1]
-            for each in set(compiled_s)
-        }
-        return self.beliefs.cost.whole_s(candidates, [plan_s[each] for each in compiled_s])
-
     @cached_property
     def leaving(self) -> dict[int, str]:
         """What the agent proposed and would not propose now, by hypothesis, with the reason as a clause."""
@@ -383,25 +359,6 @@ class Desk:
         return dict(zip(others, found, strict=True))
 
 
-def _from_incumbent(hypothesis: Queued, step: Prediction | None) -> Prediction:
-    """The user's prediction, which is about their control, as one about the incumbent: from that it is a
-    `step` to their control, none where it is that."""
-    own = hypothesis.prediction
-    if step is None:
-        return own
-    return Prediction(
-        log_ratio_mean=own.log_ratio_mean + step.log_ratio_mean,
-        log_ratio_sd=math.hypot(own.log_ratio_sd, step.log_ratio_sd),
-    )
-
-
 def _targets(queue: Sequence[Queued]) -> set[str]:
     """The other targets that something of this queue is for."""
     return {each.target for each in queue if each.target}
-
-
-def combined(one: Prediction, other: Prediction) -> Prediction:
-    """Two independent beliefs of one quantity as one: the product of normals."""
-    weights = one.log_ratio_sd**-2, other.log_ratio_sd**-2
-    mean = (weights[0] * one.log_ratio_mean + weights[1] * other.log_ratio_mean) / sum(weights)
-    return Prediction(log_ratio_mean=mean, log_ratio_sd=sum(weights) ** -0.5)

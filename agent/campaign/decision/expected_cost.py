@@ -1,18 +1,22 @@
-"""What tests of a campaign are expected to cost before one has run: by the baseline's own launches and
-evaluation, and by the builds of this model that were measured here. Pure."""
+"""What tests of a campaign are expected to cost before one has run, and what they may take at most: by the
+baseline's own launches and evaluation, and by the builds of this model that were measured here. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from agent.campaign.known.facts import Facts
 from agent.campaign.known.measured import Baseline
-from agent.plan.duration import pair_seconds_of
+from agent.plan.duration import further_seconds, pair_seconds_of, test_seconds
+from agent.plan.further import further_of
 from agent.plan.load_and_request import Request
+from agent.surrogate.cost import CostBelief
 from agent.surrogate.cost_priors import PAIRS_PRIOR, CostPriors, nothing_more
 from agent.surrogate.timed_kernels import TimedKernels
 from configs.campaign_plan import PlanSpec
 from configs.models import ModelProfile
+from experiments.space.configuration import Configuration
 
 BILLION = 1e9
 
@@ -52,3 +56,32 @@ def cost_priors(
         measure_s=quick_s + (PAIRS_PRIOR - 1) * full_s + evaluation_s,
         screen_s=load_s + evaluation_s,
     )
+
+
+def most_seconds(
+    facts: Facts, baseline: Baseline, cost: CostBelief, candidates: Sequence[Configuration]
+) -> Sequence[float | None]:
+    """The seconds of experiments on these if all of their plan is measured; None where nothing is known of
+    loads."""
+    assert facts.baseline is not None
+    digest, load_s = facts.baseline.digest, baseline.load_s
+    ttft_ms = baseline.ttft_ms.get(digest)
+    if load_s is None or ttft_ms is None:
+        return [None] * len(candidates)
+    spec = facts.spec
+    request = Request(ttft_ms, baseline.tpot_ms[digest], "the baseline's", spec.plan.workload.concurrency)
+    compiled_s = [cost.priors.compiled_s(each) for each in candidates]
+    plan_s = {
+        each: test_seconds(
+            spec.plan,
+            spec.budget.wall_s,
+            load_s,
+            request,
+            in_turn=facts.in_turn,
+            compiles_s=each,
+            further_s=further_seconds(further_of(spec), spec.plan.workload, request),
+            scored=not spec.latency_only,
+        )[1]
+        for each in set(compiled_s)
+    }
+    return cost.whole_s(candidates, [plan_s[each] for each in compiled_s])

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from agent.campaign.decision.choosing import NEARLY_AS_GOOD, ROOM, choose
-from agent.campaign.decision.desk import Desk, combined
+from agent.campaign.decision.desk import Desk
 from agent.campaign.decision.leaving import QUESTIONS
+from agent.campaign.decision.stated import combined
 from agent.campaign.known.facts import Facts, Queued
 from agent.campaign.known.incumbent import find_incumbent
 from agent.campaign.known.measured import Baseline
