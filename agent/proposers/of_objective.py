@@ -92,7 +92,4 @@ def _how_steps_count(view: CampaignView, lever: str) -> str:
         return f"{lead}layers read the prompt too, so that what goes with them counts with both."
     if lever in OF_STEPS or (lever == "quantization" and not view.serves_packed):
         return f"{lead}what a step saves counts with the latter alone."
-    return (
-        f"{lead}what a step saves counts with the latter, and what becomes of the former is not known before "
-        "it is measured."
-    )
+    return f"{lead}what a step saves counts with the latter, and no profile tells what becomes of the former."

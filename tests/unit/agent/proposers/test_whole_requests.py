@@ -135,8 +135,8 @@ def test_levers_of_prompts_say_that_the_first_token_waits_for_them() -> None:
         ("drafting", "what a step saves counts with the latter alone"),
         ("compile", "what a step saves counts with the latter alone"),
         ("pruning", "layers read the prompt too"),
-        ("quantization", "what becomes of the former is not known"),
-        ("dtype", "what becomes of the former is not known"),
+        ("quantization", "no profile tells what becomes of the former"),
+        ("dtype", "no profile tells what becomes of the former"),
     ],
 )
 def test_of_whole_requests_a_reason_says_how_a_step_counts(lever: str, counts: str) -> None:
