@@ -26,7 +26,7 @@ UNPACKING_LOG, WEIGHTS_SD_LOG = 0.1, 0.2
 do, may be off."""
 
 STEPS_SD_LOG = 0.05
-"""Standard deviation for levers that act on steps of decoding."""
+"""Standard deviation for levers that act on steps of decoding, or on room."""
 
 OF_BOTH = ("pruning", "threads")
 """Levers that do to reading a prompt what they do to a decode step."""
@@ -43,10 +43,11 @@ OF_STEPS = (
     "gdn_state",
     "gdn_decode",
     "kv_cache",
-    "context",
-    "batching",
 )
-"""Levers that act on steps of decoding, or on what is reserved, and hardly on reading prompts."""
+"""Levers that act on steps of decoding, and hardly on reading prompts."""
+
+OF_ROOM = ("context", "batching")
+"""Levers of what is reserved, and how many requests there may be: hardly of reading prompts either."""
 
 
 def first_token_share(objective: Metric, ttft_ms: float | None, tpot_ms: float, new_tokens: int) -> float:
@@ -64,7 +65,7 @@ def first_token_share(objective: Metric, ttft_ms: float | None, tpot_ms: float, 
 def of_first_token(lever: str, packs: bool) -> tuple[float, float]:
     """Mean and standard deviation of the log of the time to the first token that a lever brings; `packs`
     tells whether the engine computes with packed weights."""
-    if lever in OF_STEPS or (lever == "quantization" and not packs):
+    if lever in (*OF_STEPS, *OF_ROOM) or (lever == "quantization" and not packs):
         return 0.0, STEPS_SD_LOG
     return UNPACKING_LOG if lever == "quantization" else 0.0, WEIGHTS_SD_LOG
 

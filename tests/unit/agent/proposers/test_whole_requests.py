@@ -125,6 +125,8 @@ def test_levers_of_prompts_say_that_the_first_token_waits_for_them() -> None:
     drafts = NeighboursProposer().propose(about(Metric.TTFT_MS, by_kernels()), 200)
     assert all("which the first token waits for" in each for each in reasons(drafts, "chunking"))
     assert all("after the first token" in each for each in reasons(drafts, "graphs"))
+    reserved = [*reasons(drafts, "batching"), *reasons(drafts, "context")]
+    assert not any("after the first token" in each for each in reserved), "requests may wait for room"
     whole = NeighboursProposer().propose(about(Metric.E2EL_MS, by_kernels()), 200)
     assert all("the first token takes 20 % of" in each for each in reasons(whole, "chunking"))
 
