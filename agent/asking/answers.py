@@ -107,7 +107,7 @@ def what_is_untested(session: Session, campaign: str | None, ground_of: GroundOf
         each.candidate.digest: format_label(Noun.HYPOTHESIS, each.id) for each in reversed(desk.facts.queue)
     }
     found = untested(desk, full, _covered(session, campaign_id), waiting)
-    legal = [believed_row(each) for each in found.legal]
+    legal = [believed_row(each, desk.facts.objective.value) for each in found.legal]
     best = desk.incumbent.hypothesis_id
     named = "the baseline" if best is None else format_label(Noun.HYPOTHESIS, best)
     answer = Answer(

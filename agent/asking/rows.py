@@ -33,8 +33,9 @@ def _value(value: KnobValue | None) -> str:
     return "" if value is None else written(value)
 
 
-def believed_row(found: Neighbour) -> Row:
-    """Return a neighbour that can be had, with what is believed of it against the best."""
+def believed_row(found: Neighbour, metric: str) -> Row:
+    """Return a neighbour that can be had, with what is believed of it against the best, on the campaign's
+    metric."""
     belief = found.belief
     assert belief is not None
     told = [
@@ -49,7 +50,7 @@ def believed_row(found: Neighbour) -> Row:
         relation="waits in the queue as" if found.waits else None,
         text=change_text(found.changes),
         because="; ".join(told),
-        effect=prediction_view(belief.prediction.model_dump()),
+        effect=prediction_view(belief.prediction.model_dump(), metric),
         expected=True,
     )
 

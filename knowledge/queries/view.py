@@ -79,7 +79,7 @@ def verdict_effect(verdict: Verdict) -> EffectView | None:
     )
 
 
-def prediction_view(prediction: JsonObject, metric: str = DEFAULT_METRIC) -> EffectView | None:
+def prediction_view(prediction: JsonObject, metric: str) -> EffectView | None:
     """Return a prediction with its 80 % interval, from `log_ratio_mean` and `log_ratio_sd`."""
     interval = prediction_interval(prediction)
     return None if interval is None else effect_view(*interval, metric)

@@ -20,6 +20,7 @@ from agent.asking.untested import untested
 from agent.asking.why_not import what_rules_out
 from agent.ground.legal import Legal
 from agent.ranking.values import Directive
+from configs.campaign import load_campaign
 from configs.errors import AutoinferError, UsageError
 from db.models import Campaign, Configuration, Finding
 from db.session import open_database
@@ -172,6 +173,20 @@ def test_what_is_untested_is_answered_for_a_campaign_and_refused_without_one(his
             answers.what_is_untested(session, "C-1", lambda s, c: replace(on_the_desk(s, c), desk=None))
         with pytest.raises(UsageError, match="C-7 does not exist"):
             answers.what_is_untested(session, "C-7", on_the_desk)
+
+
+@pytest.mark.parametrize("metric", ["tpot_ms", "e2el_ms"])
+def test_what_is_untested_is_expected_on_what_the_campaign_is_about(metric: str, history: History) -> None:
+    def ground_of(session: Session, campaign_id: int) -> Ground:
+        found = on_the_desk(session, campaign_id)
+        assert found.desk is not None
+        facts = replace(found.desk.facts, spec=load_campaign("default", {"plan.metric": metric}))
+        return replace(found, desk=replace(found.desk, facts=facts))
+
+    with history.database.read() as session:
+        answer = answers.what_is_untested(session, None, ground_of)
+    rows = [row for each in answer.sections if each.title == "Never tested" for row in each.rows]
+    assert {row.effect.metric for row in rows if row.effect is not None} == {metric}
 
 
 def test_hardware_that_is_not_named_is_all_of_it(history: History) -> None:
