@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dashboard.rented import RentedReadings
 from db.session import Database
-from experiments.telemetry.collect import INTERVAL_S
+from experiments.telemetry.collect import INTERVAL_S, MEASURED_INTERVAL_S
 from experiments.telemetry.collector import Collector, Replay, Source
 from experiments.telemetry.history import DeviceHistory, History, is_stale
 from experiments.telemetry.keeping import keep
@@ -20,10 +20,6 @@ from experiments.telemetry.means import WINDOW_S, window_means, window_of
 from experiments.telemetry.reading import DeviceKind, device_key
 from experiments.telemetry.trace import RECORDED_HOST, Trace
 from knowledge.queries.devices import on_devices
-
-MEASURED_INTERVAL_S = 5.0
-"""Seconds between samples while an experiment is measured on this machine's own processors, which sampling
-shares with it."""
 
 LOOK_S = 5.0
 """Seconds between looks at whether an experiment is measured here, and whether a window is over."""

@@ -1,11 +1,12 @@
 """The energy that a device took while jobs ran on it, from the means of its power. Pure.
 
-What is kept of a device's power are means over windows of five minutes, each of about one reading a second,
-with how many there were (`experiments.telemetry.means`). A job that lies within a window takes the mean's
-power for as long as they overlap, but for no longer than the window was read: a reading stands for one
-interval, and nothing is made up for the rest. What the device drew before or after the job within the same
-five minutes is in that mean too, so the figure of a job, or of a campaign's first and last minutes, is about
-right and no bound. A window that lacks fewer than a tenth of its readings counts as whole.
+What is kept of a device's power are means over windows of five minutes, with how many readings there were
+(`experiments.telemetry.means`). A job that lies within a window takes the mean's power for as long as they
+overlap, but for no longer than the window was read: a reading stands for one interval, which is longer while
+the host's processors are measured too, and nothing is made up for the rest. What the device drew before or
+after the job within the same five minutes is in that mean too, so the figure of a job, or of a campaign's
+first and last minutes, is about right and no bound. A window that lacks fewer than a tenth of its readings
+counts as whole.
 """
 
 from __future__ import annotations
@@ -14,11 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from experiments.telemetry.collect import INTERVAL_S, MEASURED_INTERVAL_S
 from experiments.telemetry.means import WINDOW_S
-
-READ_EVERY_S = 1.0
-"""Seconds between the readings of a GPU, here and on rented machines; where the host's processors are
-measured meanwhile they are further apart, and count for less time than they stand for."""
 
 WHOLE_FROM = 0.9
 """Share of a window's readings from which nothing is missing of it but what a busy driver leaves out."""
@@ -35,11 +33,12 @@ class PowerMean:
     samples: int
     power_w: float
 
-    @property
-    def read_s(self) -> float:
-        """For how many seconds of the window its readings stand."""
-        read = self.samples * READ_EVERY_S
-        return float(WINDOW_S) if read >= WHOLE_FROM * WINDOW_S else read
+    def read_s(self, measured_s: float = 0.0) -> float:
+        """For how many seconds of the window its readings stand, if the host's processors were measured for
+        `measured_s` of it."""
+        due = (WINDOW_S - measured_s) / INTERVAL_S + measured_s / MEASURED_INTERVAL_S
+        share = self.samples / due
+        return float(WINDOW_S) if share >= WHOLE_FROM else WINDOW_S * share
 
 
 @dataclass(frozen=True)
@@ -73,13 +72,15 @@ class DeviceEnergy:
         return sum(each.seconds for each in self.parts)
 
 
-def device_energy(means: Iterable[PowerMean], spans: Iterable[Span]) -> DeviceEnergy:
-    """The energy of one device over the time of its jobs, which may overlap and come in any order, as the
-    means may."""
-    joined = _joined(spans)
+def device_energy(
+    means: Iterable[PowerMean], spans: Iterable[Span], measured: Iterable[Span] = ()
+) -> DeviceEnergy:
+    """The energy of one device over the time of its jobs; `measured` is when jobs ran on the processors of its
+    host. All of them may overlap and come in any order."""
+    joined, slower = _joined(spans), _joined(measured)
     parts = []
     for mean in sorted(means, key=lambda each: each.began):
-        seconds = min(_overlap_s(mean.began, joined), mean.read_s)
+        seconds = min(_overlap_s(mean.began, joined), mean.read_s(_overlap_s(mean.began, slower)))
         if seconds > 0:
             parts.append(EnergyPart(mean, seconds))
     return DeviceEnergy(tuple(parts), sum((end - begin).total_seconds() for begin, end in joined))

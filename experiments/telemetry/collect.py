@@ -27,6 +27,10 @@ from experiments.telemetry.trace import line_of
 INTERVAL_S = 1.0
 """Seconds between samples, if nothing else is said."""
 
+MEASURED_INTERVAL_S = 5.0
+"""Seconds between samples while an experiment is measured on this machine's own processors, which sampling
+shares with it."""
+
 REOPEN_S = 60.0
 """Seconds after which a driver that did not answer is tried again: it may have been updated meanwhile."""
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
+from experiments.telemetry.collect import INTERVAL_S, MEASURED_INTERVAL_S
 from experiments.telemetry.history import DeviceHistory, Moment
+from experiments.telemetry.reading import DeviceReading
 
 WINDOW_S = 300
 """Seconds that a mean is of."""
+
+STANDS_AT_MOST_S = MEASURED_INTERVAL_S + 1.0
+"""Seconds that a reading stands for at most: the longest interval, and what a busy machine adds to it."""
 
 _MEANT = ("utilization_percent", "memory_used_bytes", "power_w", "temperature_c", "clock_mhz")
 
@@ -18,7 +24,8 @@ _MEANT = ("utilization_percent", "memory_used_bytes", "power_w", "temperature_c"
 class DeviceMean:
     """Means of a device's readings over a window; `samples` of them, fewer than asked for where some lack.
 
-    `throttled_share` is the share of samples with a reason for throttling, of those that tell.
+    The interval may change within a window: a reading has the weight of the time since the one before it, up
+    to `STANDS_AT_MOST_S`. `throttled_share` is the share with a reason for throttling, of those that tell.
     """
 
     host: str
@@ -44,16 +51,41 @@ def window_means(devices: Iterable[DeviceHistory], started_at: datetime) -> tupl
     end = started_at + timedelta(seconds=WINDOW_S)
     found = []
     for device in devices:
-        within = [moment for moment in device.moments if started_at <= moment[0] < end]
+        within = [each for each in _weighted(device.moments) if started_at <= each.at < end]
         if within:
             found.append(_mean(device, within, started_at))
     return tuple(found)
 
 
-def _mean(device: DeviceHistory, within: Sequence[Moment], started_at: datetime) -> DeviceMean:
-    told = [reading.throttle for _, reading in within if reading.throttle is not None]
+@dataclass(frozen=True)
+class _Weighted:
+    """A reading and for how many seconds it stands."""
+
+    at: datetime
+    reading: DeviceReading
+    seconds: float
+
+
+def _weighted(moments: Sequence[Moment]) -> list[_Weighted]:
+    """Readings, oldest first, with their weights; the first has that of the second, for what was before it is
+    not known."""
+    since = [(later - earlier).total_seconds() for (earlier, _), (later, _) in pairwise(moments)]
+    return [
+        _Weighted(at, reading, min(seconds, STANDS_AT_MOST_S))
+        for (at, reading), seconds in zip(moments, [*since[:1], *since] or [INTERVAL_S], strict=True)
+    ]
+
+
+def _mean(device: DeviceHistory, within: Sequence[_Weighted], started_at: datetime) -> DeviceMean:
+    told = [
+        (float(bool(each.reading.throttle)), each.seconds)
+        for each in within
+        if each.reading.throttle is not None
+    ]
     values = {
-        name: _average([value for _, reading in within if (value := getattr(reading, name)) is not None])
+        name: _average(
+            [(value, each.seconds) for each in within if (value := getattr(each.reading, name)) is not None]
+        )
         for name in _MEANT
     }
     return DeviceMean(
@@ -62,10 +94,15 @@ def _mean(device: DeviceHistory, within: Sequence[Moment], started_at: datetime)
         model=device.latest.model,
         started_at=started_at,
         samples=len(within),
-        throttled_share=_average([float(bool(reasons)) for reasons in told]),
+        throttled_share=_average(told),
         **values,
     )
 
 
-def _average(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+def _average(values: Sequence[tuple[float, float]]) -> float | None:
+    """The mean of values with their weights."""
+    return (
+        sum(value * weight for value, weight in values) / sum(weight for _, weight in values)
+        if values
+        else None
+    )

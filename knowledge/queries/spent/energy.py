@@ -22,8 +22,8 @@ J_PER_WH = 3600.0
 
 ENERGY_BASIS = (
     "Energy: the whole card's, with what else ran on it meanwhile and without the rest of the machine, while "
-    "jobs were on it, each at its last attempt: the mean power of every five minutes, as read about once a "
-    "second, for as long as it was read; what was not read is not made up."
+    "jobs were on it, each at its last attempt: the mean power of every five minutes, for as long as it was "
+    "read; what was not read is not made up."
 )
 """How energy is counted."""
 
@@ -69,13 +69,19 @@ class EnergyView(View):
 
 def energy(session: Session, campaign_id: int | None, *, windows: bool = False) -> EnergyView | None:
     """The energy of a campaign, or of all, with the `windows` that it is made of where they are asked for;
-    None where nothing ran on a card. Two statements, four where a job has not ended."""
+    None where nothing ran on a card. Three statements, five where a job has not ended."""
     spans = _spans(session, campaign_id)
     if not spans:
         return None
     means, models = _means(session, spans)
+    measured = _measured(session, spans)
     devices = [
-        _view(device, models.get(device), device_energy(means.get(device, ()), spans[device]), windows)
+        _view(
+            device,
+            models.get(device),
+            device_energy(means.get(device, ()), spans[device], measured[_host_of(device)]),
+            windows,
+        )
         for device in sorted(spans)
     ]
     devices = [each for each in devices if each.job_s]
@@ -105,6 +111,24 @@ def _spans(session: Session, campaign_id: int | None) -> dict[str, list[Span]]:
     return found
 
 
+def _measured(session: Session, spans: Mapping[str, Sequence[Span]]) -> Mapping[str, list[Span]]:
+    """When jobs, of whatever campaign, ran on the processors of these cards' hosts, by host: cards were read
+    less often then."""
+    last = max(end for each in spans.values() for _, end in each)
+    query = select(Job.device, Job.started_at, Job.finished_at).where(
+        Job.device.in_({device_key(_host_of(device), CPU) for device in spans}), Job.started_at < last
+    )
+    found: dict[str, list[Span]] = defaultdict(list)
+    for device, began, ended in session.execute(query):
+        if device is not None and began is not None:
+            found[_host_of(device)].append((began, ended or last))
+    return found
+
+
+def _host_of(device: str) -> str:
+    return device.partition("/")[0]
+
+
 def _means(
     session: Session, spans: Mapping[str, Sequence[Span]]
 ) -> tuple[dict[str, list[PowerMean]], dict[str, str]]:
@@ -114,7 +138,7 @@ def _means(
         DeviceMean.host, DeviceMean.device, DeviceMean.model,
         DeviceMean.started_at, DeviceMean.samples, DeviceMean.power_w,
     ).where(
-        DeviceMean.host.in_({device.partition("/")[0] for device in spans}),
+        DeviceMean.host.in_({_host_of(device) for device in spans}),
         DeviceMean.started_at > min(begin for begin, _ in times) - timedelta(seconds=WINDOW_S),
         DeviceMean.started_at < max(end for _, end in times),
         DeviceMean.power_w.is_not(None),

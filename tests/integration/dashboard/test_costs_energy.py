@@ -42,8 +42,8 @@ def ran(history: History, device: str, seconds: float, experiment_id: int | None
         )
 
 
-def drew(history: History, device: str, *watts: float | None) -> None:
-    """Means of a card's power, one after the other from noon on."""
+def drew(history: History, device: str, *watts: float | None, samples: int = WINDOW_S) -> None:
+    """Means of a card's power, one after the other from noon on, each of so many readings."""
     with history.database.write() as session:
         keep(
             session,
@@ -53,7 +53,7 @@ def drew(history: History, device: str, *watts: float | None) -> None:
                     device=device,
                     model="NVIDIA H200",
                     started_at=NOON + timedelta(seconds=WINDOW_S * place),
-                    samples=WINDOW_S,
+                    samples=samples,
                     utilization_percent=None,
                     memory_used_bytes=None,
                     power_w=power_w,
@@ -123,6 +123,16 @@ def test_what_was_not_read_is_not_made_up_and_said(full: History, tmp_path: Path
     drew(full, "cuda:0", 720.0)
     told = "The card took about 0.060 kWh while experiments ran"
     assert lines_of(full)[-1] == (f"{told}, counted for the 33 % of that time in which its power was read.")
+
+
+def test_readings_further_apart_count_whole_while_the_host_s_processors_are_measured(full: History) -> None:
+    ran(full, "desk/cuda:0", 600)
+    drew(full, "cuda:0", 720.0, 720.0, samples=WINDOW_S // 5)
+    assert "counted for the 20 % of that time" in lines_of(full)[-1]
+    ran(full, "elsewhere/cpu", 600)
+    assert "counted for the 20 % of that time" in lines_of(full)[-1]
+    ran(full, "desk/cpu", 600)
+    assert lines_of(full)[-1] == "The card took about 0.12 kWh while experiments ran."
 
 
 def test_a_card_whose_power_nobody_read_has_no_energy_rather_than_none(full: History, tmp_path: Path) -> None:

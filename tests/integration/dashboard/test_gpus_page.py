@@ -17,10 +17,10 @@ from starlette.testclient import TestClient
 
 from configs.settings import Settings
 from dashboard.app import create_app
-from dashboard.devices import MEASURED_INTERVAL_S, Devices
+from dashboard.devices import Devices
 from db import queue
 from db.session import Database
-from experiments.telemetry.collect import INTERVAL_S
+from experiments.telemetry.collect import INTERVAL_S, MEASURED_INTERVAL_S
 from experiments.telemetry.keeping import kept
 from experiments.telemetry.trace import named_recording, read_trace
 from experiments.telemetry.trace import replayed as replay

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.telemetry.collect import MEASURED_INTERVAL_S
 from experiments.telemetry.history import DeviceHistory
 from experiments.telemetry.means import WINDOW_S, window_means, window_of
 from experiments.telemetry.reading import DeviceKind, DeviceReading
@@ -49,10 +50,11 @@ def trapezoids_j(moments: list[tuple[datetime, DeviceReading]]) -> float:
     )
 
 
-def readings(power_w: Callable[[int], float], seconds: int) -> list[tuple[datetime, DeviceReading]]:
+def readings(power_w: Callable[[int], float], *seconds: range) -> list[tuple[datetime, DeviceReading]]:
     return [
         (at(second), DeviceReading(name="cuda:0", kind=DeviceKind.GPU, model="GPU", power_w=power_w(second)))
-        for second in range(seconds + 1)
+        for each in seconds
+        for second in each
     ]
 
 
@@ -62,10 +64,32 @@ def test_constant_power_takes_its_watts_each_second() -> None:
 
 
 def test_a_ramp_has_the_integral_of_its_readings() -> None:
-    ramp = readings(lambda second: 100.0 + second / 2, 1200)
+    ramp = readings(lambda second: 100.0 + second / 2, range(1201))
     found = device_energy(means_of(ramp), [span(0, 1200)])
     assert found.covered_s == 1200.0
     assert found.energy_j == pytest.approx(trapezoids_j(ramp), rel=0.002)
+
+
+def test_readings_stand_for_five_seconds_each_while_the_host_s_processors_are_measured() -> None:
+    ramp = readings(lambda second: 100.0 + second / 2, range(0, 1200, int(MEASURED_INTERVAL_S)))
+    found = device_energy(means_of(ramp), [span(0, 1200)], [span(0, 1200)])
+    assert found.covered_s == 1200.0
+    assert found.energy_j == pytest.approx(trapezoids_j(ramp), rel=0.01)
+
+
+def test_where_readings_lack_meanwhile_that_while_is_not_covered() -> None:
+    lacking = readings(lambda second: 500.0, range(0, 150, int(MEASURED_INTERVAL_S)))
+    found = device_energy(means_of(lacking), [span(0, 300)], [span(0, 200), span(150, 300)])
+    assert (found.energy_j, found.covered_s) == (500.0 * 150, 150.0)
+    assert device_energy(means_of(lacking), [span(0, 300)]).covered_s == 30.0, "once a second otherwise"
+
+
+def test_readings_count_for_their_own_time_where_processors_begin_to_be_measured() -> None:
+    """A hundred seconds at 100 W, read every second, then two hundred at 400 W, read every five."""
+    parts = readings(lambda second: 100.0 if second < 100 else 400.0, range(100), range(104, 300, 5))
+    found = device_energy(means_of(parts), [span(0, 300)], [span(100, 300)])
+    assert found.covered_s == 300.0
+    assert found.energy_j == pytest.approx(100 * 100.0 + 200 * 400.0, rel=0.01)
 
 
 def test_windows_without_a_reading_are_not_bridged() -> None:
