@@ -14,7 +14,7 @@ from dashboard.rented import RentedReadings
 from db.session import Database
 from experiments.telemetry.collect import INTERVAL_S, MEASURED_INTERVAL_S
 from experiments.telemetry.collector import Collector, Replay, Source
-from experiments.telemetry.history import DeviceHistory, History, is_stale
+from experiments.telemetry.history import KEPT_S, DeviceHistory, History, is_stale
 from experiments.telemetry.keeping import keep
 from experiments.telemetry.means import WINDOW_S, window_means, window_of
 from experiments.telemetry.reading import DeviceKind, device_key
@@ -22,7 +22,11 @@ from experiments.telemetry.trace import RECORDED_HOST, Trace
 from knowledge.queries.devices import on_devices
 
 LOOK_S = 5.0
-"""Seconds between looks at whether an experiment is measured here, and whether a window is over."""
+"""Seconds between looks at whether an experiment is measured here, and whether means are to be kept."""
+
+KEEP_EVERY_S = 60.0
+"""Seconds between means that are kept, of the window that is not over too: a machine that goes away at once
+takes no more than these with it."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +65,14 @@ class Devices:
     async def run(
         self, database: Database, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
-        """Sample, and keep the means of every window that is over, until cancelled.
+        """Sample, and keep the means of every window, until cancelled; then those of the last one.
 
         Means of a recording are not kept. A database that can't be written is tried again.
         """
         source: Source = Collector(self.history) if self.trace is None else Replay(self.history, self.trace)
         source.start()
-        window = window_of(clock())
+        kept_at = clock()
+        window = window_of(kept_at)
         try:
             while True:
                 await asyncio.sleep(LOOK_S)
@@ -75,13 +80,19 @@ class Devices:
                     self.interval_s = await asyncio.to_thread(self.wanted_interval_s, database)
                     source.pace(self.interval_s)
                     await asyncio.to_thread(self.look_at_rented, database)
-                    if self.trace is None and window_of(clock()) > window:
-                        await asyncio.to_thread(self.keep, database, window)
-                        window = window_of(clock())
+                    now = clock()
+                    if self.trace is None and (now - kept_at).total_seconds() >= KEEP_EVERY_S:
+                        window = await asyncio.to_thread(self.keep_since, database, window, now)
+                        kept_at = now
                 except Exception:
                     _log.exception("The means of the devices could not be kept; it is tried again.")
         finally:
             source.stop()
+            if self.trace is None:
+                try:
+                    self.keep_since(database, window, clock())
+                except Exception as error:
+                    _log.warning("The last means of the devices could not be kept: %s", error)
 
     def fresh(self, now: datetime) -> tuple[DeviceHistory, ...]:
         """The devices whose newest reading is one of now."""
@@ -90,6 +101,15 @@ class Devices:
             for each in self.history.devices(now)
             if not is_stale((now - each.at).total_seconds(), self.interval_s)
         )
+
+    def keep_since(self, database: Database, window: datetime, now: datetime) -> datetime:
+        """Store the means of the windows from the one that began at `window` to that of now, as far as their
+        readings are still here; returns the last, which is not over."""
+        last = window_of(now)
+        first = max(window, window_of(now - timedelta(seconds=KEPT_S)))
+        for place in range((last - first) // timedelta(seconds=WINDOW_S) + 1):
+            self.keep(database, first + timedelta(seconds=WINDOW_S) * place)
+        return last
 
     def keep(self, database: Database, window: datetime) -> None:
         """Store the means of the window that began then, of this machine's devices: those of rented ones are

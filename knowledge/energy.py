@@ -36,9 +36,11 @@ class PowerMean:
     def read_s(self, measured_s: float = 0.0) -> float:
         """For how many seconds of the window its readings stand, if the host's processors were measured for
         `measured_s` of it."""
-        due = (WINDOW_S - measured_s) / INTERVAL_S + measured_s / MEASURED_INTERVAL_S
-        share = self.samples / due
-        return float(WINDOW_S) if share >= WHOLE_FROM else WINDOW_S * share
+        slow_due, fast_due = measured_s / MEASURED_INTERVAL_S, (WINDOW_S - measured_s) / INTERVAL_S
+        if self.samples >= WHOLE_FROM * (slow_due + fast_due):
+            return float(WINDOW_S)
+        slow = min(self.samples, slow_due)
+        return slow * MEASURED_INTERVAL_S + (self.samples - slow) * INTERVAL_S
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,8 @@ class DeviceEnergy:
 def device_energy(
     means: Iterable[PowerMean], spans: Iterable[Span], measured: Iterable[Span] = ()
 ) -> DeviceEnergy:
-    """The energy of one device over the time of its jobs; `measured` is when jobs ran on the processors of its
-    host. All of them may overlap and come in any order."""
+    """The energy of one device over the time of its jobs; `measured` is when jobs ran on the processors of
+    its host. All of them may overlap and come in any order."""
     joined, slower = _joined(spans), _joined(measured)
     parts = []
     for mean in sorted(means, key=lambda each: each.began):

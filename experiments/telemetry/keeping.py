@@ -16,9 +16,12 @@ _FIELDS = tuple(each.name for each in fields(DeviceMean))
 
 
 def keep(session: Session, means: Iterable[DeviceMean]) -> None:
-    """Store means; that of a window which is there already is replaced, so that two writers do no harm."""
+    """Store means; of a window that is there already the one of more readings stays, so that two writers do
+    no harm, nor one that began within it."""
     for mean in means:
-        session.merge(Row(**asdict(mean)))
+        row = session.get(Row, (mean.host, mean.device, mean.started_at))
+        if row is None or row.samples <= mean.samples:
+            session.merge(Row(**asdict(mean)))
 
 
 def kept(session: Session, since: datetime) -> tuple[DeviceMean, ...]:

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from knowledge.queries.spent.energy import EnergyView
 
 WHOLE_FROM = 0.95
-"""Share of the time from which its energy is told as that of all of it: means of five minutes leave out the
-last ones until they are over."""
+"""Share of the time from which its energy is told as that of all of it: means are kept every minute, and the
+last readings come with the next ones."""
 
 LEAST_SHARE = 0.01
 """Below it a share has no figure."""

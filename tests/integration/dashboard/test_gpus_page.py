@@ -6,7 +6,7 @@ import asyncio
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -22,6 +22,7 @@ from db import queue
 from db.session import Database
 from experiments.telemetry.collect import INTERVAL_S, MEASURED_INTERVAL_S
 from experiments.telemetry.keeping import kept
+from experiments.telemetry.means import DeviceMean
 from experiments.telemetry.trace import named_recording, read_trace
 from experiments.telemetry.trace import replayed as replay
 from knowledge.queries.devices import on_devices
@@ -94,6 +95,46 @@ def test_means_of_a_window_are_kept(database: Database) -> None:
     ]
 
 
+async def watching(devices: Devices, database: Database, done: Callable[[], bool]) -> None:
+    """Watch devices until it is done, and end as a server does."""
+    task = asyncio.create_task(devices.run(database))
+    async with asyncio.timeout(PATIENCE_S):
+        while not done():
+            await asyncio.sleep(0.02)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def means_kept(database: Database) -> list[DeviceMean]:
+    with database.read() as session:
+        return list(kept(session, BEGUN))
+
+
+def test_a_window_that_is_not_over_is_kept_at_the_end(database: Database) -> None:
+    devices = Devices()
+    asyncio.run(watching(devices, database, lambda: bool(devices.history.devices(BEGUN))))
+    assert {mean.host for mean in means_kept(database)} == {devices.host}
+
+
+def test_a_window_that_is_not_over_is_kept_every_now_and_then(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a machine that goes away at once leaves its last minutes too."""
+    monkeypatch.setattr("dashboard.devices.LOOK_S", 0.05)
+    monkeypatch.setattr("dashboard.devices.KEEP_EVERY_S", 0.1)
+    asyncio.run(watching(Devices(), database, lambda: bool(means_kept(database))))
+
+
+def test_means_of_all_windows_since_the_last_one_are_kept(database: Database) -> None:
+    devices = Devices()
+    for second in range(0, 700, 10):
+        devices.history.add(sample(second, host=devices.host))
+    now = BEGUN + timedelta(seconds=700)
+    assert devices.keep_since(database, BEGUN, now) == BEGUN + timedelta(seconds=600)
+    cards = [mean for mean in means_kept(database) if mean.device == "cuda:0"]
+    assert [(each.started_at - BEGUN).total_seconds() for each in cards] == [0, 300, 600]
+
+
 def test_sampling_slows_down_while_these_processors_are_measured_and_only_then(database: Database) -> None:
     devices = Devices()
     assert devices.wanted_interval_s(database) == INTERVAL_S
@@ -107,18 +148,9 @@ def test_sampling_slows_down_while_these_processors_are_measured_and_only_then(d
 
 
 def test_a_server_that_ends_leaves_no_collector(database: Database) -> None:
-    async def scene() -> int | None:
-        devices = Devices()
-        task = asyncio.create_task(devices.run(database))
-        async with asyncio.timeout(PATIENCE_S):
-            while not devices.history.devices(BEGUN):
-                await asyncio.sleep(0.02)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        return 0
-
+    devices = Devices()
     before = {child.pid for child in psutil.Process().children()}
-    asyncio.run(scene())
+    asyncio.run(watching(devices, database, lambda: bool(devices.history.devices(BEGUN))))
     assert {child.pid for child in psutil.Process().children()} <= before
 
 

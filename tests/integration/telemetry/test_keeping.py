@@ -10,7 +10,7 @@ from experiments.telemetry.history import History
 from experiments.telemetry.keeping import keep, kept
 from experiments.telemetry.means import window_means
 from tests.new_database import new_database
-from tests.unit.telemetry.synthetic import BEGUN, sample
+from tests.unit.telemetry.synthetic import BEGUN, gpu, sample
 
 
 def test_means_come_back_and_a_window_is_stored_once(tmp_path: Path) -> None:
@@ -28,4 +28,20 @@ def test_means_come_back_and_a_window_is_stored_once(tmp_path: Path) -> None:
             means, key=lambda each: each.device
         )
         assert len(kept(session, BEGUN - timedelta(days=3))) == 4
+    database.close()
+
+
+def test_of_a_window_the_mean_of_the_most_readings_stays(tmp_path: Path) -> None:
+    """A dashboard that ends keeps the window that is not over; one that begins then has less of it."""
+    history = History()
+    for second in range(3):
+        history.add(sample(second, gpu()))
+    [mean] = window_means(history.devices(BEGUN), BEGUN)
+    more, less = replace(mean, samples=200, power_w=500.0), replace(mean, samples=90, power_w=100.0)
+    database = new_database(tmp_path)
+    for each in (mean, more, less):
+        with database.write() as session:
+            keep(session, [each])
+    with database.read() as session:
+        assert kept(session, BEGUN) == (more,)
     database.close()

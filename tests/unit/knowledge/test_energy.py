@@ -84,6 +84,12 @@ def test_where_readings_lack_meanwhile_that_while_is_not_covered() -> None:
     assert device_energy(means_of(lacking), [span(0, 300)]).covered_s == 30.0, "once a second otherwise"
 
 
+def test_of_a_window_that_is_not_over_all_counts_that_was_read_meanwhile() -> None:
+    begun = readings(lambda second: 500.0, range(0, 120, int(MEASURED_INTERVAL_S)))
+    found = device_energy(means_of(begun), [span(0, 120)], [span(0, 120)])
+    assert (found.energy_j, found.covered_s) == (500.0 * 120, 120.0)
+
+
 def test_readings_count_for_their_own_time_where_processors_begin_to_be_measured() -> None:
     """A hundred seconds at 100 W, read every second, then two hundred at 400 W, read every five."""
     parts = readings(lambda second: 100.0 if second < 100 else 400.0, range(100), range(104, 300, 5))
