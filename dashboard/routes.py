@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -13,6 +13,7 @@ from fastapi import APIRouter, FastAPI, Header, Path, Query, Response
 from fastapi import Request as HttpRequest
 from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 
+from configs.moments import offsets_until
 from dashboard.page import MOMENT_S, Filters, Ground, Page, Request, as_csv
 from dashboard.rendering.environment import render
 from dashboard.rendering.linking import labels_linked, without_links
@@ -81,7 +82,7 @@ def add_page(app: FastAPI, server: Server, page: AnyPage) -> None:
             "shell": shell,
             "links": shell.links,
             "last_id": last_id,
-            "now": datetime.now().astimezone(),
+            "offsets": offsets_until(datetime.now(UTC)),
             "command": page.command(request),
             "address": address,
             "query": query,

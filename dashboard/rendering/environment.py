@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from configs.asked_over import asked_over_words
 from configs.authors import author_words
-from configs.moments import format_clock, format_day, format_moment, format_zone
+from configs.moments import OffsetSince, format_clock, format_day, format_moment, format_offsets
 from configs.quantities import format_usd
 from dashboard.rendering import figures
 from dashboard.rendering.linking import (
@@ -69,7 +70,8 @@ def environment() -> Environment:
     ):
         found.filters[name] = getattr(figures, name)
     found.filters["clock"], found.filters["day"] = format_clock, format_day
-    found.filters["moment"], found.filters["zone"] = format_moment, format_zone
+    found.filters["moment"], found.filters["zones"] = format_moment, format_offsets
+    found.filters["since_s"] = since_s
     found.filters["number"], found.filters["between"], found.filters["signed"] = number, between, signed
     found.filters["usd"], found.filters["machine"] = format_usd, machine
     found.filters["machines_named"] = machines_named
@@ -92,6 +94,12 @@ def environment() -> Environment:
 def render(template: str, context: Mapping[str, Any]) -> str:
     """A template with its values, in whose sentences no line ends between a figure and its unit."""
     return together(environment().get_template(template).render(context))
+
+
+def since_s(offsets: Sequence[OffsetSince]) -> str:
+    """Offsets of a zone for a script, `[[1774746000, 7200]]`: since when, in seconds since 1970, and how many
+    seconds ahead of UTC."""
+    return json.dumps([[int(at.timestamp()), int(offset.total_seconds())] for at, offset in offsets])
 
 
 @cache
