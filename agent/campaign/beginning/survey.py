@@ -39,6 +39,7 @@ from configs.model_names import hub_name
 from configs.targets import device_there, is_rented
 from experiments.engines.port import Engine, Infeasible
 from experiments.engines.reference.expected_tensors import check_served_tensors
+from experiments.engines.reference.finite_weights import check_finite
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.shape import read_profile
 from experiments.job.named import asked_in_the_way, engine_for
@@ -150,11 +151,13 @@ def survey(
 
 
 def _check_whole(folder: Path) -> None:
-    """Raise `UsageError` for a checkpoint whose weights or tokenizer are not whole, whatever is to serve it:
-    the engine may be on a machine that is rented."""
+    """Raise `UsageError` for a checkpoint whose weights or tokenizer are not whole, or whose weights are no
+    numbers, whatever is to serve it: the engine may be on a machine that is rented."""
     load_tokenizer(folder)
     try:
-        check_served_tensors(inspect_checkpoint(folder))
+        files = inspect_checkpoint(folder)
+        check_served_tensors(files)
+        check_finite(files)
     except Infeasible as damaged:
         raise UsageError(damaged.cause, PUT_RIGHT) from None
 

@@ -61,6 +61,18 @@ def check_served_tensors(files: CheckpointFiles) -> None:
     return _check_present(files, expected, missing)
 
 
+def text_tensors(files: CheckpointFiles) -> frozenset[str]:
+    """The text model's tensors that are there under their own names, and not something in their place, as
+    they are stored.
+
+    Raises:
+        Infeasible: kind `checkpoint`, where config.json tells no model.
+    """
+    stored = files.headers()
+    expected = _expected(files, any(_text_name(name) == HEAD for name in stored))
+    return frozenset(name for name in stored if _text_name(name) in expected)
+
+
 def _in_place(name: str, modules: set[str]) -> bool:
     """Whether a tensor's module has others, such as scales and packed integers for its weight."""
     module, _, last = name.rpartition(".")

@@ -370,6 +370,20 @@ def test_a_checkpoint_of_whole_files_that_lacks_weights_begins_no_campaign_and_n
     assert autoinfer("campaign list --json").json()["items"] == []
 
 
+@pytest.mark.parametrize("where", ["--target cpu", "--target modal:H100! --budget-usd 20"])
+def test_weights_that_are_no_numbers_begin_no_campaign_and_no_machine_is_rented_for_them(
+    autoinfer: Autoinfer, tmp_path: Path, where: str
+) -> None:
+    folder = Path(shutil.copytree(reference_model_path(), tmp_path / "own"))
+    path, name = folder / "model.safetensors", "model.layers.0.mlp.gate_proj.weight"
+    tensors = load_file(path)
+    tensors[name][0, 0] = float("nan")
+    save_file(tensors, path)
+    done = autoinfer(f"run --model {folder} --no-worker {where}")
+    told(done, 2, f"{name} in {path} holds 1 value of", "Put that right first; no campaign was begun.")
+    assert autoinfer("campaign list --json").json()["items"] == []
+
+
 def test_a_checkpoint_that_is_not_there_begins_no_campaign(autoinfer: Autoinfer) -> None:
     told(autoinfer("run --model /no/such/model"), 2, "There is no checkpoint folder /no/such/model.")
     assert autoinfer("campaign list --json").json()["items"] == []
