@@ -70,7 +70,9 @@ def test_a_gpu_at_work_shows_every_reading_with_its_unit_and_its_limit() -> None
     text = html_of(view)
     for words in (
         "21.0",
-        "of 140 GiB",
+        "of 140&#8239;GiB",
+        "of 700&#8239;W",
+        "of 1,980&#8239;MHz",
         "432",
         "E-0020",
         "It is faster",
