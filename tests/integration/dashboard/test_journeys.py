@@ -190,7 +190,8 @@ def test_a_hypothesis_is_filled_in_previewed_and_sent_by_keys(browser: Browser, 
 
 
 def test_choices_faster_than_the_answers_are_all_kept(browser: Browser, address: str) -> None:
-    """Three changes while the first is being answered: form, preview and address show all three."""
+    """Changes while the first is being answered: form, preview and address show all three. What is chosen
+    within a moment is asked about at once, so they are two questions or three."""
     wanted = ("serving.dtype", "serving.compile", "serving.threads")
     asked: list[str] = []
 
@@ -206,7 +207,7 @@ def test_choices_faster_than_the_answers_are_all_kept(browser: Browser, address:
             page.locator(f"[data-knob='{knob}']").focus()
             page.keyboard.press("ArrowDown")
         expect(page.locator(".eq-r .df-k")).to_have_count(len(wanted))
-        assert len(asked) == len(wanted)
+        assert len(asked) > 1, "the first is never answered, so another had all"
         assert all(knob in page.url for knob in wanted)
         assert complaints.found == []
 
