@@ -20,7 +20,7 @@ from experiments.space.gpu_rules import (
     kernel_and_format_refused,
     stored_format_refused,
 )
-from experiments.space.knob import Same, is_among, written
+from experiments.space.knob import Same, SameBeside, is_among, written
 from experiments.space.number_formats import WEIGHT_DTYPE
 from experiments.space.space import Space
 from experiments.space.steps_ahead_rules import AHEAD, ahead_refused, never_ahead
@@ -83,7 +83,8 @@ class ModelFacts:
     that is quantized, by its name; `most_draft_tokens` what each method drafts at most; `packaged_drafters`
     the methods for which this model has a packaged drafter; `drafter` the one that the user gave, which the
     space has as a value and takes where none is named. `not_served` holds, by knob and value, why the
-    engine can't serve it, `same` which value does what another one does; `cores` how many the target has for
+    engine can't serve it, `same` which value does what another one does, everywhere or, as a `SameBeside`,
+    beside a value of another knob alone, where it stays in the space; `cores` how many the target has for
     us (None: not known). `stored_quantized` tells that the checkpoint's weights are quantized as they are
     stored, `packing` how, where kernels can be named for it; `max_positions` the most tokens of a sequence
     (None: not known); `gpu` what serves, with its engine and version (None: no GPU, or not known).
@@ -208,6 +209,9 @@ def legal_levers(space: Space, facts: ModelFacts) -> tuple[Space, tuple[Withheld
     place = {knob.name: number for number, knob in enumerate(space.knobs)}
     told = tuple(sorted(withheld, key=lambda each: place[each.knob]))
     found = space.restrict(kept).only_when_given(held_back).passing_over(same)
+    for (name, _), each_same in facts.same.items():
+        if isinstance(each_same, SameBeside):
+            found = found.with_same_beside(name, each_same)
     beside = never_ahead(facts.gpu)
     return found if beside is None else found.with_same_beside(AHEAD, beside), told
 
@@ -241,7 +245,7 @@ def _withheld(facts: ModelFacts) -> Iterator[Withheld]:
     for (knob, value), why in facts.not_served.items():
         yield Withheld(knob, value, why)
     for (knob, value), same in facts.same.items():
-        if (knob, value) not in facts.not_served:
+        if (knob, value) not in facts.not_served and not isinstance(same, SameBeside):
             yield Withheld(knob, value, same.why, when_given=True, like=same.like)
     seen = set(facts.not_served)
     if not facts.mtp_layers and (DRAFTING, "mtp") not in seen:

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from experiments.space.configuration import Configuration, KnobValue
-from experiments.space.knob import Knob, Same
+from experiments.space.knob import Knob, Same, SameBeside
 from experiments.space.space import Space
 
 MAX_SEQUENCES = "serving.max_sequences"
 MAX_MODEL_LEN = "serving.max_model_len"
 BATCH_TOKENS, AUTO = "serving.max_batch_tokens", "auto"
 
-CHUNKED_PREFILL = "serving.chunked_prefill"
+OFF = "off"
+CHUNKED_PREFILL, PREFIX_CACHING = "serving.chunked_prefill", "serving.prefix_caching"
+DRAFTING = "drafting.method"
 
 RESOLVED_TOKENS = "max_batch_tokens"
 """What a launch tells of the tokens that a step has."""
@@ -60,7 +62,14 @@ def same_at(
         why = (
             f"{asked} vLLM's own choice, so no prompt is read in pieces whatever this is, and auto is enough."
         )
-        found = {(CHUNKED_PREFILL, each): Same(each, AUTO, why) for each in pieces.values if each != AUTO}
+        # prefix caching cuts a hybrid's prompts where a page of the cache ends, and is refused beside `off`
+        found = {
+            (CHUNKED_PREFILL, each): SameBeside(each, AUTO, why, PREFIX_CACHING, OFF)
+            if each == OFF
+            else Same(each, AUTO, why)
+            for each in pieces.values
+            if each != AUTO
+        }
     if knob is None:
         return found
     rooms = sorted(_numbers(knob))

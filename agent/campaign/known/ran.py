@@ -27,19 +27,19 @@ def resolved_of(session: Session, experiment_id: int, configuration_id: int) -> 
 def auto_step_tokens(session: Session, campaign_id: int) -> int | None:
     """How many tokens a step had in the last launch before or of trial 0 that left it to the server; None
     where none told."""
-    return session.scalar(
-        select(Launch.resolved[RESOLVED_TOKENS].as_integer())
+    told = session.scalars(
+        select(Launch.resolved[RESOLVED_TOKENS])
         .join(Experiment, Experiment.id == Launch.experiment_id)
         .join(Configuration, Configuration.id == Launch.configuration_id)
         .where(
             Experiment.campaign_id == campaign_id,
             Experiment.kind == ExperimentKind.BASELINE,
             Configuration.knobs[BATCH_TOKENS].as_string() == AUTO,
-            Launch.resolved[RESOLVED_TOKENS].as_integer().is_not(None),
         )
         .order_by(Launch.id.desc())
-        .limit(1)
     )
+    numbers = (each for each in told if isinstance(each, int) and not isinstance(each, bool))
+    return next(numbers, None)
 
 
 def resolved_by_experiment(session: Session, campaign_id: int) -> dict[int, JsonObject]:

@@ -61,7 +61,7 @@ def described(worker: Any) -> dict[str, Json]:
         "kv_cache_dtype": _kv_cache_dtype(config, attention),
         "linear_kernel": _linear_kernel(model),
         "graph_mode": _known(lambda: _graph_mode(config)),
-        "max_graph_tokens": _known(lambda: int(config.compilation_config.max_cudagraph_capture_size)),
+        **captured(config),
         "compile_mode": _known(lambda: config.compilation_config.mode.name.lower()),
         "model_runner": type(runner).__module__.removeprefix("vllm.v1.worker."),
         "async_scheduling": _known(lambda: _switch(config.scheduler_config.async_scheduling)),
@@ -192,6 +192,14 @@ def _linear_kernel(model: Any) -> str:
 
 def _graph_mode(config: Any) -> str:
     return str(config.compilation_config.cudagraph_mode.name).lower()
+
+
+def captured(config: Any) -> dict[str, Json]:
+    """The largest step that is captured, where the graph mode has pieces for steps that read a prompt; told
+    in no other mode, where there is no choice of it."""
+    if "piecewise" not in str(_known(lambda: _graph_mode(config))):
+        return {}
+    return {"max_graph_tokens": _known(lambda: int(config.compilation_config.max_cudagraph_capture_size))}
 
 
 def _drafting(config: Any, runner: Any) -> dict[str, Json]:

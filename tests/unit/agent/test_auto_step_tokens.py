@@ -123,5 +123,6 @@ def test_what_trial_0_told_of_a_step_is_known_where_it_was_left_to_the_server(da
     auto = {BATCH_TOKENS: "auto", "serving.dtype": "bfloat16"}
     launched(database, campaign_id, 8192, auto)
     launched(database, campaign_id, None, auto)
+    launched(database, campaign_id, "unknown", auto)
     launched(database, campaign_id, 2048, auto, ExperimentKind.TEST)
     assert known() == 8192, "a test may have run on another card"

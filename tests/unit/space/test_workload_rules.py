@@ -230,30 +230,34 @@ def test_of_what_a_sweep_names_one_of_those_that_do_the_same_is_timed(
 
 
 @pytest.mark.parametrize(
-    ("concurrency", "auto", "offered"),
-    [
-        (1, None, ("auto",)),
-        (4, None, ("auto", "on", "off")),
-        (4, 2048, ("auto", "on", "off")),
-        (4, 8192, ("auto",)),
-        (64, 16_384, ("auto", "on", "off")),
-    ],
+    ("concurrency", "auto", "asked"),
+    [(1, None, False), (4, None, True), (4, 2048, True), (4, 8192, False), (64, 16_384, True)],
 )
 def test_whether_prompts_are_read_in_pieces_is_not_asked_where_none_ever_is(
-    concurrency: int, auto: int | None, offered: tuple[object, ...]
+    concurrency: int, auto: int | None, asked: bool
 ) -> None:
     space = load_space("vllm")
     found = same_at(space, concurrency, 512, auto)
     kept, _ = legal_levers(space, ModelFacts(**FACTS, same=found))  # type: ignore[arg-type]
-    assert kept.knob(CHUNKED_PREFILL).values == offered
+    assert kept.knob(CHUNKED_PREFILL).values == (("auto", "on", "off") if asked else ("auto", "off"))
     whole, default = kept.configuration({CHUNKED_PREFILL: "off"}), kept.configuration({})
-    assert (kept.why_same(whole, default) is None) is (len(offered) > 1)
-    assert (whole in kept.neighbours(default)) is (len(offered) > 1)
-    assert (kept.named_as(whole, default) == whole) is (len(offered) == 1)
-    if len(offered) == 1:
+    assert (kept.why_same(whole, default) is None) is asked
+    assert (whole in kept.neighbours(default)) is asked
+    assert (kept.named_as(whole, default) == whole) is not asked
+    if not asked:
         assert str(kept.why_same(default, whole)).endswith(
             "own choice, so no prompt is read in pieces whatever this is, and auto is enough."
         )
+
+
+def test_beside_prefix_caching_prompts_are_read_in_pieces_all_the_same() -> None:
+    """A hybrid's are cut where a page of the cache ends; vLLM refuses to serve them whole there."""
+    space = load_space("vllm")
+    kept, _ = legal_levers(space, ModelFacts(**FACTS, same=same_at(space, 1, 512)))  # type: ignore[arg-type]
+    whole = kept.configuration({CHUNKED_PREFILL: "off"})
+    caching = kept.configuration({"serving.prefix_caching": "on"})
+    assert kept.named_as(whole, caching) == caching
+    assert kept.why_same(caching, kept.with_change(caching, {CHUNKED_PREFILL: "off"})) is None
 
 
 def test_pieces_of_a_size_of_ones_own_stay_a_choice() -> None:
