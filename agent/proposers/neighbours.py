@@ -20,6 +20,7 @@ from db.labels import Noun, format_label
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import Knob, same_value
 from experiments.space.legality import MOST_DRAFT_TOKENS
+from experiments.space.prompt_graph_rules import AUTO, GRAPH_TOKENS
 from experiments.space.workload_rules import BATCH_TOKENS
 from knowledge.figures import counted, percent
 
@@ -100,11 +101,26 @@ def _why(view: CampaignView, knob: Knob, value: KnobValue) -> str:
             "fewer, large ones from more, and what suits changes with every other lever."
         )
     why = f"One step from the best so far: {knob.name} {now} → {value}, all else as it is."
-    counted_why = _counted(view, changed(view, {knob.name: value})) if knob.name == BATCH_TOKENS else ""
+    counted_why = _counted(view, changed(view, {knob.name: value}))
     return f"{why}{counted_why}{acts_on(view, knob.lever)}{_tried_before(view.trials, knob.name, value)}"
 
 
 def _counted(view: CampaignView, candidate: Configuration | None) -> str:
+    """What was counted of other tokens of a step, or of graphs of a prompt's; empty where nothing was."""
+    return _counted_steps(view, candidate) or _counted_launches(view, candidate)
+
+
+def _counted_launches(view: CampaignView, candidate: Configuration | None) -> str:
+    """What the first token takes beside arithmetic, where a candidate captures the step that it waits for."""
+    now = view.incumbent.get(GRAPH_TOKENS)
+    then = None if candidate is None else candidate.get(GRAPH_TOKENS)
+    if view.prompt_launches is None or then is None or now != AUTO or now == then:
+        return ""
+    told = view.prompt_launches.told(then)
+    return f" {told}" if told else ""
+
+
+def _counted_steps(view: CampaignView, candidate: Configuration | None) -> str:
     """What other tokens of a step were counted to do to a token's time; empty where nothing was counted."""
     steps, now = view.step_tokens, view.incumbent.get(BATCH_TOKENS)
     then = None if candidate is None else candidate.get(BATCH_TOKENS)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from agent.surrogate.objective import first_token_share
+from agent.surrogate.prompt_launches import PromptLaunches
 from agent.surrogate.step_tokens import StepTokens
 from agent.surrogate.timed_kernels import TimedKernels
 from experiments.engines.port import Blames, PartTime
@@ -176,7 +177,8 @@ class CampaignView:
     prediction of the objective is between launches of one configuration, and won by none. `pruning_pays`:
     what is refused for its parameters or its memory may be had with fewer layers; not where a fixed list of
     configurations is all there is. `timed` are the engine's kernels for packed weights, timed alone (None:
-    they were not). `step_tokens` counts what tokens of a step do here (None: it can't be told).
+    they were not). `step_tokens` counts what tokens of a step do here, `prompt_launches` what
+    the first token of a lone request waits for (None: it can't be told).
     `carried_bests` is the best of each other campaign whose outcomes this one begins with,
     those of the nearest ground first; `stale_findings` says what helped here before its versions moved on.
     """
@@ -207,6 +209,7 @@ class CampaignView:
     step_tokens: StepTokens | None = None
     carried_bests: tuple[CarriedBest, ...] = ()
     stale_findings: tuple[StaleFinding, ...] = ()
+    prompt_launches: PromptLaunches | None = None
     objective: Metric = Metric.TPOT_MS
     ttft_ms: float | None = None
     new_tokens: int = 1

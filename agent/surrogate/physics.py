@@ -45,6 +45,8 @@ from agent.surrogate.objective import (
     with_first_token,
 )
 from agent.surrogate.ordered import Resemblance
+from agent.surrogate.prompt_launches import LEAST_SD_LOG as CAPTURED_SD_LOG
+from agent.surrogate.prompt_launches import PromptLaunches
 from agent.surrogate.step_tokens import LEAST_SD_LOG as COUNTED_SD_LOG
 from agent.surrogate.step_tokens import SD_SHARE as COUNTED_SD_SHARE
 from agent.surrogate.step_tokens import StepTokens
@@ -56,6 +58,7 @@ from experiments.engines.kernel_timings import HEAD, PRODUCTS
 from experiments.engines.kernel_timings import KERNEL as KERNEL_KNOB
 from experiments.engines.port import PartTime
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.prompt_graph_rules import GRAPH_TOKENS
 from experiments.space.workload_rules import BATCH_TOKENS
 
 FLOOR_SHARE_UNKNOWN = 0.3
@@ -104,7 +107,8 @@ class Physics:
     step, since profiling slows it), `model_layers` the kind of each layer, `bandwidth_bytes_per_s` what the
     memory gives (None if unknown) and `swept_log` the log of the objective over the baseline's, as the sweep
     before trial 0 measured it. `first_token_share` is the share of the objective that is the time to the
-    first token (`objective.py`). `serves_packed` tells whether the engine computes with packed quantized
+    first token (`objective.py`), `prompt_launches` what that of a lone request waits for, where graphs of its
+    step can be counted. `serves_packed` tells whether the engine computes with packed quantized
     weights, `shape` what the model is made of (None if unknown), `acceptance` what is believed of drafts,
     `incumbent_profile` the parts of the best so far, where it was profiled itself: what serving levers act
     on now; the graph mode that it ran is `incumbent_graphs` (empty: not told). `timed`: the engine's kernels
@@ -128,6 +132,7 @@ class Physics:
     resemblance: Resemblance = field(default_factory=Resemblance)
     step_tokens: StepTokens | None = None
     first_token_share: float = 0.0
+    prompt_launches: PromptLaunches | None = None
 
     @cached_property
     def drafting_cost(self) -> DraftingCost:
@@ -206,7 +211,7 @@ class Physics:
         so."""
         key = (lever, setting, target)
         if key not in self._known:
-            told = self._swept(setting) or self._counted(setting)
+            told = self._swept(setting) or self._counted(setting) or self._captured(setting)
             self._known[key] = told or self._of_objective(lever, self._expect(lever, setting, target))
         return self._known[key]
 
@@ -339,3 +344,15 @@ class Physics:
             return None
         mean = steps.effect_log(steps.before, tokens)
         return Expectation(mean, COUNTED_SD_LOG, {"time of prompts": COUNTED_SD_SHARE * mean})
+
+    def _captured(self, setting: Setting) -> Expectation | None:
+        """What graphs of a lone prompt's step are expected to do: to the first token, and to a step nothing.
+        How far that is off is one unknown for all sizes that hold the prompt."""
+        launches, tokens = self.prompt_launches, dict(setting).get(GRAPH_TOKENS)
+        if launches is None or tokens is None:
+            return None
+        of_step = (0.0, CAPTURED_SD_LOG)
+        mean, spread, _ = with_first_token(of_step, launches.effect(tokens), self.first_token_share)
+        if not launches.holds(tokens):
+            return Expectation(mean, spread)
+        return Expectation(mean, CAPTURED_SD_LOG, {"launches of a prompt": spread})

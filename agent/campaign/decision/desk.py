@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from agent.campaign.decision.beside import counted_from, flying_now
+from agent.campaign.decision.counted_launches import launches_of
 from agent.campaign.decision.counted_steps import steps_of
 from agent.campaign.decision.expected_cost import cost_priors, most_seconds
 from agent.campaign.decision.expected_there import Here, best_there, candidate_there, target_of
@@ -34,6 +35,7 @@ from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.feasibility import Tried
 from agent.surrogate.objective import first_token_share
 from agent.surrogate.physics import Physics
+from agent.surrogate.prompt_launches import PromptLaunches
 from agent.surrogate.step_tokens import StepTokens
 from agent.surrogate.timed_kernels import TimedKernels, refused_by
 from configs.language_model import PROPOSER as LANGUAGE_MODEL
@@ -100,6 +102,12 @@ class Desk:
         return steps_of(self.facts, self.legal.profile, tpot_ms)
 
     @cached_property
+    def prompt_launches(self) -> PromptLaunches | None:
+        """What the first token of the campaign's lone request waits for; None where that can't be counted."""
+        ttft_ms = self.baseline.ttft_ms.get(self.baseline_configuration.digest)
+        return launches_of(self.facts, self.legal.profile, ttft_ms)
+
+    @cached_property
     def beliefs(self) -> Beliefs:
         """Physics from the baseline, corrected by every trial."""
         return self.learnt_from.beliefs() if self.believed is None else self.believed
@@ -123,6 +131,7 @@ class Desk:
             incumbent_profile=self.incumbent_profile,
             incumbent_graphs=str(self.facts.incumbent_runs.get("graph_mode", "")),
             step_tokens=self.step_tokens,
+            prompt_launches=self.prompt_launches,
             swept_log={each: math.log(own_ms[each.digest] / own_ms[baseline.digest]) for each in lasted},
             first_token_share=first_token_share(
                 self.facts.objective,
@@ -193,6 +202,7 @@ class Desk:
             refused=refused_by(self.timed, refused_on_a_shape(facts.spec, self.legal.refused)),
             timed=self.timed,
             step_tokens=self.step_tokens,
+            prompt_launches=self.prompt_launches,
             predict_on=self.beliefs.predict,
             serves_packed=self.serves_packed,
             incumbent_profile=self.incumbent_profile,

@@ -1,0 +1,64 @@
+"""What CUDA graphs of a step that reads a prompt are expected to do to the first token. Pure.
+
+A lone request's prompt is read in a step of its own. Its arithmetic is counted as plans count it; what the
+measured first token takes beyond is the processor launching kernels one by one, and HTTP, and a tokenizer,
+which graphs do not touch. Of that a captured step is expected to remove `REMOVED_SHARE`: pieces are captured
+between the layers that keep states, whose kernels are launched as before. It was stated before any GPU had
+run two values beside each other.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from experiments.space.configuration import KnobValue
+from experiments.space.workload_rules import AUTO
+
+REMOVED_SHARE = 0.5
+"""Share of what the first token takes beyond the prompt's arithmetic that captured steps are expected to
+remove; judgement."""
+
+OPEN_SHARE = 0.5
+"""How far that may be off, as a share of what lies beyond the arithmetic; judgement."""
+
+LEAST_SD_LOG = 0.02
+"""No value is expected more closely than this: other sizes of graphs, and less memory."""
+
+
+@dataclass(frozen=True)
+class PromptLaunches:
+    """Of a campaign's lone request: tokens of its prompt, its measured time to the first token with vLLM's
+    own choice of graphs, and the counted arithmetic of the prompt in it, in ms."""
+
+    prompt_tokens: int
+    ttft_ms: float
+    arithmetic_ms: float
+
+    @property
+    def beyond(self) -> float:
+        """Share of the first token that is not the prompt's arithmetic, 0 to 1."""
+        return max(0.0, 1 - self.arithmetic_ms / self.ttft_ms)
+
+    def holds(self, tokens: KnobValue) -> bool:
+        """Whether steps of up to so many tokens, where they are captured, are the prompt's too."""
+        return isinstance(tokens, int) and tokens >= self.prompt_tokens
+
+    def effect(self, tokens: KnobValue) -> tuple[float, float]:
+        """Mean and standard deviation of the log of the time to the first token, with steps of up to so many
+        tokens captured in place of vLLM's own choice."""
+        if tokens == AUTO or not self.holds(tokens):
+            return 0.0, LEAST_SD_LOG
+        mean = math.log1p(-REMOVED_SHARE * self.beyond)
+        return mean, max(LEAST_SD_LOG, OPEN_SHARE * self.beyond)
+
+    def told(self, tokens: KnobValue) -> str:
+        """Why that is expected, in a sentence; empty where nothing is."""
+        if not self.holds(tokens) or not self.beyond:
+            return ""
+        return (
+            f"The baseline's first token takes {self.ttft_ms:.1f} ms, and the arithmetic of the "
+            f"prompt's {self.prompt_tokens:,} tokens {self.arithmetic_ms:.1f} ms as plans count it: in the "
+            f"rest the processor launches kernels one by one, which a graph of steps of up to {tokens:,} "
+            "tokens does at once between the layers that keep states."
+        )

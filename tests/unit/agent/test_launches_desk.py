@@ -1,0 +1,90 @@
+"""Graphs of a lone prompt's step on a campaign's desk: believed, proposed and told as was counted."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from agent.campaign.decision.desk import Desk
+from agent.campaign.known.facts import Facts
+from agent.campaign.known.measured import Baseline
+from agent.ground.legal import Legal
+from agent.proposers.neighbours import neighbours
+from agent.proposers.rules import RulesProposer
+from configs.campaign import load_campaign
+from configs.models import load_model_profile
+from db.states import CampaignState
+from experiments.space.loading import load_space
+from experiments.space.prompt_graph_rules import GRAPH_TOKENS
+from tests.recorded.vllm_kernels import PROFILED, recorded_parts
+
+SPACE, SHAPE = load_space("vllm"), load_model_profile("qwen3.5-9b")
+BASELINE = SPACE.configuration({})
+HELD, BELOW = (SPACE.configuration({GRAPH_TOKENS: tokens}) for tokens in (1024, 512))
+BANDWIDTH = float(PROFILED["bf16"]["copy_bytes_per_s"])
+TTFT_MS, TPOT_MS = 90.0, 5.3
+
+
+def desk(metric: str, prompt_tokens: int = 1000, captured: int = 32) -> Desk:
+    """A campaign of one request at once on an H200."""
+    spec = load_campaign("shape")
+    asked = {"concurrency": 1, "prompt_tokens": prompt_tokens, "new_tokens": 33}
+    plan = spec.plan.model_copy(
+        update={"metric": metric, "workload": spec.plan.workload.model_copy(update=asked)}
+    )
+    facts = Facts(
+        id=1,
+        spec=spec.model_copy(update={"plan": plan}),
+        state=CampaignState.RUNNING,
+        model_fingerprint="f",
+        target_key="cuda",
+        model_layers=SHAPE.layer_types,
+        cores=8,
+        spent_s=0.0,
+        baseline=BASELINE,
+        naive=BASELINE,
+        baseline_experiment_id=1,
+        trials=(),
+        queue=(),
+        under_test=(),
+        proposed=(),
+        gpu_name="NVIDIA H200",
+        incumbent_runs={"max_graph_tokens": captured},
+    )
+    parts = tuple(recorded_parts("bf16"))
+    measured = Baseline({BASELINE.digest: TPOT_MS}, {BASELINE.digest: TTFT_MS}, parts, 1.0, BANDWIDTH)
+    return Desk(facts, Legal(SPACE, profile=SHAPE), measured, ())
+
+
+def test_the_first_token_is_expected_to_lose_half_of_its_launches_and_a_request_its_share_of_that() -> None:
+    first, whole = desk("ttft_ms"), desk("e2el_ms")
+    launches = first.prompt_launches
+    assert launches is not None
+    assert launches == whole.prompt_launches
+    of_first = first.view.predict(BASELINE, HELD).log_ratio_mean
+    assert of_first == pytest.approx(launches.effect(1024)[0])
+    assert of_first == pytest.approx(math.log1p(-0.5 * launches.beyond))
+    share = TTFT_MS / (TTFT_MS + 32 * TPOT_MS)
+    of_whole = whole.view.predict(BASELINE, HELD).log_ratio_mean
+    assert math.exp(of_whole) == pytest.approx(1 - share * (1 - math.exp(of_first)))
+    assert first.view.predict(BASELINE, BELOW).log_ratio_mean == 0
+
+
+def test_it_is_proposed_with_what_was_counted() -> None:
+    view = desk("ttft_ms").view
+    told = {idea.candidate: idea.rationale for idea in neighbours(view)}
+    assert (
+        "The baseline's first token takes 90.0 ms, and the arithmetic of the prompt's 1,000 tokens 34.9 ms "
+        "as plans count it"
+    ) in told[HELD]
+    assert "launches kernels" not in told[BELOW]
+    drafts = RulesProposer().propose(view, 8)
+    assert HELD in {each.candidate for each in drafts}
+
+
+@pytest.mark.parametrize(("metric", "captured"), [("tpot_ms", 32), ("ttft_ms", 1024)])
+def test_where_no_token_waits_for_it_nothing_is_counted(metric: str, captured: int) -> None:
+    found = desk(metric, captured=captured)
+    assert found.prompt_launches is None
+    assert abs(found.view.predict(BASELINE, HELD).log_ratio_mean) < 0.01
