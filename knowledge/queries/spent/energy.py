@@ -4,10 +4,10 @@ power: means of five minutes (`knowledge.energy`)."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from configs.targets import CPU
@@ -19,6 +19,8 @@ from knowledge.queries.spent.untimed import signs_of
 from knowledge.queries.view import View
 
 J_PER_WH = 3600.0
+
+_JOBS = select(Job.experiment_id, Job.device, Job.started_at, Job.finished_at)
 
 ENERGY_BASIS = (
     "Energy: the whole card's, with what else ran on it meanwhile and without the rest of the machine, while "
@@ -69,7 +71,8 @@ class EnergyView(View):
 
 def energy(session: Session, campaign_id: int | None, *, windows: bool = False) -> EnergyView | None:
     """The energy of a campaign, or of all, with the `windows` that it is made of where they are asked for;
-    None where nothing ran on a card. Three statements, five where a job has not ended."""
+    None where nothing ran on a card. Three statements, and two each for the cards and for their hosts'
+    processors where a job there has not ended."""
     spans = _spans(session, campaign_id)
     if not spans:
         return None
@@ -96,18 +99,14 @@ def energy(session: Session, campaign_id: int | None, *, windows: bool = False) 
 
 def _spans(session: Session, campaign_id: int | None) -> dict[str, list[Span]]:
     """From when to when jobs ran, by the card, such as `desk/cuda:0`."""
-    query = select(Job.id, Job.experiment_id, Job.device, Job.started_at, Job.finished_at).where(
-        Job.device.is_not(None),
+    query = _JOBS.where(
+        Job.device.not_like(f"%/{CPU}"),
         Job.started_at.is_not(None),
         Job.campaign_id.is_not(None) if campaign_id is None else Job.campaign_id == campaign_id,
     )
-    rows = [row for row in session.execute(query) if row.device.partition("/")[2] != CPU]
-    left = [row.experiment_id for row in rows if row.finished_at is None and row.experiment_id is not None]
-    signs = signs_of(session, left) if left else {}
     found: dict[str, list[Span]] = defaultdict(list)
-    for row in rows:
-        heard = [at for at, _ in signs.get(row.experiment_id, ())]
-        found[row.device].append((row.started_at, row.finished_at or max(heard, default=row.started_at)))
+    for device, began, ended in _ended(session, query):
+        found[device].append((began, ended))
     return found
 
 
@@ -115,14 +114,27 @@ def _measured(session: Session, spans: Mapping[str, Sequence[Span]]) -> Mapping[
     """When jobs, of whatever campaign, ran on the processors of these cards' hosts, by host: cards were read
     less often then."""
     last = max(end for each in spans.values() for _, end in each)
-    query = select(Job.device, Job.started_at, Job.finished_at).where(
+    query = _JOBS.where(
         Job.device.in_({device_key(_host_of(device), CPU) for device in spans}), Job.started_at < last
     )
     found: dict[str, list[Span]] = defaultdict(list)
-    for device, began, ended in session.execute(query):
-        if device is not None and began is not None:
-            found[_host_of(device)].append((began, ended or last))
+    for device, began, ended in _ended(session, query):
+        found[_host_of(device)].append((began, ended))
     return found
+
+
+def _ended(
+    session: Session, query: Select[int | None, str | None, datetime | None, datetime | None]
+) -> Iterator[tuple[str, datetime, datetime]]:
+    """The device of each job, when it began and when it ended: of one that has not, when it was heard of
+    last; where nothing tells that, it ended as it began."""
+    rows = session.execute(query).all()
+    left = [row.experiment_id for row in rows if row.finished_at is None and row.experiment_id is not None]
+    signs = signs_of(session, left) if left else {}
+    for number, device, began, ended in rows:
+        if device is not None and began is not None:
+            heard = [] if number is None else [at for at, _ in signs.get(number, ())]
+            yield device, began, ended or max(heard, default=began)
 
 
 def _host_of(device: str) -> str:

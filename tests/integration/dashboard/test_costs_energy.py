@@ -8,14 +8,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 from starlette.testclient import TestClient
 
 from configs.settings import Settings
 from dashboard.app import create_app
 from dashboard.rendering.figures import NARROW
 from db import queue
-from db.models import Campaign, Job
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import Campaign, Event, Experiment, Job
 from db.states import JobState
 from experiments.telemetry.keeping import keep
 from experiments.telemetry.means import WINDOW_S, DeviceMean
@@ -132,6 +134,40 @@ def test_readings_further_apart_count_whole_while_the_host_s_processors_are_meas
     ran(full, "elsewhere/cpu", 600)
     assert "counted for the 20 % of that time" in lines_of(full)[-1]
     ran(full, "desk/cpu", 600)
+    assert lines_of(full)[-1] == "The card took about 0.12 kWh while experiments ran."
+
+
+@pytest.mark.parametrize("state", [JobState.QUEUED, JobState.RUNNING])
+def test_a_job_on_processors_that_broke_off_slows_no_readings_after_its_lease(
+    full: History, state: JobState
+) -> None:
+    """Such as a run that was killed a week before: it waits, or nobody found out, and has no end."""
+    ran(full, "desk/cuda:0", 600)
+    drew(full, "cuda:0", 720.0, 720.0, samples=WINDOW_S // 5)
+    week_ago = NOON - timedelta(days=7)
+    left = {"state": state, "owner": None, "lease_expires_at": None}
+    if state is JobState.RUNNING:
+        left = {"state": state, "lease_expires_at": week_ago + timedelta(seconds=60)}
+    with full.database.write() as session:
+        job_id = queue.enqueue(session, "test", {}, campaign_id=full.campaign_id)
+        assert queue.claim_one(session, job_id, "desk/cpu#7", "desk/cpu", 60.0) is not None
+        session.execute(update(Job).where(Job.id == job_id).values(started_at=week_ago, **left))
+    assert "counted for the 20 % of that time" in lines_of(full)[-1]
+
+
+def test_a_job_on_processors_that_has_not_ended_slows_readings_up_to_its_last_sign(full: History) -> None:
+    ran(full, "desk/cuda:0", 600)
+    drew(full, "cuda:0", 720.0, 720.0, samples=WINDOW_S // 5)
+    with full.database.write() as session:
+        experiment_id = session.scalars(select(Experiment.id)).all()[0]
+        job_id = queue.enqueue(session, "test", {}, experiment_id=experiment_id)
+        assert queue.claim_one(session, job_id, "desk/cpu#7", "desk/cpu", 60.0) is not None
+        session.execute(update(Job).where(Job.id == job_id).values(started_at=NOON, state=JobState.QUEUED))
+    assert "counted for the 20 % of that time" in lines_of(full)[-1]
+    with full.database.write() as session:
+        heard = NOON + timedelta(seconds=600)
+        label = format_label(Noun.EXPERIMENT, experiment_id)
+        session.add(Event(at=heard, kind=EventKind.STAGE_FINISHED, subject=label, text="A stage ended."))
     assert lines_of(full)[-1] == "The card took about 0.12 kWh while experiments ran."
 
 
