@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlalchemy import Connection, func, inspect, select, table, text
 from sqlalchemy.sql import column
 
-HEAD_REVISION = "0015"
+HEAD_REVISION = "0016"
 """The newest migration; a test holds it to the packaged scripts, so that opening need not load them."""
 
 _VERSION_TABLE = table("alembic_version", column("version_num"))

@@ -1,12 +1,14 @@
 """The energy that a device took while jobs ran on it, from the means of its power. Pure.
 
-What is kept of a device's power are means over windows of five minutes, with how many readings there were
-(`experiments.telemetry.means`). A job that lies within a window takes the mean's power for as long as they
-overlap, but for no longer than the window was read: a reading stands for one interval, which is longer while
-the host's processors are measured too, and nothing is made up for the rest. What the device drew before or
-after the job within the same five minutes is in that mean too, so the figure of a job, or of a campaign's
-first and last minutes, is about right and no bound. A window that lacks fewer than a tenth of its readings
-counts as whole.
+What is kept of a device's power are means over windows of five minutes, each with the seconds that its
+readings stand for (`experiments.telemetry.means`). A job that lies within a window takes the mean's power for
+as long as they overlap, but for no longer than the window was read: nothing is made up for the rest. What the
+device drew before or after the job within the same five minutes is in that mean too, so the figure of a job,
+or of a campaign's first and last minutes, is about right and no bound.
+
+Of older means only how many readings there were is kept. They count for the least that these may stand for: a
+reading stands for one interval, which is longer while the host's processors are measured too. Such a window
+that lacks fewer than a tenth of its readings counts as whole.
 """
 
 from __future__ import annotations
@@ -27,20 +29,24 @@ Span = tuple[datetime, datetime]
 
 @dataclass(frozen=True)
 class PowerMean:
-    """The mean power in watts over the window of five minutes that began then, of so many readings."""
+    """The mean power in watts over the window of five minutes that began then, of so many readings, which
+    stand for `read_s` seconds; None where that was not kept."""
 
     began: datetime
     samples: int
     power_w: float
+    read_s: float | None = None
 
-    def read_s(self, measured_s: float = 0.0) -> float:
-        """For how many seconds of the window its readings stand, if the host's processors were measured for
-        `measured_s` of it."""
+    def stands_s(self, measured_s: float = 0.0) -> float:
+        """For how many seconds of the window its readings stand: where that was not kept, at least, if the
+        host's processors were measured for `measured_s` of it."""
+        if self.read_s is not None:
+            return self.read_s
         slow_due, fast_due = measured_s / MEASURED_INTERVAL_S, (WINDOW_S - measured_s) / INTERVAL_S
         if self.samples >= WHOLE_FROM * (slow_due + fast_due):
             return float(WINDOW_S)
-        slow = min(self.samples, slow_due)
-        return slow * MEASURED_INTERVAL_S + (self.samples - slow) * INTERVAL_S
+        fast = min(self.samples, fast_due)
+        return fast * INTERVAL_S + (self.samples - fast) * MEASURED_INTERVAL_S
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ def device_energy(
     joined, slower = _joined(spans), _joined(measured)
     parts = []
     for mean in sorted(means, key=lambda each: each.began):
-        seconds = min(_overlap_s(mean.began, joined), mean.read_s(_overlap_s(mean.began, slower)))
+        seconds = min(_overlap_s(mean.began, joined), mean.stands_s(_overlap_s(mean.began, slower)))
         if seconds > 0:
             parts.append(EnergyPart(mean, seconds))
     return DeviceEnergy(tuple(parts), sum((end - begin).total_seconds() for begin, end in joined))

@@ -15,7 +15,8 @@ class DeviceMean(Base):
     """Means of a device's readings over the five minutes from `started_at` on; see `experiments.telemetry`.
 
     `host` and `device` are as in `job.device` (`desk`, `cuda:0`). `samples` says how many readings there
-    were; what none of them had is null. `throttled_share` is the share of samples with a reason for
+    were and `read_s` for how many seconds they stand, null of means of before it was kept; what no reading
+    had is null. `throttled_share` is the share of samples with a reason for
     throttling.
     """
 
@@ -32,3 +33,4 @@ class DeviceMean(Base):
     temperature_c: Mapped[float | None]
     clock_mhz: Mapped[float | None]
     throttled_share: Mapped[float | None]
+    read_s: Mapped[float | None]

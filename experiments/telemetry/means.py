@@ -25,7 +25,8 @@ class DeviceMean:
     """Means of a device's readings over a window; `samples` of them, fewer than asked for where some lack.
 
     The interval may change within a window: a reading has the weight of the time since the one before it, up
-    to `STANDS_AT_MOST_S`. `throttled_share` is the share with a reason for throttling, of those that tell.
+    to `STANDS_AT_MOST_S`. `read_s` is the sum of these, at most the window; None of means that were kept
+    before it was. `throttled_share` is the share with a reason for throttling, of those that tell.
     """
 
     host: str
@@ -39,6 +40,7 @@ class DeviceMean:
     temperature_c: float | None
     clock_mhz: float | None
     throttled_share: float | None
+    read_s: float | None = None
 
 
 def window_of(at: datetime) -> datetime:
@@ -95,6 +97,7 @@ def _mean(device: DeviceHistory, within: Sequence[_Weighted], started_at: dateti
         started_at=started_at,
         samples=len(within),
         throttled_share=_average(told),
+        read_s=min(sum(each.seconds for each in within), float(WINDOW_S)),
         **values,
     )
 

@@ -148,7 +148,7 @@ def _means(
     times = [span for each in spans.values() for span in each]
     query = select(
         DeviceMean.host, DeviceMean.device, DeviceMean.model,
-        DeviceMean.started_at, DeviceMean.samples, DeviceMean.power_w,
+        DeviceMean.started_at, DeviceMean.samples, DeviceMean.power_w, DeviceMean.read_s,
     ).where(
         DeviceMean.host.in_({_host_of(device) for device in spans}),
         DeviceMean.started_at > min(begin for begin, _ in times) - timedelta(seconds=WINDOW_S),
@@ -157,10 +157,10 @@ def _means(
     )  # fmt: skip
     means: dict[str, list[PowerMean]] = defaultdict(list)
     models: dict[str, str] = {}
-    for host, device, model, began, samples, power_w in session.execute(query):
+    for host, device, model, began, samples, power_w, read_s in session.execute(query):
         key = device_key(host, device)
         if key in spans and power_w is not None:
-            means[key].append(PowerMean(began, samples, power_w))
+            means[key].append(PowerMean(began, samples, power_w, read_s))
             models[key] = model
     return means, models
 

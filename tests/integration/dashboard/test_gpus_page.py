@@ -89,9 +89,9 @@ def test_means_of_a_window_are_kept(database: Database) -> None:
     devices.keep(database, BEGUN - timedelta(minutes=5))
     with database.read() as session:
         means = kept(session, BEGUN - timedelta(days=1))
-    assert [(mean.device, mean.samples, mean.power_w) for mean in means] == [
-        ("cpu", 300, None),
-        ("cuda:0", 300, 432.0),
+    assert [(mean.device, mean.samples, mean.read_s, mean.power_w) for mean in means] == [
+        ("cpu", 300, 300.0, None),
+        ("cuda:0", 300, 300.0, 432.0),
     ]
 
 

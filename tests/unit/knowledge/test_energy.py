@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -38,7 +39,7 @@ def means_of(moments: list[tuple[datetime, DeviceReading]]) -> list[PowerMean]:
     history = DeviceHistory("desk", tuple(moments))
     windows = sorted({window_of(each) for each, _ in moments})
     kept = [each for window in windows for each in window_means([history], window)]
-    return [PowerMean(each.started_at, each.samples, each.power_w or 0.0) for each in kept]
+    return [PowerMean(each.started_at, each.samples, each.power_w or 0.0, each.read_s) for each in kept]
 
 
 def trapezoids_j(moments: list[tuple[datetime, DeviceReading]]) -> float:
@@ -81,7 +82,23 @@ def test_where_readings_lack_meanwhile_that_while_is_not_covered() -> None:
     lacking = readings(lambda second: 500.0, range(0, 150, int(MEASURED_INTERVAL_S)))
     found = device_energy(means_of(lacking), [span(0, 300)], [span(0, 200), span(150, 300)])
     assert (found.energy_j, found.covered_s) == (500.0 * 150, 150.0)
-    assert device_energy(means_of(lacking), [span(0, 300)]).covered_s == 30.0, "once a second otherwise"
+
+
+def test_time_in_which_nothing_was_read_does_not_count_though_processors_were_measured_then() -> None:
+    """Half a minute was read, every second, and then no dashboard ran."""
+    lacking = means_of(readings(lambda second: 500.0, range(30)))
+    jobs, measured = [span(0, 30), span(100, 300)], [span(150, 300)]
+    for means in (lacking, [replace(each, read_s=None) for each in lacking]):
+        found = device_energy(means, jobs, measured)
+        assert (found.energy_j, found.covered_s) == (500.0 * 30, 30.0)
+
+
+def test_windows_of_before_seconds_were_kept_count_for_the_least_that_their_readings_may_stand_for() -> None:
+    half, whole = mean(0, 500.0, samples=30), mean(0, 500.0, samples=60)
+    assert device_energy([half], [span(0, 300)]).covered_s == 30.0, "once a second otherwise"
+    assert device_energy([half], [span(0, 300)], [span(0, 300)]).covered_s == 150.0
+    assert device_energy([whole], [span(0, 300)], [span(0, 300)]).covered_s == 300.0
+    assert device_energy([half], [span(0, 300)], [span(20, 300)]).covered_s == 20.0 + 10 * 5
 
 
 def test_of_a_window_that_is_not_over_all_counts_that_was_read_meanwhile() -> None:
