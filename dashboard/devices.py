@@ -15,8 +15,8 @@ from db.session import Database
 from experiments.telemetry.collect import INTERVAL_S, MEASURED_INTERVAL_S
 from experiments.telemetry.collector import Collector, Replay, Source
 from experiments.telemetry.history import KEPT_S, DeviceHistory, History, is_stale
-from experiments.telemetry.keeping import keep
-from experiments.telemetry.means import WINDOW_S, window_means, window_of
+from experiments.telemetry.keeping import keep, kept
+from experiments.telemetry.means import WINDOW_S, DeviceMean, joined, window_means, window_of
 from experiments.telemetry.reading import DeviceKind, device_key
 from experiments.telemetry.trace import RECORDED_HOST, Trace
 from knowledge.queries.devices import on_devices
@@ -56,6 +56,7 @@ class Devices:
         self.interval_s = INTERVAL_S
         self._rented = None if runs is None or trace is not None else RentedReadings(runs)
         self.curves: dict[tuple[str, int], Curves] = {}
+        self._begun: dict[tuple[str, datetime], DeviceMean] = {}
 
     @property
     def title(self) -> str | None:
@@ -70,9 +71,13 @@ class Devices:
         Means of a recording are not kept. A database that can't be written is tried again.
         """
         source: Source = Collector(self.history) if self.trace is None else Replay(self.history, self.trace)
-        source.start()
         kept_at = clock()
         window = window_of(kept_at)
+        try:
+            await asyncio.to_thread(self.begin, database, window)
+        except Exception as error:
+            _log.warning("What was kept of the devices' last minutes could not be read: %s", error)
+        source.start()
         try:
             while True:
                 await asyncio.sleep(LOOK_S)
@@ -111,6 +116,16 @@ class Devices:
             self.keep(database, first + timedelta(seconds=WINDOW_S) * place)
         return last
 
+    def begin(self, database: Database, window: datetime) -> None:
+        """Take in what others kept of the window that began then, before anything is read here: that of this
+        machine's devices is added to it."""
+        with database.read() as session:
+            self._begun = {
+                (mean.device, mean.started_at): mean
+                for mean in kept(session, window)
+                if mean.host == self.host
+            }
+
     def keep(self, database: Database, window: datetime) -> None:
         """Store the means of the window that began then, of this machine's devices: those of rented ones are
         stored by their worker."""
@@ -118,7 +133,11 @@ class Devices:
         means = window_means([each for each in devices if each.host == self.host], window)
         if means:
             with database.write() as session:
-                keep(session, means)
+                keep(session, [self._with_begun(mean) for mean in means])
+
+    def _with_begun(self, mean: DeviceMean) -> DeviceMean:
+        begun = self._begun.get((mean.device, mean.started_at))
+        return mean if begun is None else joined(begun, mean)
 
     def look_at_rented(self, database: Database) -> None:
         """Take in what was copied of rented machines since the last look."""

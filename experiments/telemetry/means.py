@@ -42,6 +42,11 @@ class DeviceMean:
     throttled_share: float | None
     read_s: float | None = None
 
+    @property
+    def least_read_s(self) -> float:
+        """For how many seconds its readings stand, at least where that was not kept."""
+        return self.samples * INTERVAL_S if self.read_s is None else self.read_s
+
 
 def window_of(at: datetime) -> datetime:
     """The start of the window that an instant lies in: windows begin at whole five minutes of the hour."""
@@ -57,6 +62,26 @@ def window_means(devices: Iterable[DeviceHistory], started_at: datetime) -> tupl
         if within:
             found.append(_mean(device, within, started_at))
     return tuple(found)
+
+
+def joined(earlier: DeviceMean, later: DeviceMean) -> DeviceMean:
+    """Means of two parts of a window, which share no reading, as one: each has the weight of its seconds."""
+    parts = (earlier, later)
+    values = {
+        name: _average(
+            [(value, each.least_read_s) for each in parts if (value := getattr(each, name)) is not None]
+        )
+        for name in (*_MEANT, "throttled_share")
+    }
+    return DeviceMean(
+        host=later.host,
+        device=later.device,
+        model=later.model,
+        started_at=later.started_at,
+        samples=sum(each.samples for each in parts),
+        read_s=min(sum(each.least_read_s for each in parts), float(WINDOW_S)),
+        **values,
+    )
 
 
 @dataclass(frozen=True)

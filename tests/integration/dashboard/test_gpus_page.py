@@ -7,6 +7,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -21,15 +22,15 @@ from dashboard.devices import Devices
 from db import queue
 from db.session import Database
 from experiments.telemetry.collect import INTERVAL_S, MEASURED_INTERVAL_S
-from experiments.telemetry.keeping import kept
-from experiments.telemetry.means import DeviceMean
+from experiments.telemetry.keeping import keep, kept
+from experiments.telemetry.means import WINDOW_S, DeviceMean, window_means, window_of
 from experiments.telemetry.trace import named_recording, read_trace
 from experiments.telemetry.trace import replayed as replay
 from knowledge.queries.devices import on_devices
 from tests.integration.dashboard.serving import serving
 from tests.integration.dashboard.test_log_page import first_push, get
 from tests.new_database import new_database
-from tests.unit.telemetry.synthetic import BEGUN, sample
+from tests.unit.telemetry.synthetic import BEGUN, cpu, gpu, sample
 from tests.waiting import PATIENCE_S
 
 
@@ -116,6 +117,21 @@ def test_a_window_that_is_not_over_is_kept_at_the_end(database: Database) -> Non
     assert {mean.host for mean in means_kept(database)} == {devices.host}
 
 
+def test_what_another_dashboard_kept_of_the_window_is_added_to(database: Database) -> None:
+    devices = Devices()
+    devices.history.add(sample(0, cpu(), host=devices.host))
+    [read] = window_means(devices.history.devices(BEGUN), BEGUN)
+    now = window_of(datetime.now(UTC))
+    with database.write() as session:  # of the next too, which may begin meanwhile
+        for window in (now, now + timedelta(seconds=WINDOW_S)):
+            keep(session, [replace(read, started_at=window, samples=50, read_s=100.0)])
+    begun = Devices()
+    asyncio.run(watching(begun, database, lambda: bool(begun.history.devices(BEGUN))))
+    found = [mean for mean in means_kept(database) if mean.device == read.device and mean.samples > 50]
+    assert found
+    assert all(mean.read_s is not None and mean.read_s > 100.0 for mean in found)
+
+
 def test_a_window_that_is_not_over_is_kept_every_now_and_then(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +149,36 @@ def test_means_of_all_windows_since_the_last_one_are_kept(database: Database) ->
     assert devices.keep_since(database, BEGUN, now) == BEGUN + timedelta(seconds=600)
     cards = [mean for mean in means_kept(database) if mean.device == "cuda:0"]
     assert [(each.started_at - BEGUN).total_seconds() for each in cards] == [0, 300, 600]
+
+
+def test_a_dashboard_that_begins_within_a_window_adds_to_what_another_kept_of_it(database: Database) -> None:
+    first, second = Devices(), Devices()
+    for at in range(0, 100, 5):
+        first.history.add(sample(at, gpu(power_w=500.0), host=first.host))
+    first.keep(database, BEGUN)
+    second.begin(database, BEGUN)
+    for at in range(200, 300):
+        second.history.add(sample(at, gpu(power_w=100.0), host=second.host))
+        if at in (230, 299):
+            second.keep(database, BEGUN)
+    [mean] = means_kept(database)
+    assert (mean.samples, mean.read_s, mean.power_w) == (120, 200.0, pytest.approx(300.0))
+
+
+def test_two_dashboards_at_once_count_no_second_twice(database: Database) -> None:
+    first, second = Devices(), Devices()
+    for at in range(300):
+        first.history.add(sample(at, gpu(), host=first.host))
+        if at == 100:
+            first.keep(database, BEGUN)
+            second.begin(database, BEGUN)
+        if at > 100:
+            second.history.add(sample(at, gpu(), host=second.host))
+        if at % 60 == 59:
+            first.keep(database, BEGUN)
+            second.keep(database, BEGUN)
+    [mean] = means_kept(database)
+    assert (mean.samples, mean.read_s) == (300, 300.0)
 
 
 def test_sampling_slows_down_while_these_processors_are_measured_and_only_then(database: Database) -> None:
