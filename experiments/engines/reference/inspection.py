@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -167,7 +167,8 @@ def tensor_headers(path: Path) -> dict[str, dict[str, Any]]:
     """The header of a safetensors file: by tensor name its `dtype`, `shape` and `data_offsets` in bytes.
 
     Raises:
-        Infeasible: kind `checkpoint`, when the file is missing, cut short or no safetensors file.
+        Infeasible: kind `checkpoint`, when the file is missing, cut short or no safetensors file, or a
+            tensor's entry lacks one of these.
     """
     try:
         size_bytes = path.stat().st_size
@@ -184,6 +185,8 @@ def tensor_headers(path: Path) -> dict[str, dict[str, Any]]:
                 raise ValueError("its header is longer than the file")
             header = json.loads(file.read(length))
         tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
+        for name, entry in tensors.items():
+            _check_entry(entry, name, path)
         data_bytes = max((entry["data_offsets"][1] for entry in tensors.values()), default=0)
     except FileNotFoundError:
         if path.is_symlink():
@@ -199,3 +202,30 @@ def tensor_headers(path: Path) -> dict[str, dict[str, Any]]:
             f"{_HEADER_LENGTH_BYTES + length + data_bytes}.",
         )
     return tensors
+
+
+def _check_entry(entry: object, name: str, path: Path) -> None:
+    told = entry if isinstance(entry, dict) else {}
+    lacking = next((key for key, is_one in _ENTRY.items() if not is_one(told.get(key))), None)
+    if lacking is not None:
+        raise Infeasible(
+            "checkpoint",
+            f"{name} in {path} has no {lacking} of a tensor in the file's header, which was damaged or "
+            "written so: fetch it again, or save it anew from whole weights.",
+        )
+
+
+def _is_shape(told: object) -> bool:
+    return isinstance(told, list) and all(isinstance(each, int) and each >= 0 for each in told)
+
+
+def _are_offsets(told: object) -> bool:
+    return isinstance(told, list) and _is_shape(told) and len(told) == 2 and told[0] <= told[1]
+
+
+_ENTRY: Mapping[str, Callable[[object], bool]] = {
+    "dtype": lambda told: isinstance(told, str),
+    "shape": _is_shape,
+    "data_offsets": _are_offsets,
+}
+"""What the header's entry of a tensor tells (format description), and what is such a thing."""

@@ -107,3 +107,31 @@ def test_a_file_of_another_length_than_it_tells_is_damaged(tmp_path: Path, chang
     path.write_bytes(content[:change] if change < 0 else content + b"\0" * change)
     with pytest.raises(Infeasible, match="cut short or damaged"):
         tensor_headers(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"dtype": None}, "no dtype"),
+        ({"dtype": 16}, "no dtype"),
+        ({"shape": None}, "no shape"),
+        ({"shape": 2}, "no shape"),
+        ({"shape": [2, -1]}, "no shape"),
+        ({"data_offsets": None}, "no data_offsets"),
+        ({"data_offsets": [0]}, "no data_offsets"),
+        ({"data_offsets": [4, 0]}, "no data_offsets"),
+        ({"data_offsets": [-4, 4]}, "no data_offsets"),
+        ({"data_offsets": ["0", "4"]}, "no data_offsets"),
+    ],
+)
+def test_a_tensor_whose_entry_does_not_tell_where_and_what_it_is_is_named(
+    tmp_path: Path, change: dict[str, object], told: str
+) -> None:
+    whole = {"dtype": "F16", "shape": [2], "data_offsets": [0, 4]}
+    entry = {key: value for key, value in {**whole, **change}.items() if value is not None}
+    header = json.dumps({"layer.first": whole, "layer.other": entry}).encode()
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+    with pytest.raises(Infeasible, match=rf"layer\.other in .*model\.safetensors has {told}") as refused:
+        tensor_headers(path)
+    assert "fetch it again" in refused.value.cause
