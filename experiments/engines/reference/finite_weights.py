@@ -3,7 +3,8 @@ baseline would tell only once an engine has loaded it.
 
 All of the text model's tensors of floating point are read once, as the checkpoint's fingerprint reads its
 files; beside hashing that is next to nothing. What stands in the place of a quantized weight (integers, their
-scales, 8-bit floats) is not looked at, nor are the MTP head and a vision tower. Imports no torch.
+scales, 8-bit floats) is not looked at, nor are the MTP head and a vision tower. Minus infinity is a value as
+others where the model takes its exponential. Imports no torch.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ EXPONENTS: Mapping[str, tuple[str, int]] = {
 }
 """Of a header's `dtype` the unsigned integer of its size and the bits of its exponent, which are all set in
 NaN and the infinities alone (IEEE 754; bfloat16 is the upper half of a float32)."""
+
+EXPONENTIAL = ".A_log"
+"""How the names end of tensors that only the exponential of is computed with: 0 for minus infinity."""
 
 
 def check_finite(files: CheckpointFiles) -> None:
@@ -74,18 +78,22 @@ def _first(
             file.seek(begins + first)
             integer, exponent = EXPONENTS[headers[name]["dtype"]]
             values = (last - first) // np.dtype(integer).itemsize
-            count = _count(file, values, integer, exponent)
+            count = _count(file, values, integer, exponent, spared=name.endswith(EXPONENTIAL))
             if count:
                 return name, count, values
     return None
 
 
-def _count(file: BinaryIO, values: int, integer: str, exponent: int) -> int:
-    """How many of the next values are not finite."""
-    most = READ_BYTES // np.dtype(integer).itemsize
+def _count(file: BinaryIO, values: int, integer: str, exponent: int, *, spared: bool) -> int:
+    """How many of the next values are not finite; where it is `spared`, minus infinity is none of them."""
+    size = np.dtype(integer).itemsize
+    most = READ_BYTES // size
+    minus_infinity = 1 << (8 * size - 1) | exponent
     count = 0
     for begin in range(0, values, most):
         bits = np.fromfile(file, integer, min(most, values - begin))
+        if spared:
+            bits[bits == minus_infinity] = 0
         bits &= exponent
         if bits.max() == exponent:
             count += int(np.count_nonzero(bits == exponent))

@@ -73,6 +73,22 @@ def test_the_largest_and_smallest_values_of_a_type_are_numbers(tmp_path: Path, d
         check_finite(inspect_checkpoint(folder))
 
 
+DECAY = "model.layers.0.linear_attn.A_log"
+
+
+@pytest.mark.parametrize("dtype", list(LARGEST))
+def test_minus_infinity_is_a_decay_of_none_and_passes_there_alone(tmp_path: Path, dtype: torch.dtype) -> None:
+    """The engine takes exp(A_log), which is 0 then."""
+    folder = write_checkpoint(tmp_path, tiny_model())
+    for places in (1, 0):  # one value, and all of them
+        with_values(folder, DECAY, put(float("-inf"), dtype, places))
+        check_finite(inspect_checkpoint(folder))
+    for value in (float("nan"), -float("nan"), float("inf")):
+        with_values(folder, DECAY, put(value, dtype))
+        with pytest.raises(Infeasible, match=r"linear_attn\.A_log in .* holds 1 value of"):
+            check_finite(inspect_checkpoint(folder))
+
+
 @pytest.mark.parametrize("place", [0, 1000, -1], ids=["first", "within", "last"])
 def test_a_value_is_found_wherever_it_lies_in_what_is_read_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int
