@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 _DAY_S = 86_400
 
 OFFSETS_OF_DAYS = 366
-"""For how many days back changes of a zone's offset are told: what pages show is seldom older."""
+"""For how many days back changes of a zone's offset are told, a year: what pages show is seldom older."""
 
 OffsetSince = tuple[datetime, timedelta]
 """From when on a zone was how far ahead of UTC."""
@@ -60,8 +60,8 @@ def offsets_until(now: datetime, zone: tzinfo | None = None) -> tuple[OffsetSinc
 
 
 def format_offsets(offsets: Sequence[OffsetSince]) -> str:
-    """Whose clock tells moments of now, and of before where that is another: `UTC+01:00, from 2026-03-29 to
-    2026-10-25 in UTC+02:00`."""
+    """Whose clock tells moments: `in UTC+01:00`, and where that changed within the days that are told, which
+    of them it told: `of the last year in UTC+01:00, from 2026-03-29 to 2026-10-25 in UTC+02:00`."""
     _, present = offsets[-1]
     others = [
         f"{f'from {_day_at(*offsets[place])} to' if place else 'until'} {_day_at(*offsets[place + 1])}"
@@ -69,7 +69,7 @@ def format_offsets(offsets: Sequence[OffsetSince]) -> str:
         for place, (_, offset) in enumerate(offsets[:-1])
         if offset != present
     ]
-    return ", ".join((str(timezone(present)), *others))
+    return ", ".join((f"{'of the last year ' if others else ''}in {timezone(present)}", *others))
 
 
 def _offset(at: datetime, zone: tzinfo | None) -> timedelta:

@@ -73,7 +73,7 @@ def test_a_browser_elsewhere_tells_what_it_tells_itself_by_that_clock_too(
 
 
 def test_a_page_tells_both_offsets_of_a_zone_with_summer_time(in_berlin: str) -> None:
-    [foot] = re.findall(r">Times in ([^<]*)</span>", read(in_berlin))
+    [foot] = re.findall(r">Times of the last year in ([^<]*)</span>", read(in_berlin))
     assert re.fullmatch(rf"UTC\+0[12]:00, from {DAY} to {DAY} in UTC\+0[12]:00", foot)
     assert "UTC+01:00" in foot
     assert "UTC+02:00" in foot

@@ -41,8 +41,11 @@ def test_a_moment_is_told_by_the_clock_of_the_machine_that_tells_it() -> None:
 @pytest.mark.parametrize(
     ("now", "told"),
     [
-        (AT, "UTC+01:00, from 2026-03-29 to 2026-10-25 in UTC+02:00"),
-        (datetime(2026, 7, 1, tzinfo=UTC), "UTC+02:00, from 2025-10-26 to 2026-03-29 in UTC+01:00"),
+        (AT, "of the last year in UTC+01:00, from 2026-03-29 to 2026-10-25 in UTC+02:00"),
+        (
+            datetime(2026, 7, 1, tzinfo=UTC),
+            "of the last year in UTC+02:00, from 2025-10-26 to 2026-03-29 in UTC+01:00",
+        ),
     ],
     ids=["winter", "summer"],
 )
@@ -60,12 +63,12 @@ def test_offsets_change_at_the_second_at_which_clocks_do() -> None:
 
 def test_of_a_zone_that_changed_for_good_the_time_before_is_told() -> None:
     told = format_offsets(offsets_until(datetime(2017, 2, 1, tzinfo=UTC), ZoneInfo("Europe/Istanbul")))
-    assert told == "UTC+03:00, until 2016-03-27 in UTC+02:00"
+    assert told == "of the last year in UTC+03:00, until 2016-03-27 in UTC+02:00"
 
 
 @pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=5, minutes=30))])
 def test_of_a_zone_without_changes_one_offset_is_told(zone: timezone) -> None:
-    assert format_offsets(offsets_until(AT, zone)) == format_zone(AT, zone)
+    assert format_offsets(offsets_until(AT, zone)) == f"in {format_zone(AT, zone)}"
 
 
 @pytest.mark.usefixtures("in_berlin")
