@@ -11,3 +11,7 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("device_mean", sa.Column("read_s", sa.Double()))
+
+
+def downgrade() -> None:
+    op.drop_column("device_mean", "read_s")

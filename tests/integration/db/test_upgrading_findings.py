@@ -40,6 +40,7 @@ BEFORE = (
     ),
     "UPDATE finding SET strength = 'replicated' WHERE strength = 'reproduced'",
     "UPDATE finding SET rule = 'R5-replicated' WHERE rule = 'R5-agreed'",
+    "ALTER TABLE device_mean DROP COLUMN read_s",
     "UPDATE alembic_version SET version_num = '0013'",
 )
 """What makes a database of now one of before."""
