@@ -65,14 +65,14 @@ def of_requests(view: CampaignView, lever: str, ideas: Sequence[Idea]) -> list[I
 def acts_on(view: CampaignView, lever: str) -> str:
     """What of the objective a lever acts on, a sentence with a space before it; empty in a campaign about
     tokens, and where there is nothing to say."""
-    share = view.first_token_share
-    if not share:
+    if not view.first_token_share:
         return ""
     if lever in OF_PROMPTS:
+        share, request = _share_of_request(view)
         waits = (
             "which the first token waits for."
             if of_first_tokens(view)
-            else f"and the first token takes {100 * share:.0f} % of the baseline's request."
+            else f"and the first token takes {100 * share:.0f} % of {request}."
         )
         return f" It decides how prompts are read, {waits}"
     if lever in OF_STEPS and of_first_tokens(view):
@@ -80,13 +80,21 @@ def acts_on(view: CampaignView, lever: str) -> str:
     return ""
 
 
+def _share_of_request(view: CampaignView) -> tuple[float, str]:
+    """The first token's share of what a change is put on, and whose request that is of: the best's, where it
+    was measured, else the baseline's."""
+    if view.best_first_token_share is None:
+        return view.first_token_share, "the baseline's request"
+    return view.best_first_token_share, "a request of the best so far"
+
+
 def _how_steps_count(view: CampaignView, lever: str) -> str:
-    share = view.first_token_share
-    if view.objective is not Metric.E2EL_MS or not share:
+    if view.objective is not Metric.E2EL_MS or not view.first_token_share:
         return ""
+    share, request = _share_of_request(view)
     after = view.new_tokens - 1
     first = f"{100 * share:.0f} %"
-    lead = f" Of the baseline's request the first token takes {first} and the {after} after it "
+    lead = f" Of {request} the first token takes {first} and the {after} after it "
     lead += f"{100 - 100 * share:.0f} %: "
     if lever in OF_BOTH:
         return f"{lead}layers read the prompt too, so that what goes with them counts with both."

@@ -162,7 +162,8 @@ def nothing_refused(configuration: Configuration) -> str | None:
 @dataclass(frozen=True)
 class CampaignView:
     """What a proposer may read. `objective` is the latency that is to fall, `tpot_ms` the baseline's TPOT and
-    `ttft_ms` its TTFT (None: not told) with requests of `new_tokens` each;
+    `ttft_ms` its TTFT (None: not told) with requests of `new_tokens` each, `best_first_token_share` the first
+    token's share of a whole request of the best so far (None: it is the baseline, or that was not measured);
     `incumbent` the best supported so far (the baseline at first); `taken` holds the digests of candidates
     proposed before, tested or not; `predict` gives the surrogate's belief of log(candidate / control).
 
@@ -213,6 +214,7 @@ class CampaignView:
     objective: Metric = Metric.TPOT_MS
     ttft_ms: float | None = None
     new_tokens: int = 1
+    best_first_token_share: float | None = None
 
     @property
     def first_token_share(self) -> float:

@@ -214,6 +214,7 @@ class Desk:
             objective=facts.objective,
             ttft_ms=self.baseline.ttft_ms.get(baseline.digest),
             new_tokens=facts.spec.plan.workload.new_tokens,
+            best_first_token_share=facts.incumbent_first_token_share,
         )
 
     @cached_property

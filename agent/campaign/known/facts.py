@@ -135,6 +135,9 @@ class Facts:
     """How many tokens a step had where that was left to the server, as trial 0 told it."""
     incumbent_runs: Mapping[str, Json] = field(default_factory=dict)
     """The resolved configuration of the best so far, as its last launch told it; empty without a baseline."""
+    incumbent_first_token_share: float | None = None
+    """The first token's share of a whole request of the best so far, by the test that led to it; None in a
+    campaign about anything else, and where the best is the baseline."""
 
     records: Mapping[str, Record] = field(default_factory=dict)
     """What became of each proposer's hypotheses, here and in other campaigns."""

@@ -18,6 +18,7 @@ from agent.campaign.known.carried import carried_trials
 from agent.campaign.known.carried_best import read_carried_bests
 from agent.campaign.known.facts import Facts, Queued
 from agent.campaign.known.failed_in_sweep import failed_in_sweep
+from agent.campaign.known.first_token import first_token_share_of
 from agent.campaign.known.judged_time import JUDGED_S
 from agent.campaign.known.other_targets import confirmed_before, read_targets
 from agent.campaign.known.profiles import candidate_profiles
@@ -290,7 +291,15 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
     if best is None or measured_in is None:
         return facts
     rows = {each: number for number, each in known.items()}
-    return replace(facts, incumbent_runs=resolved_of(session, measured_in, rows[best.configuration]))
+    return replace(
+        facts,
+        incumbent_runs=resolved_of(session, measured_in, rows[best.configuration]),
+        incumbent_first_token_share=(
+            None
+            if best.experiment_id is None or facts.objective is not Metric.E2EL_MS
+            else first_token_share_of(session, best.experiment_id, spec.plan.workload.new_tokens)
+        ),
+    )
 
 
 def _known(known: Mapping[int, Configuration], configuration_id: int | None) -> Configuration | None:

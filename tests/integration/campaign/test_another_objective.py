@@ -189,3 +189,30 @@ def test_an_older_campaigns_best_that_told_no_control_of_its_metric_divides_its_
     assert found is not None
     assert (found.baseline_ms, found.best_ms) == pytest.approx((TTFT_MS, 0.8 * TTFT_MS), rel=CLOSE)
     assert best_row(after_one).latency_ms == pytest.approx(found.best_ms)
+
+
+def to_their_end(record: LaunchRecord) -> LaunchRecord:
+    """The same launch with times of whole requests too, for the verdict: the share is not taken from them."""
+    first = [each for each in record.samples if each.metric is Metric.TTFT_MS]
+    whole = [replace(each, metric=Metric.E2EL_MS) for each in first]
+    return replace(record, samples=(*record.samples, *whole))
+
+
+def test_of_whole_requests_the_loop_knows_the_first_tokens_share_of_the_best(tmp_path: Path) -> None:
+    """The first token takes four fifths of its time, each further one half."""
+    database, campaign_id = start(tmp_path, weights="dummy", **{"plan.metric": "e2el_ms"})
+    measure_baseline(database, campaign_id, TPOT_MS)
+    reader = DeskReader(database, campaign_id)
+    before = reader.desk(reader.facts()).view
+    assert before.best_first_token_share is None
+
+    hypothesis = propose_change(database, campaign_id, FIRST, {}, metric="e2el_ms")
+    experiment_id = dispatch(database, campaign_id, hypothesis)
+    run_by_hand(database, experiment_id, lambda spec: [to_their_end(each) for each in sooner(0.5)(spec)])
+    with database.write() as session:
+        assert learn_test(session, experiment_id) == VerdictOutcome.SUPPORTED
+    after = reader.desk(reader.facts()).view
+    first, rest = 0.8 * TTFT_MS, 0.5 * TPOT_MS * (after.new_tokens - 1)
+    assert after.best_first_token_share == pytest.approx(first / (first + rest), rel=CLOSE)
+    assert after.first_token_share == before.first_token_share < after.best_first_token_share
+    database.close()

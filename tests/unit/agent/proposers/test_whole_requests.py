@@ -131,6 +131,15 @@ def test_levers_of_prompts_say_that_the_first_token_waits_for_them() -> None:
     assert all("the first token takes 20 % of" in each for each in reasons(whole, "chunking"))
 
 
+def test_of_whole_requests_a_reason_tells_the_share_of_the_best_where_that_was_measured() -> None:
+    told = about(Metric.E2EL_MS, incumbent=pruned(1), best_first_token_share=0.42)
+    for reason in reasons(ProfileProposer().propose(told, 200), "drafting"):
+        assert "Of a request of the best so far the first token takes 42 % and the 32 after it 58 %" in reason
+    by_parts = about(Metric.E2EL_MS, by_kernels(), best_first_token_share=0.42)
+    for reason in reasons(NeighboursProposer().propose(by_parts, 200), "chunking"):
+        assert "the first token takes 42 % of a request of the best so far." in reason
+
+
 @pytest.mark.parametrize(
     ("lever", "counts"),
     [
