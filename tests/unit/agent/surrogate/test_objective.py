@@ -13,7 +13,14 @@ from agent.surrogate.composed import composed
 from agent.surrogate.expectation import Expectation
 from agent.surrogate.kernel_parts import BESIDE
 from agent.surrogate.levers import LeverView
-from agent.surrogate.objective import FIRST, PROMPTS_SD_LOG, STEPS_SD_LOG, WEIGHTS_SD_LOG, first_token_share
+from agent.surrogate.objective import (
+    FIRST,
+    PROMPTS_SD_LOG,
+    STEPS_SD_LOG,
+    WEIGHTS_SD_LOG,
+    first_token_share,
+    with_first_token,
+)
 from agent.surrogate.physics import Physics
 from configs.models import load_model_profile
 from experiments.measurement.evidence import Metric
@@ -119,3 +126,12 @@ def test_for_the_first_token_what_decides_how_prompts_are_read_is_worth_most() -
 
 def test_removed_layers_are_missed_in_the_first_token_too() -> None:
     assert expected_of_own(0.0, pruning=True) == expected_of_own(1.0, pruning=True)
+
+
+@pytest.mark.parametrize(("share", "saved"), [(0.18, -0.11), (0.42, -0.078)])
+def test_a_step_saves_the_less_of_a_request_the_more_of_it_the_first_token_takes(
+    share: float, saved: float
+) -> None:
+    """The example of docs/ranking.md, First tokens and whole requests."""
+    mean, _, _ = with_first_token((math.log(0.866), 0.0), (0.0, 0.0), share)
+    assert math.exp(mean) - 1 == pytest.approx(saved, abs=5e-4)
