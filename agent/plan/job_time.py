@@ -40,6 +40,7 @@ from experiments.engines.port import Infeasible
 from experiments.job.named import serves_packed
 from experiments.job.spec import AnyJob, BaselineJob, BuildJob, Knobs, TestJob
 from experiments.measurement.plan import StoppingPlan, Workload
+from experiments.shapes.marker import is_shape
 
 _NO_BUDGET_S = 1e12
 """The plan of a job was cut to its campaign's budget when it was made."""
@@ -66,7 +67,8 @@ def workload_of(spec: AnyJob) -> Workload:
 
 
 def job_seconds(spec: AnyJob, target: str, model: ModelFound, stored: Stored) -> float:
-    """The same of a job of any model, by what is `stored` of it on the target. Pure."""
+    """The same of a job of any model, by what is `stored` of it on the target. A shape's baseline, whose
+    weights are made up, is not scored. Reads no more than whether the model's folder is a shape."""
     card = card_of_rented(target)
     listed = None if card is None else card.listed
     workload = _workload(workload_of(spec))
@@ -86,8 +88,9 @@ def job_seconds(spec: AnyJob, target: str, model: ModelFound, stored: Stored) ->
         together = on_gpu and spec.at_once is None
         sweep = (len(spec.sweep), spec.sweep_blocks)
         first_s += kernels_seconds(spec.engine, bool(spec.kernels), workload.concurrency, on_gpu=on_gpu)
+        made_up = model.checkpoint is not None and is_shape(model.checkpoint.folder)
         return first_s + baseline_seconds(
-            workload, *sweep, noise, load_s, request, together=together, scored=True
+            workload, *sweep, noise, load_s, request, together=together, scored=not made_up
         )
     if isinstance(spec, TestJob):
         plan = _plan(spec.plan)

@@ -6,9 +6,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from agent.ground.checkpoint import Checkpoint
 from agent.plan.card import card_asked
 from agent.plan.floor import AS_STORED
 from agent.plan.job_time import job_seconds
@@ -23,6 +25,7 @@ from experiments.engines.reference.expected_tensors import HEAD, expected_tensor
 from experiments.engines.reference.stored_weights import by_profile_part
 from experiments.job.spec import BaselineJob
 from experiments.measurement.plan import Workload
+from experiments.shapes.marker import SHAPE_FILE
 from experiments.space.configuration import Configuration, KnobValue
 
 PACKED = ("in_proj_qkv", "in_proj_z", "out_proj", "q_proj", "k_proj", "v_proj", "o_proj")
@@ -139,19 +142,33 @@ def test_an_engine_that_computes_with_dense_weights_has_their_floors(shape: Mode
     assert "bfloat16" in names
 
 
+A_BASELINE = BaselineJob.model_construct(
+    engine="vllm",
+    workload=Workload(prompt_tokens=512, new_tokens=129, prompts_per_block=4, warmup_requests=1),
+    noise_launches=3,
+    noise_blocks=4,
+    sweep=(),
+    sweep_blocks=2,
+    at_once=None,
+    kernels=(),
+)
+
+
 def test_a_job_s_limit_goes_by_what_is_stored(shape: ModelProfile) -> None:
-    job = BaselineJob.model_construct(
-        engine="vllm",
-        workload=Workload(prompt_tokens=512, new_tokens=129, prompts_per_block=4, warmup_requests=1),
-        noise_launches=3,
-        noise_blocks=4,
-        sweep=(),
-        sweep_blocks=2,
-        at_once=None,
-        kernels=(),
-    )
     found = [
-        job_seconds(job, "modal:H100!", ModelFound("m", each, file_bytes=1), Stored(load_s=60.0))
+        job_seconds(A_BASELINE, "modal:H100!", ModelFound("m", each, file_bytes=1), Stored(load_s=60.0))
         for each in (stored(shape), shape)
     ]
     assert found[0] < found[1]
+
+
+def test_a_baseline_of_a_shape_has_no_time_for_scoring(shape: ModelProfile, tmp_path: Path) -> None:
+    """Nothing of it is scored, for its weights are made up."""
+
+    def seconds() -> float:
+        model = ModelFound("m", shape, checkpoint=Checkpoint(tmp_path), file_bytes=1)
+        return job_seconds(A_BASELINE, "modal:H100!", model, Stored(load_s=60.0))
+
+    with_weights = seconds()
+    (tmp_path / SHAPE_FILE).touch()
+    assert seconds() < with_weights
