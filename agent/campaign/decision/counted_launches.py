@@ -19,9 +19,11 @@ CAPTURED = "max_graph_tokens"
 
 def launches_of(facts: Facts, shape: ModelProfile | None, ttft_ms: float | None) -> PromptLaunches | None:
     """That of a campaign whose baseline was measured to take so long to the first token; None as below."""
-    if facts.baseline is None or facts.gpu_name is None:
+    best = facts.incumbent
+    if facts.baseline is None or best is None or facts.gpu_name is None:
         return None
-    found = facts.incumbent_runs.get(CAPTURED)
+    # a best that names the size tells its own, and not what vLLM chooses
+    found = facts.incumbent_runs.get(CAPTURED) if best.configuration.get(GRAPH_TOKENS) == AUTO else None
     return prompt_launches(
         facts.spec.plan,
         profile_of_device(facts.gpu_name),

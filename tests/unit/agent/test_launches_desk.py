@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -11,10 +12,12 @@ from agent.campaign.known.facts import Facts
 from agent.campaign.known.measured import Baseline
 from agent.ground.legal import Legal
 from agent.proposers.neighbours import neighbours
+from agent.proposers.port import Trial
 from agent.proposers.rules import RulesProposer
 from configs.campaign import load_campaign
 from configs.models import load_model_profile
 from db.states import CampaignState
+from experiments.measurement.judging import Outcome
 from experiments.space.loading import load_space
 from experiments.space.prompt_graph_rules import GRAPH_TOKENS
 from tests.recorded.vllm_kernels import PROFILED, recorded_parts
@@ -24,6 +27,11 @@ BASELINE = SPACE.configuration({})
 HELD, BELOW = (SPACE.configuration({GRAPH_TOKENS: tokens}) for tokens in (1024, 512))
 BANDWIDTH = float(PROFILED["bf16"]["copy_bytes_per_s"])
 TTFT_MS, TPOT_MS = 90.0, 5.3
+
+
+def adopted() -> Trial:
+    """A test that made what captures the prompt the best so far."""
+    return Trial(1, 2, BASELINE, HELD, "prompt_graphs", Outcome.SUPPORTED, -0.4, 0.02, None, None, 300.0)
 
 
 def desk(metric: str, prompt_tokens: int = 1000, captured: int = 32) -> Desk:
@@ -81,6 +89,16 @@ def test_it_is_proposed_with_what_was_counted() -> None:
     assert "launches kernels" not in told[BELOW]
     drafts = RulesProposer().propose(view, 8)
     assert HELD in {each.candidate for each in drafts}
+
+
+def test_a_best_that_captures_the_prompt_leaves_what_was_expected_of_it() -> None:
+    """What it captures is its own number, and not what vLLM chooses."""
+    found = desk("ttft_ms", captured=1024)
+    facts = replace(found.facts, trials=(adopted(),), incumbent_runs={"max_graph_tokens": 1024})
+    best = replace(found, facts=facts)
+    assert facts.incumbent is not None
+    assert facts.incumbent.configuration == HELD
+    assert best.prompt_launches == desk("ttft_ms").prompt_launches is not None
 
 
 @pytest.mark.parametrize(("metric", "captured"), [("tpot_ms", 32), ("ttft_ms", 1024)])
