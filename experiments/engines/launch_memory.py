@@ -142,7 +142,7 @@ def launch_parts(
         Part(
             "CUDA graphs",
             _graph_bytes(configuration) if asked.graphs else 0,
-            f"reported by an engine's log for {LOGGED_SIZES} sizes",
+            _graph_basis(configuration),
             guessed=True,
         ),
         Part(
@@ -269,8 +269,18 @@ def _graph_bytes(configuration: Mapping[str, KnobValue]) -> int:
     """What captured graphs take, of steps above the largest in that log in proportion to their number."""
     if str(configuration.get(GRAPH_MODE, "")).lower() in EAGER:
         return 0
-    more = max(0, (_whole(configuration, GRAPH_TOKENS) or 0) - LOGGED_TOKENS) // SIZES_APART
-    return GRAPH_BYTES + round(GRAPH_BYTES * more / LOGGED_SIZES)
+    return GRAPH_BYTES + round(GRAPH_BYTES * _more_sizes(configuration) / LOGGED_SIZES)
+
+
+def _more_sizes(configuration: Mapping[str, KnobValue]) -> int:
+    """Sizes of graphs above the largest in that log."""
+    return max(0, (_whole(configuration, GRAPH_TOKENS) or 0) - LOGGED_TOKENS) // SIZES_APART
+
+
+def _graph_basis(configuration: Mapping[str, KnobValue]) -> str:
+    more = _more_sizes(configuration)
+    each = f", and as much for each of {more} more" if more else ""
+    return f"reported by an engine's log for {LOGGED_SIZES} sizes{each}"
 
 
 def _whole(configuration: Mapping[str, KnobValue], knob: str) -> int | None:

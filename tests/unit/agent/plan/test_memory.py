@@ -254,6 +254,11 @@ def test_each_further_size_of_a_graph_takes_as_much_as_those_that_were_logged() 
         for tokens in ("auto", 512, 1024, 2048)
     }
     assert taken["auto"] == taken[512]
+    told = {
+        part.name: part.basis
+        for part in launch_parts(shape("4b"), {"serving.max_graph_tokens": 2048}, Asked(128))
+    }
+    assert told["CUDA graphs"].endswith("for 86 sizes, and as much for each of 96 more")
     assert taken[1024] / taken[512] == pytest.approx((86 + 32) / 86)
     assert taken[2048] / taken[512] == pytest.approx((86 + 96) / 86)
 

@@ -1,0 +1,120 @@
+"""`autoinfer plan` for other workloads: more requests at once, longer ones, and those that nothing serves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cli.command import Autoinfer
+
+
+def test_more_at_once_and_longer_take_more(autoinfer: Autoinfer) -> None:
+    line = "plan --model qwen3.5-9b --hardware h200 --json"
+    found = {}
+    for more in ("", " --concurrency 64", " --context 32768"):
+        parts = autoinfer(line + more).json()["memory"]["parts"]
+        found[more] = {part["name"]: part["bytes"] for part in parts}
+    assert found[""]["KV cache"] < found[" --context 32768"]["KV cache"]
+    states = [found[more]["GDN and conv state"] for more in ("", " --concurrency 64")]
+    assert states[1] == 64 * states[0]
+
+
+def test_a_context_is_planned_for_as_a_campaign_of_such_sequences_is(
+    autoinfer: Autoinfer, tmp_path: Path
+) -> None:
+    line = "--model qwen3.5-9b --hardware h200 --json"
+    asked = autoinfer(f"plan {line} --context 32768").json()
+    assert asked["configuration"]["serving.max_model_len"] == 32768
+    assert asked["workload"]["prompt_tokens"] == 32768 - 1 - 64
+    assert asked["workload"]["new_tokens"] == 32
+    file = tmp_path / "long.yaml"
+    file.write_text("name: long\nlike: shape\nplan:\n  workload: {prompt_tokens: 32639}\n")
+    longer = autoinfer(f"plan {file} {line}").json()
+    again = autoinfer(f"plan shape {line} --context 32768").json()
+    for part in ("configuration", "workload", "memory", "floors", "first_verdict"):
+        assert again[part] == longer[part]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "told", "advised", "fits"),
+    [
+        (
+            100_000,
+            "--context 100000 is more than is served: the space vllm has serving.max_model_len of at most "
+            "32768.",
+            "Give --context 32768 at most; or give a space of your own with a longer one: --space FILE",
+            32_768,
+        ),
+        (
+            1_000_000,  # and more than the model's 262,144 positions, but those alone would not do
+            "--context 1000000 is more than is served: the space vllm has serving.max_model_len of at most "
+            "32768.",
+            "Give --context 32768 at most; or give a space of your own with a longer one: --space FILE",
+            32_768,
+        ),
+        (
+            60,
+            "--context 60 leaves no room for a prompt: answers have up to 64 tokens.",
+            "Give 66 at least, or leave it out.",
+            66,
+        ),
+    ],
+)
+def test_a_context_that_can_t_be_served_is_told_with_one_that_can(
+    autoinfer: Autoinfer, tokens: int, told: str, advised: str, fits: int
+) -> None:
+    line = "plan --model qwen3.5-9b --hardware h200 --context"
+    refused = autoinfer(f"{line} {tokens}")
+    assert refused.code == 2
+    assert " ".join(refused.err.split()) == f"autoinfer: {told} {advised}"
+    assert autoinfer(f"{line} {fits} --json").code == 0
+    assert autoinfer(f"{line} {fits + 1 if fits > 66 else fits - 1} --json").code == 2
+
+
+def test_more_at_once_than_the_space_has_are_told_with_the_most_that_it_has(
+    autoinfer: Autoinfer, tmp_path: Path
+) -> None:
+    line = "plan --model qwen3.5-9b --hardware h200"
+    limit = "the space vllm has serving.max_sequences of at most 64."
+    refused = autoinfer(f"{line} --concurrency 100")
+    assert refused.code == 2
+    assert " ".join(refused.err.split()) == (
+        f"autoinfer: --concurrency 100 is more than is served: {limit} Give --concurrency 64 at most; or "
+        "give a space of your own with more: --space FILE"
+    )
+    assert autoinfer(f"{line} --concurrency 64 --json").code == 0
+    file = tmp_path / "many.yaml"
+    file.write_text("name: many\nlike: shape\nplan:\n  workload: {concurrency: 100}\n")
+    written = autoinfer(f"plan {file} {line.removeprefix('plan ')}")
+    assert written.code == 2
+    assert " ".join(written.err.split()) == (
+        f"autoinfer: The workload has 100 requests at once; {limit} Write in the campaign's file "
+        "plan.workload.concurrency of at most 64; or give a space of your own with more: --space FILE"
+    )
+
+
+def test_documents_are_said_to_be_scored_where_they_are(autoinfer: Autoinfer) -> None:
+    line = "plan --model qwen3.5-9b --hardware h200"
+    assert "documents of 384 tokens are scored" in autoinfer(line).out
+    assert "are scored" not in autoinfer(f"{line} --weights dummy").out
+
+
+def test_what_is_set_against_the_workload_is_named(autoinfer: Autoinfer) -> None:
+    line = "plan --model qwen3.5-9b --hardware h200 --json --concurrency 16 --set serving.max_sequences=4"
+    assert autoinfer(line).json()["notes"] == [
+        "What is planned is not legal here: serving.max_sequences=4: The workload has 16 requests at once."
+    ]
+
+
+def test_documents_that_are_too_long_are_the_files_matter_whatever_context_is_given(
+    autoinfer: Autoinfer, tmp_path: Path
+) -> None:
+    file = tmp_path / "long.yaml"
+    file.write_text("name: long\nlike: default\nplan:\n  workload: {evaluation_tokens_per_document: 40000}\n")
+    refused = autoinfer(
+        f"plan {file} --model qwen3.5-9b --hardware h200 --engine vllm --space vllm --context 4096"
+    )
+    assert refused.code == 2
+    assert "Write in the campaign's file plan.workload.evaluation_tokens_per_document" in refused.err
+    assert "--context" not in refused.err
