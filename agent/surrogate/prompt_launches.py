@@ -1,10 +1,10 @@
 """What CUDA graphs of a step that reads a prompt are expected to do to the first token. Pure.
 
 A lone request's prompt is read in a step of its own. Its arithmetic is counted as plans count it; what the
-measured first token takes beyond is the processor launching kernels one by one, and HTTP, and a tokenizer,
-which graphs do not touch. Of that a captured step is expected to remove `REMOVED_SHARE`: pieces are captured
-between the layers that keep states, whose kernels are launched as before. It was stated before any GPU had
-run two values beside each other.
+measured first token takes beyond is taken to be the processor launching kernels one by one, and HTTP, and a
+tokenizer, which graphs do not touch: nothing has been profiled of it. Of that a captured step is expected to
+remove `REMOVED_SHARE`: pieces are captured between the layers that keep states, whose kernels are launched as
+before. It was stated before any GPU had run two values beside each other.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class PromptLaunches:
             return ""
         return (
             f"The baseline's first token takes {self.ttft_ms:.1f} ms, and the arithmetic of the "
-            f"prompt's {self.prompt_tokens:,} tokens {self.arithmetic_ms:.1f} ms as plans count it: in the "
-            f"rest the processor launches kernels one by one, which a graph of steps of up to {tokens:,} "
-            "tokens does at once between the layers that keep states."
+            f"prompt's {self.prompt_tokens:,} tokens {self.arithmetic_ms:.1f} ms as plans count it. That the "
+            "rest is largely the processor launching kernels one by one is a guess; a graph of steps of up "
+            f"to {tokens:,} tokens launches those between the layers that keep states at once."
         )

@@ -1,7 +1,7 @@
 """Which sizes of CUDA graphs a workload can tell apart. Pure.
 
 vLLM captures steps of up to twice as many tokens as its requests at once can decode, and 512 at most (1,024
-on GPUs of capability 10.x; read in `_set_cudagraph_sizes` of vLLM 0.26 to 0.33). So what is captured by
+on GPUs of capability 10.x; read in `_set_cudagraph_sizes` of vLLM 0.32). So what is captured by
 itself are steps of decoding, and a step that reads a prompt where that is shorter. A larger step is launched
 kernel by kernel, which for a short prompt may take longer than the kernels run.
 """

@@ -54,7 +54,7 @@ ON_PROCESSORS: Mapping[str, tuple[tuple[str, ...], str]] = {
     # config/vllm.py: no size is kept there either
     "serving.max_graph_tokens": (
         ("auto",),
-        f"Steps are captured in CUDA graphs on a GPU alone, of whatever size ({_READ}).",
+        "Steps are captured in CUDA graphs on a GPU alone, of whatever size (read in vLLM 0.32).",
     ),
     # config/vllm.py of 0.33: the first runner, which is a processor's, refuses it
     "drafting.lm_head": (

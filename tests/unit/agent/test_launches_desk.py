@@ -86,7 +86,8 @@ def test_it_is_proposed_with_what_was_counted() -> None:
         "The baseline's first token takes 90.0 ms, and the arithmetic of the prompt's 1,000 tokens 34.9 ms "
         "as plans count it"
     ) in told[HELD]
-    assert "launches kernels" not in told[BELOW]
+    assert "launching kernels one by one is a guess" in told[HELD]
+    assert "launching kernels" not in told[BELOW]
     drafts = RulesProposer().propose(view, 8)
     assert HELD in {each.candidate for each in drafts}
 
