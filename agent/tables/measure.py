@@ -261,13 +261,15 @@ class DeviceRun:
         )
 
     def _profile(self, loading: Loading, launch: Launch, number: str) -> None:
-        """Keep the time of a decode step by part at concurrency 1; the launch is timed no more afterwards. A
-        profile that fails is told and leaves the load measured."""
+        """Keep the time of a decode step by part at concurrency 1, and of a lone prompt where the engine
+        tells it; the launch is timed no more afterwards. A profile that fails is told and leaves the load
+        measured."""
         workload = min(self._work.grid.workloads, key=lambda each: (each.concurrency, each.prompt_tokens))
         request = requests_of(workload, self._sources.words, self._work.grid.seed, "profile")[0]
         told: dict[str, Any] = {"launch": number, "workload": {**asdict(workload), "key": workload.key}}
         try:
             told["parts"] = [asdict(part) for part in launch.profile(request)]
+            told |= _lone_prompt(launch)
         except Infeasible as failure:
             told["failure"] = {"kind": failure.kind, "cause": failure.cause}
             self._tell(f"{loading.digest} was not profiled ({failure.kind}): {failure.cause}")
@@ -380,3 +382,12 @@ class DeviceRun:
         }
         self._journal.add(kind, line, self._device.identity())
         self._work.add({"kind": kind, **line})
+
+
+def _lone_prompt(launch: Launch) -> dict[str, Any]:
+    """What the last profile of a launch kept of a lone prompt, without its kernels by name; empty without."""
+    record = getattr(launch, "profile_record", None) or {}
+    prompt = record.get("prompt")
+    if not isinstance(prompt, dict):
+        return {}
+    return {"prompt": {name: told for name, told in prompt.items() if name != "kernels"}}

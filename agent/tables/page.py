@@ -69,6 +69,7 @@ def page(lines: Sequence[Line], table: Exported, title: str, commands: Sequence[
         _first_tokens(table, words),
         "## Where a step's time goes",
         _parts(lines, words),
+        *_prompt_section(lines, words),
         "## What failed",
         _failures(lines, words),
         "## A load beside a measurement",
@@ -206,6 +207,37 @@ def _parts(lines: Sequence[Line], words: Mapping[str, str]) -> str:
     }
     if not profiles:
         return "No profile was kept."
+    told = (
+        "Microseconds of a step of one request at the shortest prompt, by part (docs/profile.md). `outside` "
+        f"is what no kernel ran for{_beside(lines)}. `small` are norms, gates, activations and copies."
+    )
+    return f"{told}\n\n{_part_rows('step', profiles, words)}"
+
+
+def _prompt_section(lines: Sequence[Line], words: Mapping[str, str]) -> tuple[str, ...]:
+    """The time to a lone prompt's first token by part and load, microseconds, of the last profile that each
+    has; nothing where no prompt was profiled."""
+    found = {
+        line["load"]: line["prompt"]
+        for line in lines
+        if line["kind"] == "profile" and line.get("prompt", {}).get("parts")
+    }
+    if not found:
+        return ()
+    tokens = next(iter(found.values()))["prompt_tokens"]
+    told = (
+        f"Microseconds to the first token of a lone prompt of {tokens:,} tokens within the engine, by part: "
+        "HTTP and the tokenizer are not in it. `outside` is what no kernel ran for, launches by the "
+        f"processor among it{_beside(lines)}."
+    )
+    rows = _part_rows("first token", {load: each["parts"] for load, each in found.items()}, words)
+    return "## Where the time to a first token goes", f"{told}\n\n{rows}"
+
+
+def _part_rows(
+    what: str, profiles: Mapping[str, Sequence[Mapping[str, Any]]], words: Mapping[str, str]
+) -> str:
+    """Parts by load, the fastest first."""
     body = []
     for load, parts in sorted(profiles.items(), key=lambda each: sum(part["time_ms"] for part in each[1])):
         us = {part["part"]: 1e3 * part["time_ms"] for part in parts}
@@ -213,13 +245,12 @@ def _parts(lines: Sequence[Line], words: Mapping[str, str]) -> str:
         launches = sum(part["launches"] for part in parts)
         shown = [f"{us[part]:,.0f}" if part in us else MISSING for part in PARTS]
         body.append([words[load], f"{sum(us.values()):,.0f}", *shown, f"{others:,.0f}", f"{launches:,.0f}"])
+    return _table(["load", what, *PARTS, "others", "launches"], body)
+
+
+def _beside(lines: Sequence[Line]) -> str:
     ahead = any(line.get("loads_ahead") for line in lines if line["kind"] == "begin")
-    beside = "; other loads may have come up meanwhile" if ahead else ""
-    told = (
-        "Microseconds of a step of one request at the shortest prompt, by part (docs/profile.md). `outside` "
-        f"is what no kernel ran for{beside}. `small` are norms, gates, activations and copies."
-    )
-    return f"{told}\n\n{_table(['load', 'step', *PARTS, 'others', 'launches'], body)}"
+    return "; other loads may have come up meanwhile" if ahead else ""
 
 
 def _failures(lines: Sequence[Line], words: Mapping[str, str]) -> str:

@@ -51,6 +51,11 @@ def print_experiment(detail: ExperimentDetail) -> None:
     if detail.profile is not None:
         _title(out, detail.profile_title)
         print_step_profile(detail.profile)
+    if detail.prompt_profile is not None:
+        _title(out, detail.prompt_title)
+        print_step_profile(detail.prompt_profile)
+    elif detail.no_prompt_profile is not None:
+        out.print(f"A lone prompt was not profiled: {detail.no_prompt_profile}", style="dim")
     if detail.kernel_timings is not None:
         _title(out, detail.kernels_title)
         print_kernel_timings(detail.kernel_timings)

@@ -1,4 +1,5 @@
-"""The profile of a decode step, as it is printed: the time of each part, its floor, and what lies above."""
+"""The profile of a decode step or of a lone prompt, as it is printed: the time of each part, its floor, and
+what lies above."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def print_step_profile(profile: StepProfileView) -> None:
     ]
     rows = [_cells(row, counts) for row in profile.parts]
     rows.append(_together(profile, counts))
-    out.print(table((*columns, ">of the bandwidth"), rows))
+    out.print(table((*columns, f">{profile.share_of_floor}"), rows))
     out.print(profile.basis, style="dim")
     for each in profile.unknown_kernels[:MOST_UNKNOWN]:
         calls = "call" if each.launches == 1 else "calls"
@@ -50,24 +51,27 @@ def _cells(row: PartRow, counts: bool) -> tuple[str, ...]:
         f"{100 * row.share:.1f} %",
         *((f"{row.launches:g}" if row.launches else NOTHING,) if counts else ()),
         f"{row.moved_bytes / 1e6:,.1f}" if row.moved_bytes else NOTHING,
-        _us(row.floor_ms if row.moved_bytes else None),
+        _us(row.floor_ms or None),
         _us(row.above_ms),
-        NOTHING if row.bandwidth_share is None else f"{100 * row.bandwidth_share:.0f} %",
+        _percent(row.floor_share),
     )
 
 
 def _together(profile: StepProfileView, counts: bool) -> tuple[str, ...]:
-    share = profile.floor_ms / profile.step_ms if profile.floor_ms and profile.step_ms else None
     return (
-        "the step",
+        profile.whole,
         f"{US_PER_MS * profile.step_ms:,.0f}",
         "100 %",
         *((f"{profile.launches:g}",) if counts else ()),
         f"{sum(row.moved_bytes for row in profile.parts) / 1e6:,.1f}",
         _us(profile.floor_ms),
         _us(profile.above_ms),
-        NOTHING if share is None else f"{100 * share:.0f} %",
+        _percent(profile.floor_share),
     )
+
+
+def _percent(share: float | None) -> str:
+    return NOTHING if share is None else f"{100 * share:.0f} %"
 
 
 def _us(time_ms: float | None) -> str:

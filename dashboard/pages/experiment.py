@@ -34,7 +34,7 @@ from knowledge.queries.measured.experiment_detail import ExperimentDetail, exper
 from knowledge.queries.measured.experiments import latest_experiment
 from knowledge.queries.measured.quality_tests import QualityTestView, quality_tests
 from knowledge.queries.measured.samples import values_by_arm
-from knowledge.queries.measured.step_profile import PartRow
+from knowledge.queries.measured.step_profile import PartRow, StepProfileView
 from knowledge.queries.order.led_to import LedTo, led_to
 from knowledge.queries.view import View
 from knowledge.stored import number
@@ -130,9 +130,9 @@ class ExperimentView(ExperimentDetail):
         """What leads the page."""
         return experiment_words.words_of(self)
 
-    def profile_bar(self, row: PartRow) -> tuple[float, float]:
-        """How wide the bar of a part of the profile is, floor and above, per cent of the longest part."""
-        longest_ms = max((each.time_ms for each in self.profile.parts), default=0.0) if self.profile else 0.0
+    def profile_bar(self, step: StepProfileView, row: PartRow) -> tuple[float, float]:
+        """How wide the bar of a part of a profile is, floor and above, per cent of the longest part."""
+        longest_ms = max((each.time_ms for each in step.parts), default=0.0)
         if longest_ms <= 0:
             return 0.0, 0.0
         floor_ms = min(row.floor_ms or 0.0, row.time_ms)

@@ -161,10 +161,11 @@ class DraftingCheck:
 
 @dataclass(frozen=True)
 class PartTime:
-    """Time and bytes of one part of a decode step (a layer, the head, sampling, the rest).
+    """Time and bytes of one part of a step (a layer, the head, sampling, the rest).
 
     `weight_bytes` are the weights that it reads, `cache_bytes` what it reads and writes of keys, values and
-    states; `launches` counts its kernels (0 where they are not told apart).
+    states; `launches` counts its kernels (0 where they are not told apart); `operations` are the
+    multiplications and additions of its products, told of steps that read prompts alone.
     """
 
     part: str
@@ -173,6 +174,7 @@ class PartTime:
     weight_bytes: int
     cache_bytes: int = 0
     launches: float = 0.0
+    operations: float = 0.0
 
     @property
     def moved_bytes(self) -> int:

@@ -2,7 +2,8 @@
 
 `profile.json` holds `parts` (of `engines.port.PartTime`) and the engine's `record`: for vLLM every kernel by
 name with its calls and times, and one step in order, so that parts can be told anew from it. The stage that
-made or used it tells the parts, the memory's bandwidth and the names that no part is known for.
+made or used it tells the parts, the memory's bandwidth and the names that no part is known for; where the
+engine profiles a lone prompt too, under `prompt` its parts and the measured rate of products.
 """
 
 from __future__ import annotations
@@ -31,6 +32,17 @@ PROFILE_NAME = "profile.json"
 
 TOLD = ("method", "step_ms", "concurrency", "context_tokens", "steps")
 """What of an engine's record the stage tells as it is."""
+
+TOLD_OF_PROMPT = (
+    "method",
+    "failure",
+    "first_token_ms",
+    "prompt_tokens",
+    "prompt_steps",
+    "prompts",
+    "parts",
+)
+"""What of its record of a lone prompt."""
 
 UNKNOWN_PART = "other"
 """The part of kernels that no part is known for."""
@@ -134,9 +146,21 @@ def told_of(record: Mapping[str, Any]) -> dict[str, Json]:
     if bandwidth:
         found["bandwidth_bytes_per_s"] = bandwidth["bytes_per_s"]
         found["bandwidth_method"] = bandwidth["method"]
-    unknown = [each for each in record.get("kernels", ()) if each["part"] == UNKNOWN_PART]
-    if unknown:
-        found["unknown_kernels"] = [
-            {"name": each["name"], "launches": each["launches"], "us": each["us"]} for each in unknown
-        ]
+    found |= _unknown(record)
+    prompt = record.get("prompt")
+    if prompt:
+        told = {name: prompt[name] for name in TOLD_OF_PROMPT if name in prompt}
+        rate = (record.get("read") or {}).get("products")
+        if rate:
+            told |= {"operations_per_s": rate["operations_per_s"], "operations_method": rate["method"]}
+        found["prompt"] = told | _unknown(prompt)
     return found
+
+
+def _unknown(record: Mapping[str, Any]) -> dict[str, Json]:
+    """The kernels of a record that no part is known for; empty without any."""
+    unknown = [each for each in record.get("kernels", ()) if each["part"] == UNKNOWN_PART]
+    told: list[Json] = [
+        {"name": each["name"], "launches": each["launches"], "us": each["us"]} for each in unknown
+    ]
+    return {"unknown_kernels": told} if told else {}

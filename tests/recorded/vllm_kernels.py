@@ -6,7 +6,7 @@ from pathlib import Path
 from experiments.engines.port import PartTime
 from experiments.engines.vllm.kernel_parts import kernel_times, typical
 from experiments.engines.vllm.kernel_steps import steps_of
-from experiments.engines.vllm.profile import parts_of
+from experiments.engines.vllm.part_times import parts_of
 from experiments.measurement.evidence import Arm, Json, LaunchRecord, Metric, Sample, Stage
 from experiments.space.configuration import Configuration
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.campaign.known.facts import Facts
 from agent.plan.load_and_request import prompt_token_ms
-from agent.surrogate.prompt_launches import PromptLaunches
+from agent.surrogate.prompt_launches import LonePrompt, PromptLaunches
 from configs.campaign_plan import PlanSpec
 from configs.hardware import HardwareProfile, profile_of_device
 from configs.models import ModelProfile
@@ -17,8 +17,11 @@ CAPTURED = "max_graph_tokens"
 """What a launch tells of the largest step that is captured."""
 
 
-def launches_of(facts: Facts, shape: ModelProfile | None, ttft_ms: float | None) -> PromptLaunches | None:
-    """That of a campaign whose baseline was measured to take so long to the first token; None as below."""
+def launches_of(
+    facts: Facts, shape: ModelProfile | None, ttft_ms: float | None, profiled: LonePrompt | None = None
+) -> PromptLaunches | None:
+    """That of a campaign whose baseline was measured to take so long to the first token, and was `profiled`
+    with a lone prompt or was not; None as below."""
     best = facts.incumbent
     if facts.baseline is None or best is None or facts.gpu_name is None:
         return None
@@ -31,6 +34,7 @@ def launches_of(facts: Facts, shape: ModelProfile | None, ttft_ms: float | None)
         facts.baseline,
         ttft_ms,
         found if isinstance(found, int) else None,
+        profiled,
     )
 
 
@@ -41,10 +45,11 @@ def prompt_launches(
     baseline: Configuration,
     ttft_ms: float | None,
     captured: int | None = None,
+    profiled: LonePrompt | None = None,
 ) -> PromptLaunches | None:
     """The lone request, where a campaign is about first tokens or whole requests, on a listed GPU, and reads
     its prompt in one step that nothing is known to capture by itself; else None. `captured` are the tokens of
-    the largest step that is, None where no launch told."""
+    the largest step that is, None where no launch told; `profiled` is what a profile says of one."""
     workload = plan.workload
     counts = Metric(plan.metric) in (Metric.TTFT_MS, Metric.E2EL_MS) and workload.concurrency == 1
     if not counts or hardware is None or shape is None or not ttft_ms:
@@ -54,4 +59,4 @@ def prompt_launches(
     if captured is not None and captured >= workload.prompt_tokens:
         return None
     arithmetic_ms = workload.prompt_tokens * prompt_token_ms(shape, hardware)
-    return PromptLaunches(workload.prompt_tokens, ttft_ms, arithmetic_ms)
+    return PromptLaunches(workload.prompt_tokens, ttft_ms, arithmetic_ms, profiled)

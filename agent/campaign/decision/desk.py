@@ -105,7 +105,7 @@ class Desk:
     def prompt_launches(self) -> PromptLaunches | None:
         """What the first token of the campaign's lone request waits for; None where that can't be counted."""
         ttft_ms = self.baseline.ttft_ms.get(self.baseline_configuration.digest)
-        return launches_of(self.facts, self.legal.profile, ttft_ms)
+        return launches_of(self.facts, self.legal.profile, ttft_ms, self.baseline.lone_prompt)
 
     @cached_property
     def beliefs(self) -> Beliefs:

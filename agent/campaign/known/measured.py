@@ -18,6 +18,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign.known.facts import Facts
+from agent.surrogate.kernel_parts import OUTSIDE
+from agent.surrogate.prompt_launches import LonePrompt
 from db.models import Artifact, ExperimentArtifact
 from experiments.engines.kernel_timings import KernelTimings
 from experiments.engines.port import PartTime
@@ -41,7 +43,8 @@ class Baseline:
     launches' environment tells it (None if it was not measured). `load_s` is the median load of its launches,
     None without any. `evaluation_s` are the seconds that its evaluation took when it was built, now or
     earlier (None if it was not evaluated). `kernel_timings` are the engine's kernels timed alone, without
-    their raw times (None if they were not).
+    their raw times (None if they were not); `lone_prompt` is what its profile says of one (None if none was
+    profiled).
     """
 
     tpot_ms: dict[str, float]
@@ -54,6 +57,7 @@ class Baseline:
     load_s: float | None = None
     evaluation_s: float | None = None
     kernel_timings: KernelTimings | None = None
+    lone_prompt: LonePrompt | None = None
 
 
 def read_baseline(session: Session, experiment_id: int, own: Metric) -> Baseline:
@@ -62,11 +66,13 @@ def read_baseline(session: Session, experiment_id: int, own: Metric) -> Baseline
     parts: list[dict[str, Any]] = []
     bandwidth: float | None = None
     timings: KernelTimings | None = None
+    lone_prompt: LonePrompt | None = None
     for stage in load_stages(session, experiment_id):
         if stage.stage is Stage.PROFILE:
             found, told = stage.detail.get("parts"), stage.detail.get("bandwidth_bytes_per_s")
             parts = found if isinstance(found, list) else []  # type: ignore[assignment]
             bandwidth = float(told) if isinstance(told, int | float) else None
+            lone_prompt = lone_prompt_of(stage.detail.get("prompt"))
         if stage.stage is Stage.KERNELS and isinstance(data := stage.detail.get(TIMINGS), dict):
             timings = KernelTimings.of_data(data)
     return Baseline(
@@ -80,7 +86,17 @@ def read_baseline(session: Session, experiment_id: int, own: Metric) -> Baseline
         load_s=median(each.load_s for each in launches) if launches else None,
         evaluation_s=_evaluation_s(session, experiment_id),
         kernel_timings=timings,
+        lone_prompt=lone_prompt,
     )
+
+
+def lone_prompt_of(told: object) -> LonePrompt | None:
+    """What a profile's stage tells of a lone prompt; None where it was not profiled; pure."""
+    if not isinstance(told, dict) or not told.get("parts"):
+        return None
+    parts = [PartTime(**part) for part in told["parts"]]
+    outside_ms = math.fsum(part.time_ms for part in parts if part.kind == OUTSIDE)
+    return LonePrompt(float(told["first_token_ms"]), outside_ms)
 
 
 def naive_failed(session: Session, experiment_id: int) -> str | None:

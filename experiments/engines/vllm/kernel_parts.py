@@ -14,11 +14,12 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from statistics import median_low
 
 from experiments.engines.vllm.kernel_steps import Kernel, Region, Step
+from experiments.measurement.evidence import Json
 
 
 class Family(StrEnum):
@@ -152,6 +153,10 @@ class KernelTime:
     grid: tuple[int, ...]
     launches: int
     us: float
+
+    def data(self) -> dict[str, Json]:
+        """It as plain data."""
+        return {**asdict(self), "region": self.region.value, "grid": list(self.grid)}
 
 
 def typical(steps: Sequence[Step]) -> list[Step]:

@@ -28,14 +28,6 @@ MARK_BYTES = 7001
 
 MARK_PREFIX = "autoinfer:"
 
-COPY_BYTES = 2**30
-"""Bytes of the buffer whose copying is timed: larger than any cache."""
-
-FREE_SHARE = 4
-"""Of the free memory at most one part in so many becomes such a buffer; there are two."""
-
-COPIES, WARM_COPIES = 20, 3
-
 _DEVICE_EVENTS = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
@@ -132,31 +124,3 @@ def trace_of(events: Iterable[dict[str, Any]]) -> dict[str, Any]:
 def _mark_number(name: str, arguments: dict[str, Any]) -> int | None:
     number = int(arguments.get("bytes") or 0) - MARK_BYTES
     return number if "DtoD" in name and 0 <= number < len(MARKS) else None
-
-
-def copy_bandwidth() -> dict[str, Any] | None:
-    """Bytes read and written a second by copies within the GPU's memory, and how that was measured; None on
-    a CPU and where there is no room for it."""
-    if not torch.cuda.is_available():
-        return None
-    size = min(COPY_BYTES, torch.cuda.mem_get_info()[0] // FREE_SHARE)
-    try:
-        source, target = (torch.empty(size, dtype=torch.uint8, device="cuda") for _ in range(2))
-    except torch.cuda.OutOfMemoryError:
-        return None
-    event: Callable[..., Any] = torch.cuda.Event
-    begin, end = (event(enable_timing=True) for _ in range(2))
-    for _ in range(WARM_COPIES):
-        target.copy_(source)
-    begin.record()
-    for _ in range(COPIES):
-        target.copy_(source)
-    end.record()
-    end.synchronize()
-    seconds = begin.elapsed_time(end) / 1e3
-    del source, target
-    torch.cuda.empty_cache()
-    return {
-        "bytes_per_s": 2 * COPIES * size / seconds,
-        "method": f"copies of {size} bytes within the GPU, read + written, mean of {COPIES}",
-    }

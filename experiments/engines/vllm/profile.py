@@ -1,4 +1,5 @@
-"""Where the time of a decode step goes, by part of the model. In the driver; see `kernel_trace.py`.
+"""Where the time of a decode step goes, by part of the model, and that to a prompt's first token
+(`prompt_profile.py`). In the driver; see `kernel_trace.py`.
 
 The same requests are served twice: first untouched, which tells how long a step takes, then while kernels are
 recorded. The time of each part is that of its kernels in a typical step; what is left of the untouched step
@@ -10,15 +11,17 @@ times are scaled down to it and `outside` is 0: then they tell shares.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from experiments.engines.port import GenerationRequest, Infeasible, PartTime
-from experiments.engines.vllm.kernel_parts import KernelTime, kernel_times, kind_of, typical
+from experiments.engines.port import GenerationRequest, Infeasible
+from experiments.engines.vllm.kernel_parts import kernel_times, typical
 from experiments.engines.vllm.kernel_steps import Step, settled, steps_of
+from experiments.engines.vllm.part_times import parts_of
+from experiments.engines.vllm.prompt_profile import profile_prompt
 from experiments.measurement.evidence import Json
 
 if TYPE_CHECKING:
@@ -27,20 +30,17 @@ if TYPE_CHECKING:
 MOST_TOKENS = 48
 """Tokens that are generated while kernels are recorded: each step has hundreds of them."""
 
-OUTSIDE = "outside"
-
 METHOD = (
     "torch.profiler over the later half of the steps; the step's time from the same requests served untouched"
 )
-
-US_PER_MS = 1e3
 
 
 async def profile(engine: LoadedEngine, request: GenerationRequest, concurrency: int = 1) -> dict[str, Json]:
     """Profile decode steps of a request, `concurrency` of which are served at once.
 
-    Gives `parts` (of `PartTime`) and the `record` that they rest on: every kernel by name, and one step in
-    order. Raises `Infeasible` where no step was recorded.
+    Gives `parts` (of `PartTime`) and the `record` that they rest on: every kernel by name, one step in
+    order, and under `prompt` the same of a lone prompt, or the `failure` for which there is none. Raises
+    `Infeasible` where no step was recorded.
     """
     short = replace(request, new_tokens=min(request.new_tokens, MOST_TOKENS))
     step_ms = await _step_ms(engine, short, concurrency)
@@ -55,6 +55,10 @@ async def profile(engine: LoadedEngine, request: GenerationRequest, concurrency:
         raise Infeasible("crashed", "The profiler recorded no whole step, so its parts can't be told.")
     steps = typical(recorded)
     kernels = kernel_times(steps, read["linears"])
+    try:
+        prompt = await profile_prompt(engine, request, read)
+    except Infeasible as failure:
+        prompt = {"failure": failure.cause}
     bytes_of = cache_bytes(read, len(request.prompt_ids) + short.new_tokens // 2, concurrency)
     parts = parts_of(kernels, step_ms, read["weight_bytes"], bytes_of)
     record: dict[str, Json] = {
@@ -67,45 +71,11 @@ async def profile(engine: LoadedEngine, request: GenerationRequest, concurrency:
         "steps": len(steps),
         "recorded_steps": len(recorded),
         "read": read,
-        "kernels": [
-            {**asdict(each), "region": each.region.value, "grid": list(each.grid)} for each in kernels
-        ],
+        "kernels": [each.data() for each in kernels],
         "step": _written(steps[len(steps) // 2]),
+        "prompt": prompt,
     }
     return {"parts": [asdict(part) for part in parts], "record": record}
-
-
-def parts_of(
-    kernels: Sequence[KernelTime],
-    step_ms: float,
-    weight_bytes: Mapping[str, int],
-    cached: Mapping[str, int],
-) -> list[PartTime]:
-    """The parts of a step of `step_ms` that kernels ran for, and what lies outside; pure."""
-    us: dict[str, float] = {}
-    launches: dict[str, float] = {}
-    for each in kernels:
-        us[each.part] = us.get(each.part, 0.0) + each.us
-        launches[each.part] = launches.get(each.part, 0.0) + each.launches
-    together_ms = sum(us.values()) / US_PER_MS
-    scale = min(1.0, step_ms / together_ms) if together_ms else 1.0
-    read = dict(weight_bytes)
-    if "layers" in us:  # which linear layer a product is of is not known, so they are one part
-        linear = [part for part in read if part not in us and kind_of(part) == "gemm"]
-        read["layers"] = sum(read.pop(part) for part in linear)
-    found = [
-        PartTime(
-            part=part,
-            kind=kind_of(part),
-            time_ms=scale * us[part] / US_PER_MS,
-            weight_bytes=read.get(part, 0),
-            cache_bytes=cached.get(part, 0),
-            launches=launches[part],
-        )
-        for part in sorted(us, key=lambda each: -us[each])
-    ]
-    outside_ms = max(0.0, step_ms - scale * together_ms)
-    return [*found, PartTime(OUTSIDE, kind_of(OUTSIDE), outside_ms, 0)]
 
 
 def cache_bytes(read: Mapping[str, Any], context_tokens: int, concurrency: int) -> dict[str, int]:

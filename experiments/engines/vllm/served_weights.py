@@ -22,8 +22,9 @@ def read_by_step(runner: Any, draft_tokens: int) -> dict[str, Json]:
     """Classes of the linear layers in the order of a step, bytes of weights by part, and of the caches.
 
     `weight_bytes` has a part `draft` where a model drafts: its weights once for each draft token, as the
-    output head that it shares. `state_bytes` are those of one sequence's GatedDeltaNet states and
-    `conv_bytes` of its windows, each read once and written once for every token of a step;
+    output head that it shares. `operations` are the multiplications and additions of one token in the linear
+    layers, by part, and in the output head. `state_bytes` are those of one sequence's GatedDeltaNet states
+    and `conv_bytes` of its windows, each read once and written once for every token of a step;
     `kv_bytes_per_token` are those of one token in all layers' caches.
     """
     model = runner.get_model()
@@ -39,6 +40,7 @@ def read_by_step(runner: Any, draft_tokens: int) -> dict[str, Json]:
     return {
         "linears": [name for name, _ in _linears(model)],
         "weight_bytes": {part: int(count) for part, count in weights.items()},
+        "operations": {part: int(count) for part, count in _operations(model).items()},
         "state_bytes": slots * sum(_slot_bytes(found[-1]) for found in caches if found),
         "conv_bytes": 2 * sum(_slot_bytes(found[0]) for found in caches if len(found) > 1),
         "kv_bytes_per_token": sum(map(_token_bytes, attention)),
@@ -81,11 +83,28 @@ def _weight_bytes(model: Any) -> dict[str, int]:
     return found
 
 
-def _packed_bytes(module: Any, own: list[Any]) -> int:
-    """Bytes of a weight that a kernel for CPUs has packed away, leaving an empty one."""
+def _operations(model: Any) -> dict[str, int]:
+    """Multiplications and additions of one token, two a weight, whatever the weights are stored as."""
+    found: dict[str, int] = {}
+    for part, module in _linears(model):
+        found[part] = found.get(part, 0) + 2 * _size(module)
+    for name, module in model.named_modules(remove_duplicate=False):
+        if name.split(".")[-1] == "lm_head" and not _skipped(name.split(".")):
+            rows = int(getattr(module, "num_embeddings_per_partition", 0))
+            found["lm_head"] = 2 * rows * int(getattr(module, "embedding_dim", 0))
+    return found
+
+
+def _size(module: Any) -> int:
+    """Weights of a linear layer by its sizes."""
     rows = getattr(module, "output_size_per_partition", getattr(module, "output_size", 0))
     columns = getattr(module, "input_size_per_partition", getattr(module, "input_size", 0))
-    return int(rows) * int(columns) * int(own[0].element_size())
+    return int(rows) * int(columns)
+
+
+def _packed_bytes(module: Any, own: list[Any]) -> int:
+    """Bytes of a weight that a kernel for CPUs has packed away, leaving an empty one."""
+    return _size(module) * int(own[0].element_size())
 
 
 def _skipped(words: list[str]) -> bool:

@@ -18,7 +18,8 @@ from experiments.engines.messages import infeasible_data
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.references import ReferenceReader, ReferenceWriter, kl_rows, same_best
 from experiments.engines.vllm.describe import described
-from experiments.engines.vllm.kernel_trace import KernelTrace, copy_bandwidth
+from experiments.engines.vllm.device_rates import copy_bandwidth, product_rate
+from experiments.engines.vllm.kernel_trace import KernelTrace
 from experiments.engines.vllm.served_weights import read_by_step
 from experiments.engines.vllm.tap import DRAFT_NOTHING, DRAFT_TEXT, LogitTap
 
@@ -145,9 +146,9 @@ class EngineProbe:
 
     @_answers
     def autoinfer_read_by_step(self, draft_tokens: int) -> Any:
-        """What a step reads, by part (`served_weights.py`), and how fast the GPU copies."""
+        """What a step reads, by part (`served_weights.py`), and how fast the GPU copies and multiplies."""
         read = read_by_step(self.model_runner, draft_tokens)  # type: ignore[attr-defined]
-        return {**read, "bandwidth": copy_bandwidth()}
+        return {**read, "bandwidth": copy_bandwidth(), "products": product_rate()}
 
 
 class _Scoring:

@@ -38,7 +38,12 @@ from knowledge.queries.measured.resolved import DifferenceView, resolved_differe
 from knowledge.queries.measured.samples import SampleView, launch_spreads, stored_samples
 from knowledge.queries.measured.spread import SpreadView
 from knowledge.queries.measured.stages import ArtifactView, StageView, artifacts_of, stages_of
-from knowledge.queries.measured.step_profile import StepProfileView, step_profile
+from knowledge.queries.measured.step_profile import (
+    StepProfileView,
+    prompt_profile,
+    step_profile,
+    why_no_prompt_profile,
+)
 from knowledge.queries.measured.verdicts import VerdictView, verdict_view
 from knowledge.queries.spent.paid import PaidJobView, paid_for
 from knowledge.queries.view import View
@@ -91,6 +96,8 @@ class ExperimentDetail(ExperimentRow):
     stages: tuple[StageView, ...]
     artifacts: tuple[ArtifactView, ...]
     profile: StepProfileView | None
+    prompt_profile: StepProfileView | None = None
+    no_prompt_profile: str | None = None
     kernel_timings: KernelTimingsView | None
     versions: JsonObject | None
     reproduced_by: tuple[str, ...]
@@ -106,6 +113,14 @@ class ExperimentDetail(ExperimentRow):
         """What the profile is of."""
         whose = "baseline" if self.candidate is None else "candidate"
         return f"A decode step of the {whose} by part"
+
+    @property
+    def prompt_title(self) -> str:
+        """What the profile of a lone prompt is of."""
+        whose = "baseline" if self.candidate is None else "candidate"
+        tokens = None if self.prompt_profile is None else self.prompt_profile.prompt_tokens
+        length = "" if tokens is None else f" of {tokens:,} tokens"
+        return f"The {whose}'s first token after a lone prompt{length}, by part"
 
     @property
     def further_told(self) -> str:
@@ -194,6 +209,8 @@ def experiment_detail(
         stages=stages,
         artifacts=artifacts_of(session, experiment_id),
         profile=step_profile(stages, [each.data for each in launches]),
+        prompt_profile=prompt_profile(stages),
+        no_prompt_profile=why_no_prompt_profile(stages),
         kernel_timings=kernel_timings(stages),
         versions=experiment.versions,
         reproduced_by=_reproductions(session, experiment_id),

@@ -1,8 +1,9 @@
-"""The profile of a decode step as it is shown: the time of each part, its floor by physics, and what lies
-above.
+"""The profile of a decode step, and of a lone prompt up to its first token, as they are shown: the time of
+each part, its floor by physics, and what lies above.
 
 A part's floor is the bytes that it has to move (weights, keys and values, states) over the bandwidth that was
-measured on the device; what it takes above is its overhead. A part that moves nothing is overhead whole.
+measured on the device, or the operations of its products over their measured rate, whichever takes longer;
+what it takes above is its overhead. A part that moves and multiplies nothing is overhead whole.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from knowledge.queries.view import View
 from knowledge.stored import number
 
 MS_PER_S = 1e3
-GB = 1e9
+GB, TERA = 1e9, 1e12
 
 SHOWN_DIGITS = 12
 """Hexadecimal digits of a digest."""
@@ -27,6 +28,9 @@ PRODUCTS = "gemm"
 
 OUTSIDE = ("outside", "rest")
 """Kinds of what lies outside all parts."""
+
+NO_BANDWIDTH = "the memory's bandwidth was not measured, so there is no floor"
+NO_RATES = "neither bandwidth nor rate of the device was measured, so there is no floor"
 
 PART_WORDS = {
     "gdn": "GatedDeltaNet layers",
@@ -49,8 +53,8 @@ PART_WORDS = {
 
 
 class PartRow(View):
-    """A part of the step: milliseconds, share of the step, kernels, bytes, and its floor; None where the
-    bandwidth is not known."""
+    """A part of the step: milliseconds, share of the step, kernels, bytes, operations, and its floor; None
+    where neither the bandwidth nor the rate is known."""
 
     part: str
     words: str
@@ -58,12 +62,14 @@ class PartRow(View):
     share: float
     launches: float
     moved_bytes: int
+    operations: float = 0.0
     floor_ms: float | None
     above_ms: float | None
 
     @property
-    def bandwidth_share(self) -> float | None:
-        """The share of the bandwidth that it reached; None where it moves nothing that is known."""
+    def floor_share(self) -> float | None:
+        """Its floor over its time, of a decode step the share of the bandwidth that it reached; None where
+        it moves and multiplies nothing that is known."""
         if not self.floor_ms or self.time_ms <= 0:
             return None
         return self.floor_ms / self.time_ms
@@ -78,7 +84,8 @@ class UnknownKernel(View):
 
 
 class StepProfileView(View):
-    """A profiled step by part, the longest first and what lies outside last.
+    """A profiled step by part, the longest first and what lies outside last; of a lone prompt, of
+    `prompt_tokens`, all that it was read by.
 
     `artifact` is the digest under which the kernels by name are kept, None where they are not.
     """
@@ -88,17 +95,35 @@ class StepProfileView(View):
     bandwidth_bytes_per_s: float | None
     bandwidth_method: str | None
     method: str | None
+    operations_per_s: float | None = None
+    operations_method: str | None = None
     concurrency: int
     context_tokens: int | None
+    prompt_tokens: int | None = None
     launches: float
     artifact: str | None
     parts: tuple[PartRow, ...]
     unknown_kernels: tuple[UnknownKernel, ...]
 
     @property
+    def floor_share(self) -> float | None:
+        """Its floor over its time; None where there is none."""
+        return self.floor_ms / self.step_ms if self.floor_ms and self.step_ms else None
+
+    @property
     def above_ms(self) -> float | None:
         """What the step takes above its floor."""
         return None if self.floor_ms is None else max(0.0, self.step_ms - self.floor_ms)
+
+    @property
+    def whole(self) -> str:
+        """What all parts together are called."""
+        return "the step" if self.prompt_tokens is None else "to the first token"
+
+    @property
+    def share_of_floor(self) -> str:
+        """What the floor over the time is called."""
+        return "of the bandwidth" if self.prompt_tokens is None else "floor of time"
 
     @property
     def basis(self) -> str:
@@ -108,11 +133,16 @@ class StepProfileView(View):
             told.append(f"{self.concurrency} sequences at once")
         if self.context_tokens is not None:
             told.append(f"{self.context_tokens} tokens of context")
-        if self.bandwidth_bytes_per_s is None:
-            told.append("the memory's bandwidth was not measured, so there is no floor")
+        rates = []
+        if self.bandwidth_bytes_per_s is not None:
+            rates.append(f"{self.bandwidth_bytes_per_s / GB:,.0f} GB/s{_brackets(self.bandwidth_method)}")
+        if self.operations_per_s is not None:
+            rate = f"{self.operations_per_s / TERA:,.0f} TFLOP/s of products"
+            rates.append(rate + _brackets(self.operations_method))
+        if rates:
+            told.append(f"the floor at {' and '.join(rates)}")
         else:
-            method = f" ({self.bandwidth_method})" if self.bandwidth_method else ""
-            told.append(f"the floor at {self.bandwidth_bytes_per_s / GB:,.0f} GB/s{method}")
+            told.append(NO_BANDWIDTH if self.prompt_tokens is None else NO_RATES)
         if self.artifact:
             what = "every kernel by name in" if self.launches else "kept as"
             told.append(f"{what} A-{self.artifact[:SHOWN_DIGITS]}")
@@ -136,6 +166,24 @@ def step_profile(
     return profile_view(details[-1], _machine_bandwidth(environments))
 
 
+def prompt_profile(stages: Sequence[StageView]) -> StepProfileView | None:
+    """The last profile of a lone prompt that the stages of an experiment tell; None where there is none."""
+    for each in reversed(stages):
+        prompt = (each.detail or {}).get("prompt")
+        if each.stage == Stage.PROFILE.value and isinstance(prompt, dict) and prompt.get("parts"):
+            detail = each.detail or {}
+            shared = {name: detail.get(name) for name in ("bandwidth_bytes_per_s", "bandwidth_method")}
+            return profile_view({**shared, "artifact": detail.get("artifact"), **prompt})
+    return None
+
+
+def why_no_prompt_profile(stages: Sequence[StageView]) -> str | None:
+    """Why the last stage that was to profile a lone prompt did not; None where it did, or none was to."""
+    told = [each.detail["prompt"] for each in stages if each.detail and each.detail.get("prompt")]
+    last = told[-1] if told else None
+    return _text(last.get("failure")) if isinstance(last, dict) else None
+
+
 def profile_view(detail: Mapping[str, object], machine_bandwidth: float | None = None) -> StepProfileView:
     """The view of a stage's detail that holds `parts`; pure."""
     bandwidth = bandwidth_of(detail) or machine_bandwidth
@@ -145,18 +193,21 @@ def profile_view(detail: Mapping[str, object], machine_bandwidth: float | None =
         name = part.get("part") if part.get("kind") == PRODUCTS else part.get("kind")
         groups.setdefault(str(name), []).append(part)
     step_ms = fsum(number(part.get("time_ms")) or 0.0 for parts in groups.values() for part in parts)
-    rows = [_row(name, parts, step_ms, bandwidth) for name, parts in groups.items()]
+    rate = number(detail.get("operations_per_s"))
+    rows = [_row(name, parts, step_ms, bandwidth, rate) for name, parts in groups.items()]
     rows.sort(key=lambda row: (row.part in OUTSIDE, -row.time_ms))
-    moved = sum(row.moved_bytes for row in rows)
     unknown = detail.get("unknown_kernels")
     return StepProfileView(
         step_ms=step_ms,
-        floor_ms=MS_PER_S * moved / bandwidth if bandwidth and moved else None,
+        floor_ms=fsum(row.floor_ms or 0.0 for row in rows) or None,
         bandwidth_bytes_per_s=bandwidth,
         bandwidth_method=_text(detail.get("bandwidth_method")),
         method=_text(detail.get("method")),
+        operations_per_s=rate,
+        operations_method=_text(detail.get("operations_method")),
         concurrency=int(number(detail.get("concurrency")) or 1),
         context_tokens=_whole(detail.get("context_tokens")),
+        prompt_tokens=_whole(detail.get("prompt_tokens")),
         launches=fsum(row.launches for row in rows),
         artifact=_text(detail.get("artifact")),
         parts=tuple(rows),
@@ -177,11 +228,18 @@ def moved_bytes(part: Mapping[str, object]) -> int:
 
 
 def _row(
-    name: str, parts: Sequence[Mapping[str, object]], step_ms: float, bandwidth: float | None
+    name: str,
+    parts: Sequence[Mapping[str, object]],
+    step_ms: float,
+    bandwidth: float | None,
+    rate: float | None,
 ) -> PartRow:
     time_ms = fsum(number(part.get("time_ms")) or 0.0 for part in parts)
     moved = sum(map(moved_bytes, parts))
-    floor_ms = MS_PER_S * moved / bandwidth if bandwidth else None
+    operations = fsum(number(part.get("operations")) or 0.0 for part in parts)
+    floors = [MS_PER_S * moved / bandwidth] if bandwidth else []
+    floors += [MS_PER_S * operations / rate] if rate else []
+    floor_ms = max(floors, default=None)
     return PartRow(
         part=name,
         words=PART_WORDS.get(name, name),
@@ -189,6 +247,7 @@ def _row(
         share=time_ms / step_ms if step_ms else 0.0,
         launches=fsum(number(part.get("launches")) or 0.0 for part in parts),
         moved_bytes=moved,
+        operations=operations,
         floor_ms=floor_ms,
         above_ms=None if floor_ms is None else max(0.0, time_ms - floor_ms),
     )
@@ -202,6 +261,10 @@ def _machine_bandwidth(environments: Iterable[JsonObject]) -> float | None:
             if found:
                 return found
     return None
+
+
+def _brackets(method: str | None) -> str:
+    return f" ({method})" if method else ""
 
 
 def _whole(value: object) -> int | None:

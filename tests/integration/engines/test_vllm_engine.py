@@ -25,6 +25,7 @@ from experiments.reference_model.load import checkpoint_fingerprint, reference_m
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.stages.pruning.layer_removal import remove_layers
 from tests.integration.engines.conformance import EngineConformance, EngineSetting, begun, wait_until_gone
+from tests.integration.engines.lone_prompt import is_a_lone_prompt_by_part
 from tests.integration.engines.packed_checkpoints import write_gptq
 
 KNOBS: dict[str, KnobValue] = {
@@ -180,6 +181,9 @@ class TestVllmEngine(EngineConformance):
                 assert [round(parts[part].launches) for part in ("gate_up_proj", "qkv_proj")] == [12, 3]
                 assert parts["gdn_state"].cache_bytes == concurrency * 2 * 9 * 4 * 64 * 64 * state_bytes
                 assert "other" not in parts, record["kernels"]
+                prompt = is_a_lone_prompt_by_part(record["prompt"])
+                assert {part for part, each in prompt.items() if each["kind"] == "gemm"} == linears
+                assert prompt["gate_up_proj"]["launches"] == 12
         finally:
             launch.close()
 

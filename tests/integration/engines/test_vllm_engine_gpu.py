@@ -16,6 +16,7 @@ from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import KnobValue
 from experiments.telemetry.identity import NoSuchDevice, identify
 from tests.integration.engines.conformance import EngineConformance, EngineSetting
+from tests.integration.engines.lone_prompt import is_a_lone_prompt_by_part
 from tests.integration.engines.test_vllm_engine import VOCABULARY, TextSetting
 
 DEVICE = "cuda:0"
@@ -89,6 +90,10 @@ class TestVllmEngineOnGpu(EngineConformance):
         bandwidth = read["bandwidth"]
         assert isinstance(bandwidth, dict)
         assert 1e11 < float(str(bandwidth["bytes_per_s"])) < 1e14
+        products = read["products"]
+        assert isinstance(products, dict)
+        assert 1e12 < float(str(products["operations_per_s"])) < 1e16
+        is_a_lone_prompt_by_part(record["prompt"])
 
     @pytest.mark.parametrize("tokens", [512, 1024])
     def test_steps_that_read_a_prompt_are_captured_up_to_as_many_tokens_as_are_asked_for(

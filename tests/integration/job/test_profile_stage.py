@@ -1,6 +1,7 @@
 """A profile is an artifact of its configuration, of the baseline and, where that is cheap, of candidates."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,32 @@ def test_what_a_profile_rests_on_is_kept_and_told(run: Run, monkeypatch: pytest.
     assert document["record"] == record
     assert [PartTime(**part) for part in document["parts"]] == list(result.profile)
     assert told_of({}) == {}
+
+
+def test_what_is_kept_of_a_lone_prompt_is_told_with_the_rate_of_products(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = asdict(PartTime("outside", "outside", 40.0, 0))
+    prompt = {
+        "first_token_ms": 60.0,
+        "prompt_tokens": 512,
+        "parts": [part],
+        "times_ms": [60.0],
+        "kernels": [],
+    }
+    rate = {"operations_per_s": 7e14, "method": "products"}
+    record = {"method": "by hand", "read": {"products": rate}, "kernels": [], "prompt": prompt}
+    monkeypatch.setattr(SimulatedLaunch, "profile_record", record, raising=False)
+    result = run(a_baseline_job((CONTROL,)))
+    detail = next(stage.detail for stage in result.stages if stage.stage is Stage.PROFILE)
+    assert detail["prompt"] == {
+        "first_token_ms": 60.0,
+        "prompt_tokens": 512,
+        "parts": [part],
+        "operations_per_s": 7e14,
+        "operations_method": "products",
+    }
+
+
+def test_why_a_lone_prompt_was_not_profiled_is_told() -> None:
+    assert told_of({"prompt": {"failure": "It died."}})["prompt"] == {"failure": "It died."}

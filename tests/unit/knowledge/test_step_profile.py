@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from cli.sheets.step_profile import print_step_profile
 from experiments.engines.port import PartTime
 from knowledge.queries.measured.stages import StageView
-from knowledge.queries.measured.step_profile import profile_view, step_profile
+from knowledge.queries.measured.step_profile import (
+    profile_view,
+    prompt_profile,
+    step_profile,
+    why_no_prompt_profile,
+)
 from tests.recorded.vllm_kernels import recorded_parts
 
 H200_BYTES_PER_S = 4.257e12
@@ -34,7 +39,7 @@ def test_the_recorded_step_of_the_9b_shape_has_the_floor_of_its_bytes() -> None:
     assert [row.part for row in view.parts][:3] == ["gate_up_proj", "down_proj", "in_proj_qkvz"]
     assert view.parts[-1].part == "outside"
     head = next(row for row in view.parts if row.part == "lm_head")
-    assert head.bandwidth_share == pytest.approx(0.97, abs=0.03)
+    assert head.floor_share == pytest.approx(0.97, abs=0.03)
 
 
 def test_four_bits_lose_most_in_the_products_themselves() -> None:
@@ -110,3 +115,48 @@ def test_the_printed_table_has_every_part_the_sum_and_the_kernels_of_unknown_nam
         assert words in text
     assert "of unknown name: 3.5 µs in 2 calls of strange_0" in text
     assert "and 1 other, which the artifact lists" in text
+
+
+def lone_prompt(**other: object) -> dict[str, object]:
+    parts = [
+        PartTime("gate_up_proj", "gemm", 8.0, 3_000_000_000, launches=32, operations=5e12),
+        PartTime("lm_head", "lm_head", 0.6, 2_000_000_000, launches=1, operations=2e9),
+        PartTime("outside", "outside", 40.0, 0),
+    ]
+    told = {"first_token_ms": 48.6, "prompt_tokens": 512, "parts": [asdict(each) for each in parts]}
+    return {**told, "operations_per_s": 1e15, "operations_method": "products", **other}
+
+
+def test_a_lone_prompt_has_the_floor_of_its_bytes_or_of_its_products_whichever_takes_longer() -> None:
+    view = prompt_profile([stage(prompt=lone_prompt(), bandwidth_bytes_per_s=4e12, artifact="ab" * 32)])
+    assert view is not None
+    floors = {row.part: row.floor_ms for row in view.parts}
+    assert floors == {"gate_up_proj": 5.0, "lm_head": 0.5, "outside": 0.0}
+    assert (view.floor_ms, view.step_ms, view.prompt_tokens) == (5.5, pytest.approx(48.6), 512)
+    assert view.parts[-1].above_ms == 40.0
+    assert "4,000 GB/s and 1,000 TFLOP/s of products (products)" in view.basis
+    assert "A-abababababab" in view.basis
+
+
+def test_without_any_rate_a_lone_prompt_has_no_floor_and_that_is_said() -> None:
+    view = prompt_profile([stage(prompt=lone_prompt(operations_per_s=None))])
+    assert view is not None
+    assert (view.floor_ms, view.above_ms) == (None, None)
+    assert "neither bandwidth nor rate of the device was measured" in view.basis
+
+
+def test_a_lone_prompt_is_printed_up_to_its_first_token(capsys: pytest.CaptureFixture[str]) -> None:
+    view = prompt_profile([stage(prompt=lone_prompt(), bandwidth_bytes_per_s=4e12)])
+    assert view is not None
+    print_step_profile(view)
+    text = capsys.readouterr().out
+    for words in ("to the first token", "floor of time", "48,600", "62 %", "11 %"):
+        assert words in text
+
+
+def test_the_last_lone_prompt_counts_and_why_there_is_none_is_told() -> None:
+    failed, other = stage(prompt={"failure": "It died."}), stage(parts=[])
+    assert prompt_profile([failed]) is prompt_profile([other]) is prompt_profile([]) is None
+    assert why_no_prompt_profile([failed, other]) == "It died."
+    assert why_no_prompt_profile([stage(prompt=lone_prompt())]) is None
+    assert why_no_prompt_profile([]) is None

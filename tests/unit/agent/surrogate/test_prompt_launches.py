@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent.campaign.decision.counted_launches import prompt_launches
-from agent.surrogate.prompt_launches import LEAST_SD_LOG, PromptLaunches
+from agent.surrogate.prompt_launches import LEAST_SD_LOG, LonePrompt, PromptLaunches
 from configs.campaign import load_campaign
 from configs.campaign_plan import PlanSpec
 from configs.hardware import load_hardware_profile
@@ -88,3 +88,28 @@ def test_nothing_is_expected_where_it_can_not_be_counted(other: dict[str, Any]) 
 
 def test_what_is_captured_by_itself_may_be_known_and_too_small() -> None:
     assert launches(captured=32) == launches() == launches(plan=plan("e2el_ms"))
+
+
+def test_where_a_lone_prompt_was_profiled_half_of_what_no_kernel_ran_for_is_expected_to_go() -> None:
+    found = launches(profiled=LonePrompt(first_token_ms=60.0, outside_ms=30.0))
+    assert found is not None
+    mean, sd = found.effect(512)
+    assert math.exp(mean) == pytest.approx((73.5 - 30.0 / 2) / 73.5)
+    assert sd == pytest.approx(0.5 * 30.0 / 73.5)
+    assert found.told(512) == (
+        "By the profile no kernel runs in 30.0 of the 60.0 ms to the first token of a lone prompt of 512 "
+        "tokens; a graph of steps of up to 512 tokens launches those kernels at once that lie between the "
+        "layers that keep states."
+    )
+
+
+def test_a_prompt_that_waits_for_nothing_has_nothing_to_lose() -> None:
+    found = launches(profiled=LonePrompt(60.0, 0.0))
+    assert found is not None
+    assert (found.effect(512), found.told(512)) == ((0.0, LEAST_SD_LOG), "")
+
+
+def test_a_profile_that_took_longer_than_what_was_timed_is_the_whole_at_most() -> None:
+    found = launches(profiled=LonePrompt(200.0, 150.0))
+    assert found is not None
+    assert found.beyond == 1

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from experiments.engines.port import PartTime
 from experiments.engines.vllm.kernel_parts import Family, family_of, kernel_times, parts_of_step, typical
 from experiments.engines.vllm.kernel_steps import Kernel, Region
-from experiments.engines.vllm.profile import cache_bytes, parts_of
+from experiments.engines.vllm.part_times import parts_of
+from experiments.engines.vllm.profile import cache_bytes
 from tests.recorded.vllm_kernels import PROFILED, recorded_parts
 
 NAMES = {

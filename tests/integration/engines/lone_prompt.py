@@ -1,0 +1,24 @@
+"""What holds of the profile of a lone prompt of the packaged model in 16 bits, wherever it ran."""
+
+from typing import Any
+
+import pytest
+
+from experiments.measurement.evidence import Json
+
+VOCABULARY, HIDDEN = 4096, 128
+
+
+def is_a_lone_prompt_by_part(record: Json) -> dict[str, dict[str, Any]]:
+    """Asserts it; gives the parts by name."""
+    prompt: Any = record
+    assert "failure" not in prompt, prompt
+    parts = {part["part"]: part for part in prompt["parts"]}
+    assert sum(part["time_ms"] for part in parts.values()) == pytest.approx(prompt["first_token_ms"])
+    assert prompt["prompt_steps"] == 1
+    head, product = parts["lm_head"], parts["gate_up_proj"]
+    assert head["operations"] == 2 * VOCABULARY * HIDDEN, "the head computes the last token alone"
+    assert product["operations"] == prompt["prompt_tokens"] * product["weight_bytes"], "two of each weight"
+    assert {"in_proj_ba", "gdn_state", "conv1d", "attention", "small", "outside"} < parts.keys()
+    assert not {"other", "draft"} & parts.keys(), prompt["kernels"]
+    return parts
