@@ -15,6 +15,7 @@ import csv
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -98,6 +99,13 @@ class Course:
             f"({profile['bandwidth_method']})."
             for each in self.experiments
             if (profile := each["profile"]) is not None and profile.get("floor_ms") is not None
+        ] + [
+            f"To the first token of a lone prompt of {prompt['prompt_tokens']:,} tokens {each['id']} takes "
+            f"{prompt['step_ms']:.1f} ms within the engine, without HTTP: {prompt['floor_ms']:.1f} by "
+            f"physics, its products at {prompt['operations_per_s'] / 1e12:,.0f} TFLOP/s "
+            f"({prompt['operations_method']}); no kernel runs in {_outside_ms(prompt):.1f}."
+            for each in self.experiments
+            if (prompt := each.get("prompt_profile")) is not None and prompt["operations_per_s"]
         ]
 
     def samples(self) -> list[list[object]]:
@@ -112,6 +120,10 @@ class Course:
 
 def _clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def _outside_ms(profile: Mapping[str, Any]) -> float:
+    return sum(part["time_ms"] for part in profile["parts"] if part["part"] == "outside")
 
 
 def _percent(effect: Any) -> str:

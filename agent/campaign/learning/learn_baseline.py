@@ -14,6 +14,7 @@ from agent.campaign.learning.verdicts import fail
 from agent.ground.drafter import space_of
 from agent.ground.stored_spec import AT_ONCE, FOUND, START
 from agent.surrogate.levers import joined
+from agent.surrogate.prompt_launches import LonePrompt
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
@@ -114,11 +115,23 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
             session,
             EventKind.CAMPAIGN_PROFILED,
             f"A decode step of {total:.2f} ms: "
-            + ", ".join(f"{kind} {100 * time_ms / total:.0f} %" for kind, time_ms in shown),
+            + ", ".join(f"{kind} {100 * time_ms / total:.0f} %" for kind, time_ms in shown)
+            + _of_lone_prompt(measured.lone_prompt),
             subject=subject,
             campaign_id=campaign.id,
             data={"by_kind_ms": by_kind},
         )
+
+
+def _of_lone_prompt(prompt: LonePrompt | None) -> str:
+    """What the same profile says of the first token, after it; empty where no prompt was profiled."""
+    if prompt is None:
+        return ""
+    share = 100 * min(1.0, prompt.outside_ms / prompt.first_token_ms)
+    return (
+        f". To the first token of a lone prompt {prompt.first_token_ms:.1f} ms, of which no kernel runs in "
+        f"{share:.0f} %"
+    )
 
 
 def _against_naive(
