@@ -1,0 +1,96 @@
+"""Where the time to a lone prompt's first token goes is on an experiment's page, in its JSON and on its
+sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from html import unescape
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert
+from starlette.testclient import TestClient
+
+from cli.sheets.experiment import print_experiment
+from configs.settings import Settings
+from dashboard.app import create_app
+from db.models import StageRun
+from db.states import StageOutcome, VerdictOutcome
+from experiments.engines.port import PartTime
+from experiments.space.configuration import KnobValue
+from knowledge.queries.measured.experiment_detail import experiment_detail
+from tests.history.campaign_history import History
+
+PARTS = [
+    PartTime("gate_up_proj", "gemm", 8.0, 3_000_000_000, launches=32, operations=5e12),
+    PartTime("outside", "outside", 40.0, 0),
+]
+PROFILED = {
+    "bandwidth_bytes_per_s": 4e12,
+    "parts": [asdict(PartTime("lm_head", "lm_head", 0.6, 2_000_000_000, launches=1))],
+    "prompt": {
+        "prompt_tokens": 1_500,
+        "first_token_ms": 48.0,
+        "parts": [asdict(part) for part in PARTS],
+        "operations_per_s": 1e15,
+    },
+}
+FAILED = {"parts": PROFILED["parts"], "prompt": {"failure": "The profiler recorded no whole prompt."}}
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
+    found = History(tmp_path_factory.mktemp("prompts"))
+    changes: tuple[dict[str, KnobValue], ...] = ({"serving.threads": 1}, {"serving.dtype": "bfloat16"})
+    for change, detail in zip(changes, (PROFILED, FAILED), strict=True):
+        judged = found.judge(found.propose(change), VerdictOutcome.INCONCLUSIVE)
+        with found.database.write() as session:
+            session.execute(
+                insert(StageRun).values(
+                    experiment_id=judged.experiment_id,
+                    attempt=1,
+                    stage="profile",
+                    started_at=datetime(2026, 11, 29, tzinfo=UTC),
+                    wall_s=3.0,
+                    outcome=StageOutcome.DONE,
+                    detail=detail,
+                )
+            )
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def client(history: History) -> Iterator[TestClient]:
+    app = create_app(Settings(data_dir=Path("/nowhere")), history.database)
+    with TestClient(app, base_url="http://127.0.0.1") as found:
+        yield found
+
+
+def test_the_page_has_both_profiles_and_the_floor_of_each_part(client: TestClient) -> None:
+    page = unescape(client.get("/experiments/E-0001").text)
+    assert 'id="ex-profile"' in page
+    section = page.split('id="ex-prompt"')[1].split("</section>")[0]
+    assert "first token after a lone prompt of 1,500 tokens, by part" in section
+    for words in ("8.000", "5.000", "3.000", "40.000", "to the first token", "Floor of time", "TFLOP/s"):
+        assert words in section, words
+
+
+def test_the_json_and_the_sheet_have_it_too(
+    client: TestClient, history: History, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = client.get("/experiments/E-0001.json").json()
+    assert told["prompt_profile"]["floor_ms"] == 5.0
+    with history.database.read() as session:
+        print_experiment(experiment_detail(session, 1))
+    text = capsys.readouterr().out
+    assert "first token after a lone prompt of 1,500 tokens, by part" in text
+    assert "40,000" in text
+
+
+def test_why_a_lone_prompt_was_not_profiled_is_on_the_page(client: TestClient) -> None:
+    page = unescape(client.get("/experiments/E-0002").text)
+    assert "A lone prompt was not profiled: The profiler recorded no whole prompt." in page
+    assert 'id="ex-prompt"' not in page
