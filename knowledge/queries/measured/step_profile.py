@@ -179,7 +179,8 @@ def prompt_profile(stages: Sequence[StageView]) -> StepProfileView | None:
 
 def why_no_prompt_profile(stages: Sequence[StageView]) -> str | None:
     """Why the last stage that was to profile a lone prompt did not; None where it did, or none was to."""
-    told = [each.detail["prompt"] for each in stages if each.detail and each.detail.get("prompt")]
+    profiled = [each.detail or {} for each in stages if each.stage == Stage.PROFILE.value]
+    told = [detail["prompt"] for detail in profiled if detail.get("prompt")]
     last = told[-1] if told else None
     return _text(last.get("failure")) if isinstance(last, dict) else None
 
