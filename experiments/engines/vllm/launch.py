@@ -31,6 +31,7 @@ from experiments.engines.vllm.drivers_ahead import DriversAhead
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.http_client_process import CLIENT, HttpClient
 from experiments.engines.vllm.order import VllmOrder, drafting_of
+from experiments.engines.vllm.prompt_profile import PROMPTS_READ
 from experiments.engines.vllm.silence import SILENT
 from experiments.measurement.evidence import Json
 from experiments.shapes.folder import LATENCY_ONLY, NO_QUALITY, shape_in
@@ -287,7 +288,7 @@ class VllmLaunch:
         answer = self._driver.ask(
             {"op": "profile", "request": data_of(request), "concurrency": concurrency},
             "profile",
-            requests=2 * concurrency,
+            requests=2 * concurrency + PROMPTS_READ,
         )
         self.profile_record = answer["record"]
         return messages_of(PartTime, answer["parts"])

@@ -29,6 +29,9 @@ PROMPTS = 6
 WARM_PROMPTS = 2
 """Prompts before them whose times count nothing."""
 
+PROMPTS_READ = WARM_PROMPTS + 2 * PROMPTS + 1
+"""All of them: the last step of a trace is never whole, so one more is recorded."""
+
 METHOD = "torch.profiler over lone prompts; the time from the same number of prompts read untouched"
 
 OPERATIONS_A_WEIGHT = 2

@@ -209,7 +209,7 @@ def experiment_detail(
         stages=stages,
         artifacts=artifacts_of(session, experiment_id),
         profile=step_profile(stages, [each.data for each in launches]),
-        prompt_profile=prompt_profile(stages),
+        prompt_profile=prompt_profile(stages, [each.data for each in launches]),
         no_prompt_profile=why_no_prompt_profile(stages),
         kernel_timings=kernel_timings(stages),
         versions=experiment.versions,

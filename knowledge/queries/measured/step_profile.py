@@ -166,14 +166,19 @@ def step_profile(
     return profile_view(details[-1], _machine_bandwidth(environments))
 
 
-def prompt_profile(stages: Sequence[StageView]) -> StepProfileView | None:
-    """The last profile of a lone prompt that the stages of an experiment tell; None where there is none."""
+def prompt_profile(
+    stages: Sequence[StageView], environments: Iterable[JsonObject] = ()
+) -> StepProfileView | None:
+    """The last profile of a lone prompt that the stages of an experiment tell; None where there is none. Its
+    bandwidth is found as a step's is."""
     for each in reversed(stages):
         prompt = (each.detail or {}).get("prompt")
         if each.stage == Stage.PROFILE.value and isinstance(prompt, dict) and prompt.get("parts"):
             detail = each.detail or {}
             shared = {name: detail.get(name) for name in ("bandwidth_bytes_per_s", "bandwidth_method")}
-            return profile_view({**shared, "artifact": detail.get("artifact"), **prompt})
+            return profile_view(
+                {**shared, "artifact": detail.get("artifact"), **prompt}, _machine_bandwidth(environments)
+            )
     return None
 
 
