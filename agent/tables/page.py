@@ -12,6 +12,7 @@ from agent.tables.grid import ADDED_LATER, DUMMY
 from agent.tables.journal import Line, scope_of
 from agent.tables.same import same_rows
 from configs.asked_over import IN_ENGINE, asked_over_words
+from configs.errors import UsageError
 from experiments.space.configuration import Configuration, KnobValue
 from knowledge.figures import counted
 
@@ -56,7 +57,15 @@ class _Load:
 
 
 def page(lines: Sequence[Line], table: Exported, title: str, commands: Sequence[str]) -> str:
-    """The page of an archive's lines and the CSV that was made of them."""
+    """The page of an archive's lines and the CSV that was made of them.
+
+    Raises `UsageError` where no workload of any load was measured.
+    """
+    if all(row["feasible"] != "yes" for row in table.rows):
+        raise UsageError(
+            "Nothing of this table has been measured, so there is no page of it.",
+            "Measure on with: autoinfer table measure GRID --out DIR",
+        )
     loads = _loads(lines)
     first = next(iter(loads.values()))
     words = {digest: _words(first, load) for digest, load in loads.items()}

@@ -33,3 +33,12 @@ def test_page_and_csv_are_what_their_journal_says(name: str) -> None:
     assert page.stdout == (RESULTS / f"{name}.md").read_text(encoding="utf-8")
     exported = CliRunner().invoke(app, ["table", "export", journal])
     assert exported.stdout == (RESULTS / "tables" / f"{name}.csv").read_text(encoding="utf-8")
+
+
+def test_a_journal_in_which_nothing_was_measured_has_no_page(tmp_path: Path) -> None:
+    journal = (RESULTS / "tables" / "h200-9b-graphs.jsonl").read_text(encoding="utf-8")
+    begun = tmp_path / "begun.jsonl"
+    begun.write_text(journal.splitlines()[0] + "\n", encoding="utf-8")
+    page = CliRunner().invoke(app, ["table", "page", str(begun), "--title", "x"])
+    assert page.exit_code != 0
+    assert "Nothing of this table has been measured" in str(page.exception or "") + page.output
