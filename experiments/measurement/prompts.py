@@ -55,8 +55,9 @@ def end_of_text_id(tokenizer: Tokenizer) -> int | None:
 class PromptSource:
     """Cuts prompts from documents.
 
-    A prompt begins at a random document with the token between texts and goes on over the documents that
-    follow, until it has its length. Which document, is decided by seed, launch pair, block and number alone.
+    A prompt begins with the token between texts and a comment that names it, so that no two of a launch begin
+    alike: a cache of prefixes finds nothing. It goes on at a random document, and over those that follow,
+    until it has its length. Which document, is decided by seed, launch pair, block and number alone.
     """
 
     def __init__(self, tokenizer: Tokenizer, documents: Sequence[Document]) -> None:
@@ -86,9 +87,10 @@ class PromptSource:
     ) -> GenerationRequest:
         first = random.Random(f"{seed}/{pair}/{block}/{number}").randrange(len(self._documents))
         ids: list[int] = []
-        index = first
+        name, index = f"# {number}.{block}.{pair} of {workload.prompt_tokens}\n", first
         while len(ids) < workload.prompt_tokens:
-            ids += [*self._between, *self._tokenizer.encode(self._documents[index].text).ids]
+            text = f"{'' if ids else name}{self._documents[index].text}"
+            ids += [*self._between, *self._tokenizer.encode(text).ids]
             index = (index + 1) % len(self._documents)
         return GenerationRequest(
             item=f"{pair}.{block}.{number} {self._documents[first].name}",

@@ -11,6 +11,9 @@ from experiments.measurement.plan import Workload
 from experiments.measurement.prompts import PromptSource, load_tokenizer
 from tests.unit.measurement.tiny_tokenizer import END, tiny_tokenizer
 
+PAGE_TOKENS = 16
+"""The least tokens of a page of vLLM's cache."""
+
 DOCUMENTS = [Document(f"d{number}", f"text {number} " * (number + 1)) for number in range(9)]
 
 
@@ -37,6 +40,22 @@ def test_blocks_pairs_and_seeds_have_prompts_of_their_own() -> None:
         variant: tuple(r.prompt_ids for r in source().block(workload, *variant)) for variant in variants
     }
     assert len(set(prompts.values())) == len(variants)
+
+
+def test_no_two_prompts_of_a_launch_begin_alike_also_where_documents_come_again() -> None:
+    """A cache of prefixes would find what was read before, and be measured to help where it can't."""
+    begins = [
+        request.prompt_ids[:PAGE_TOKENS]
+        for tokens in (64, 128)
+        for workload in (Workload(prompt_tokens=tokens, prompts_per_block=12, warmup_requests=12),)
+        for requests in (
+            source().warm_up(workload, 0),
+            *(source().block(workload, 0, pair, block) for pair in range(2) for block in range(3)),
+        )
+        for request in requests
+    ]
+    assert len(begins) == 2 * 7 * 12
+    assert len(set(begins)) == len(begins)
 
 
 def test_warm_up_is_no_measured_block_and_has_its_own_count() -> None:
