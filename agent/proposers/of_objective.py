@@ -30,13 +30,16 @@ NOT_FASTER = {
 """What does not get better by weights that are served as before; elsewhere it is a step."""
 
 
-OF_ARITHMETIC = "Reading a prompt is arithmetic more than bytes"
-"""Why what is known of a step's bytes says little of the first token."""
-
-
 def of_first_tokens(view: CampaignView) -> bool:
     """Whether the campaign is about the time to the first token alone."""
     return view.objective is Metric.TTFT_MS
+
+
+def of_arithmetic(view: CampaignView) -> str:
+    """Why what is known of a step's bytes says little of the first token, a clause, with what products take
+    of it where that was profiled."""
+    why = "Reading a prompt is arithmetic more than bytes"
+    return why if view.lone_prompt is None else f"{why} ({view.lone_prompt.told})"
 
 
 def comes_too_late(view: CampaignView, candidate: Configuration) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from agent.surrogate.lone_prompt import LonePrompt
 from agent.surrogate.objective import first_token_share
 from agent.surrogate.prompt_launches import PromptLaunches
 from agent.surrogate.step_tokens import StepTokens
@@ -179,7 +180,8 @@ class CampaignView:
     what is refused for its parameters or its memory may be had with fewer layers; not where a fixed list of
     configurations is all there is. `timed` are the engine's kernels for packed weights, timed alone (None:
     they were not). `step_tokens` counts what tokens of a step do here, `prompt_launches` what
-    the first token of a lone request waits for (None: it can't be told).
+    the first token of a lone request waits for, `lone_prompt` is the baseline's profile of it (None: it can't
+    be told).
     `carried_bests` is the best of each other campaign whose outcomes this one begins with,
     those of the nearest ground first; `stale_findings` says what helped here before its versions moved on.
     """
@@ -211,6 +213,7 @@ class CampaignView:
     carried_bests: tuple[CarriedBest, ...] = ()
     stale_findings: tuple[StaleFinding, ...] = ()
     prompt_launches: PromptLaunches | None = None
+    lone_prompt: LonePrompt | None = None
     objective: Metric = Metric.TPOT_MS
     ttft_ms: float | None = None
     new_tokens: int = 1

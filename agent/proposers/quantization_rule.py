@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from agent.proposers.idea import Idea, changed, enumerated, other_values
 from agent.proposers.kernel_words import on_fastest_kernels, timed_words
-from agent.proposers.of_objective import OF_ARITHMETIC, nothing_faster, of_first_tokens
+from agent.proposers.of_objective import nothing_faster, of_arithmetic, of_first_tokens
 from agent.proposers.port import CampaignView
 from agent.proposers.profile_rule import head_words
 from agent.proposers.step_profile import StepProfile
@@ -61,8 +61,8 @@ def quantization(view: CampaignView, step: StepProfile | None) -> list[Idea]:
     where = f"{_bytes_of(step)}{head_words(view)}"
     if of_first_tokens(view) and view.serves_packed:
         where = (
-            f"{OF_ARITHMETIC}, and packed weights are unpacked for it: whether that takes longer is not "
-            "known before it is measured. "
+            f"{of_arithmetic(view)}, and packed weights are unpacked for it: whether that takes longer is "
+            "not known before it is measured. "
         )
     if view.incumbent.get(METHOD, "none") == "none":
         found = [candidate for knobs in STARTS if (candidate := _start(view, knobs)) is not None]

@@ -11,7 +11,7 @@ import math
 from dataclasses import replace
 
 from agent.proposers.idea import Idea, other_values
-from agent.proposers.of_objective import OF_ARITHMETIC, of_first_tokens, of_requests
+from agent.proposers.of_objective import of_arithmetic, of_first_tokens, of_requests
 from agent.proposers.port import CampaignView, Draft
 from agent.proposers.profile_rule import by_profile
 from agent.proposers.quantization_rule import quantization
@@ -91,7 +91,7 @@ def _bytes_saved(view: CampaignView, idea: Idea) -> float | None:
 def _dtype(view: CampaignView, step: StepProfile | None) -> list[Idea]:
     """Bytes are what a number format saves; worth more the nearer the step is to the memory's speed."""
     if of_first_tokens(view):
-        why = f"{OF_ARITHMETIC}, and another number format changes how fast that is."
+        why = f"{of_arithmetic(view)}, and another number format changes how fast that is."
     elif step is None:
         why = "A narrower number format halves the bytes of a step."
     else:

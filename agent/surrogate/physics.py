@@ -36,12 +36,13 @@ from agent.surrogate.drafting import DraftingCost
 from agent.surrogate.expectation import LEAST_SD_LOG, UNKNOWN_SD_LOG, Expectation
 from agent.surrogate.kernel_parts import BESIDE, KernelParts, PartEffect, by_part, of_whole, packed
 from agent.surrogate.levers import Setting, Target
+from agent.surrogate.lone_prompt import FirstTokenShares
 from agent.surrogate.objective import (
     FIRST,
     OF_BOTH,
     OF_PROMPTS,
-    PROMPTS_SD_LOG,
     of_first_token,
+    of_prompts,
     with_first_token,
 )
 from agent.surrogate.ordered import Resemblance
@@ -107,14 +108,14 @@ class Physics:
     step, since profiling slows it), `model_layers` the kind of each layer, `bandwidth_bytes_per_s` what the
     memory gives (None if unknown) and `swept_log` the log of the objective over the baseline's, as the sweep
     before trial 0 measured it. `first_token_share` is the share of the objective that is the time to the
-    first token (`objective.py`), `prompt_launches` what that of a lone request waits for, where graphs of its
-    step can be counted. `serves_packed` tells whether the engine computes with packed quantized
-    weights, `shape` what the model is made of (None if unknown), `acceptance` what is believed of drafts,
-    `incumbent_profile` the parts of the best so far, where it was profiled itself: what serving levers act
-    on now; the graph mode that it ran is `incumbent_graphs` (empty: not told). `timed`: the engine's kernels
-    for packed weights, timed alone (None: they were not). `resemblance`: which values are open alike.
-    `step_tokens`: the loop of steps of the campaign's requests (None: tokens of a step make no difference
-    that could be counted).
+    first token (`objective.py`), `first_token` what that of a lone request is made of (None: it was not
+    profiled), `prompt_launches` what it waits for, where graphs of its step can be counted. `serves_packed`
+    tells whether the engine computes with packed quantized weights, `shape` what the model is made of (None
+    if unknown), `acceptance` what is believed of drafts, `incumbent_profile` the parts of the best so far,
+    where it was profiled itself: what serving levers act on now; the graph mode that it ran is
+    `incumbent_graphs` (empty: not told). `timed`: the engine's kernels for packed weights, timed alone (None:
+    they were not). `resemblance`: which values are open alike. `step_tokens`: the loop of steps of the
+    campaign's requests (None: tokens of a step make no difference that could be counted).
     """
 
     baseline: Configuration
@@ -133,6 +134,7 @@ class Physics:
     step_tokens: StepTokens | None = None
     first_token_share: float = 0.0
     prompt_launches: PromptLaunches | None = None
+    first_token: FirstTokenShares | None = None
 
     @cached_property
     def drafting_cost(self) -> DraftingCost:
@@ -212,18 +214,27 @@ class Physics:
         key = (lever, setting, target)
         if key not in self._known:
             told = self._swept(setting) or self._counted(setting) or self._captured(setting)
-            self._known[key] = told or self._of_objective(lever, self._expect(lever, setting, target))
+            self._known[key] = told or self._of_objective(
+                lever, setting, self._expect(lever, setting, target)
+            )
         return self._known[key]
 
-    def _of_objective(self, lever: str, expected: Expectation) -> Expectation:
+    def _of_objective(self, lever: str, setting: Setting, expected: Expectation) -> Expectation:
         """The same of the objective, of what is expected of TPOT."""
+        if all(value is None for _, value in setting):
+            return expected  # what falls away with another lever's change is that one's
         if lever in OF_PROMPTS:
-            open_ = PROMPTS_SD_LOG * self.prompts_share
-            return replace(expected, sd_log=math.hypot(expected.sd_log, open_))
+            mean, open_ = of_prompts(lever, self.first_token)
+            waits = math.log1p(self.prompts_share * math.expm1(mean))
+            return replace(
+                expected,
+                mean_log=expected.mean_log + waits,
+                sd_log=math.hypot(expected.sd_log, open_ * self.prompts_share),
+            )
         share = self.first_token_share
         if not share or lever in OF_BOTH:
             return expected
-        first = of_first_token(lever, self.serves_packed)
+        first = of_first_token(lever, self.serves_packed, self.first_token)
         if expected.parts:
             there = PartEffect(first[0], {f"{lever} of {FIRST}": first[1]})
             return self._of_parts({**expected.parts, FIRST: there})

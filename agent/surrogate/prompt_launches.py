@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from agent.surrogate.lone_prompt import LonePrompt
 from experiments.space.configuration import KnobValue
 from experiments.space.workload_rules import AUTO
 
@@ -25,15 +26,6 @@ OPEN_SHARE = 0.5
 
 LEAST_SD_LOG = 0.02
 """No value is expected more closely than this: other sizes of graphs, and less memory."""
-
-
-@dataclass(frozen=True)
-class LonePrompt:
-    """What a profile says of a lone prompt: ms from the request to its first token within the engine, and how
-    many of them no kernel runs in."""
-
-    first_token_ms: float
-    outside_ms: float
 
 
 @dataclass(frozen=True)
@@ -51,7 +43,7 @@ class PromptLaunches:
         """Share of the first token in which no kernel runs, or, unprofiled, that is not the prompt's
         arithmetic, 0 to 1."""
         if self.profiled is not None:
-            return min(1.0, self.profiled.outside_ms / self.ttft_ms)
+            return self.profiled.shares(self.ttft_ms).outside
         return max(0.0, 1 - self.arithmetic_ms / self.ttft_ms)
 
     def holds(self, tokens: KnobValue) -> bool:

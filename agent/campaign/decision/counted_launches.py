@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from agent.campaign.known.facts import Facts
 from agent.plan.load_and_request import prompt_token_ms
-from agent.surrogate.prompt_launches import LonePrompt, PromptLaunches
+from agent.surrogate.lone_prompt import LonePrompt
+from agent.surrogate.prompt_launches import PromptLaunches
 from configs.campaign_plan import PlanSpec
 from configs.hardware import HardwareProfile, profile_of_device
 from configs.models import ModelProfile

@@ -33,6 +33,7 @@ from agent.ranking.values import Candidate, Directive, Ranking, Used
 from agent.ranking.wholes import changes_of, parts_of
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.feasibility import Tried
+from agent.surrogate.lone_prompt import FirstTokenShares, LonePrompt
 from agent.surrogate.objective import first_token_share
 from agent.surrogate.physics import Physics
 from agent.surrogate.prompt_launches import PromptLaunches
@@ -105,7 +106,19 @@ class Desk:
     def prompt_launches(self) -> PromptLaunches | None:
         """What the first token of the campaign's lone request waits for; None where that can't be counted."""
         ttft_ms = self.baseline.ttft_ms.get(self.baseline_configuration.digest)
-        return launches_of(self.facts, self.legal.profile, ttft_ms, self.baseline.lone_prompt)
+        return launches_of(self.facts, self.legal.profile, ttft_ms, self.lone_prompt)
+
+    @property
+    def lone_prompt(self) -> LonePrompt | None:
+        """What the baseline's profile tells of the campaign's lone request up to its first token; None where
+        it asks for several at once, whose prompts wait for each other, or none was profiled."""
+        return self.baseline.lone_prompt if self.facts.spec.plan.workload.concurrency == 1 else None
+
+    @property
+    def first_token(self) -> FirstTokenShares | None:
+        """What the baseline's first token is made of, as far as that was profiled and timed."""
+        ttft_ms = self.baseline.ttft_ms.get(self.baseline_configuration.digest)
+        return None if self.lone_prompt is None or not ttft_ms else self.lone_prompt.shares(ttft_ms)
 
     @cached_property
     def beliefs(self) -> Beliefs:
@@ -132,6 +145,7 @@ class Desk:
             incumbent_graphs=str(self.facts.incumbent_runs.get("graph_mode", "")),
             step_tokens=self.step_tokens,
             prompt_launches=self.prompt_launches,
+            first_token=self.first_token,
             swept_log={each: math.log(own_ms[each.digest] / own_ms[baseline.digest]) for each in lasted},
             first_token_share=first_token_share(
                 self.facts.objective,
@@ -203,6 +217,7 @@ class Desk:
             timed=self.timed,
             step_tokens=self.step_tokens,
             prompt_launches=self.prompt_launches,
+            lone_prompt=self.lone_prompt,
             predict_on=self.beliefs.predict,
             serves_packed=self.serves_packed,
             incumbent_profile=self.incumbent_profile,

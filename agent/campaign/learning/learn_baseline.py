@@ -14,7 +14,7 @@ from agent.campaign.learning.verdicts import fail
 from agent.ground.drafter import space_of
 from agent.ground.stored_spec import AT_ONCE, FOUND, START
 from agent.surrogate.levers import joined
-from agent.surrogate.prompt_launches import LonePrompt
+from agent.surrogate.lone_prompt import LonePrompt
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label

@@ -17,6 +17,7 @@ from agent.proposers.profile import ProfileProposer
 from agent.proposers.random_search import RandomProposer
 from agent.proposers.roofline import RooflineProposer
 from agent.proposers.rules import RulesProposer
+from agent.surrogate.lone_prompt import LonePrompt
 from experiments.measurement.evidence import Metric
 from experiments.measurement.judging import Outcome
 from tests.unit.agent import four_levers
@@ -101,6 +102,16 @@ def test_number_formats_and_packed_weights_are_told_by_arithmetic() -> None:
         assert "arithmetic more than bytes" in reason
         assert "GB/s" not in reason
     assert all("unpacked" in each for each in reasons(drafts, "quantization"))
+
+
+def test_where_a_lone_prompt_was_profiled_what_products_take_of_it_is_told() -> None:
+    profiled = LonePrompt(first_token_ms=70.8, outside_ms=57.2, products_ms=9.7)
+    drafts = RooflineProposer().propose(about(Metric.TTFT_MS, lone_prompt=profiled), 200)
+    for reason in (*reasons(drafts, "dtype"), *reasons(drafts, "quantization")):
+        assert (
+            "arithmetic more than bytes (by the baseline's profile products take 9.7 of the 70.8 ms to a "
+            "lone prompt's first token), and"
+        ) in reason
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from agent.campaign.decision.counted_launches import prompt_launches
-from agent.surrogate.prompt_launches import LEAST_SD_LOG, LonePrompt, PromptLaunches
+from agent.surrogate.lone_prompt import LonePrompt
+from agent.surrogate.prompt_launches import LEAST_SD_LOG, PromptLaunches
 from configs.campaign import load_campaign
 from configs.campaign_plan import PlanSpec
 from configs.hardware import load_hardware_profile
@@ -91,7 +92,7 @@ def test_what_is_captured_by_itself_may_be_known_and_too_small() -> None:
 
 
 def test_where_a_lone_prompt_was_profiled_half_of_what_no_kernel_ran_for_is_expected_to_go() -> None:
-    found = launches(profiled=LonePrompt(first_token_ms=60.0, outside_ms=30.0))
+    found = launches(profiled=LonePrompt(first_token_ms=60.0, outside_ms=30.0, products_ms=20.0))
     assert found is not None
     mean, sd = found.effect(512)
     assert math.exp(mean) == pytest.approx((73.5 - 30.0 / 2) / 73.5)
@@ -104,12 +105,12 @@ def test_where_a_lone_prompt_was_profiled_half_of_what_no_kernel_ran_for_is_expe
 
 
 def test_a_prompt_that_waits_for_nothing_has_nothing_to_lose() -> None:
-    found = launches(profiled=LonePrompt(60.0, 0.0))
+    found = launches(profiled=LonePrompt(60.0, 0.0, 50.0))
     assert found is not None
     assert (found.effect(512), found.told(512)) == ((0.0, LEAST_SD_LOG), "")
 
 
 def test_a_profile_that_took_longer_than_what_was_timed_is_the_whole_at_most() -> None:
-    found = launches(profiled=LonePrompt(200.0, 150.0))
+    found = launches(profiled=LonePrompt(200.0, 150.0, 20.0))
     assert found is not None
-    assert found.beyond == 1
+    assert found.beyond == 0.75
