@@ -140,6 +140,13 @@ def _baseline(desk: Desk) -> dict[str, Json]:
         return {"baseline_ms_a_token": _rounded(view.tpot_ms)}
     own_ms = desk.baseline.own_ms.get(desk.baseline_configuration.digest)
     took: dict[str, Json] = {} if own_ms is None else {objective.value: _rounded(own_ms)}
+    prompt = desk.lone_prompt
+    if prompt is not None and objective in (Metric.TTFT_MS, Metric.E2EL_MS):
+        took["lone_prompt"] = {
+            "first_token_ms": _rounded(prompt.first_token_ms),
+            "no_kernel_runs_ms": _rounded(prompt.outside_ms),
+            "products_ms": _rounded(prompt.products_ms),
+        }
     if objective is Metric.TTFT_MS:
         return {"baseline": took}
     took[Metric.TPOT_MS.value] = _rounded(view.tpot_ms)

@@ -11,6 +11,7 @@ from agent.campaign.asked_model.told_to_model import known
 from agent.campaign.decision.desk import Desk
 from agent.campaign.desk_reading import DeskReader
 from agent.language_model.digest import Known
+from agent.surrogate.lone_prompt import LonePrompt
 from experiments.engines.port import PartTime
 from tests.simulated.by_hand import measure_baseline
 from tests.simulated.campaign import start
@@ -20,13 +21,14 @@ CLOSE = 1e-3
 PROFILE = (PartTime("layers.0", "gdn", 8.0, 1_000), PartTime("lm_head", "lm_head", 2.0, 1_000))
 
 
-def told(tmp_path: Path, metric: str) -> Known:
-    """What is told by a campaign about this metric, whose baseline's step was profiled."""
+def told(tmp_path: Path, metric: str, prompt: LonePrompt | None = None) -> Known:
+    """What is told by a campaign about this metric, whose baseline's step was profiled, and a lone prompt,
+    where it is given."""
     database, campaign_id = start(tmp_path, **{"plan.metric": metric})
     measure_baseline(database, campaign_id, TPOT_MS)
     reader = DeskReader(database, campaign_id)
     desk = reader.desk(reader.facts())
-    measured = replace(desk.baseline, profile=PROFILE)
+    measured = replace(desk.baseline, profile=PROFILE, lone_prompt=prompt)
     if metric == "e2el_ms":
         measured = replace(measured, own_ms={desk.baseline_configuration.digest: E2EL_MS})
     with database.read() as session:
@@ -51,6 +53,15 @@ def test_a_campaign_about_first_tokens_tells_theirs_and_nothing_of_a_step(tmp_pa
     assert baseline(found) == {"ttft_ms": pytest.approx(TTFT_MS, rel=CLOSE)}
     assert "baseline_ms_a_token" not in found.always
     assert not found.lists["profile"]
+
+
+@pytest.mark.parametrize(("metric", "tells"), [("ttft_ms", True), ("e2el_ms", True), ("tpot_ms", False)])
+def test_a_profiled_prompt_is_told_where_the_first_token_counts(
+    tmp_path: Path, metric: str, *, tells: bool
+) -> None:
+    found = told(tmp_path, metric, LonePrompt(first_token_ms=70.8, outside_ms=57.2, products_ms=9.7))
+    prompt = {"first_token_ms": 70.8, "no_kernel_runs_ms": 57.2, "products_ms": 9.7}
+    assert cast(Any, found.always.get("baseline", {})).get("lone_prompt") == (prompt if tells else None)
 
 
 def test_a_campaign_about_requests_tells_what_they_are_made_of(tmp_path: Path) -> None:
