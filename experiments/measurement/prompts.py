@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 END_OF_TEXT = "<|endoftext|>"
 """The token between texts in Qwen's tokenizers and in the reference model's; every text begins after one."""
 
+PAGE_TOKENS = 16
+"""A cache of prefixes keeps whole pages of at least so many tokens, so that it finds nothing of less."""
+
 WARM_UP = -1
 """Stands for the pair and block of warm-up requests, which no measured block has."""
 
@@ -55,9 +58,10 @@ def end_of_text_id(tokenizer: Tokenizer) -> int | None:
 class PromptSource:
     """Cuts prompts from documents.
 
-    A prompt begins with the token between texts and a comment that names it, so that no two of a launch begin
-    alike: a cache of prefixes finds nothing. It goes on at a random document, and over those that follow,
-    until it has its length. Which document, is decided by seed, launch pair, block and number alone.
+    A prompt begins with the token between texts and, where it is longer than `PAGE_TOKENS`, a comment that
+    names it, so that no two that are measured in a launch begin alike: a cache of prefixes finds nothing. It
+    goes on at a random document, and over those that follow, until it has its length. Which document, is
+    decided by seed, launch pair, block and number alone.
     """
 
     def __init__(self, tokenizer: Tokenizer, documents: Sequence[Document]) -> None:
@@ -87,7 +91,9 @@ class PromptSource:
     ) -> GenerationRequest:
         first = random.Random(f"{seed}/{pair}/{block}/{number}").randrange(len(self._documents))
         ids: list[int] = []
-        name, index = f"# {number}.{block}.{pair} of {workload.prompt_tokens}\n", first
+        name, index = "", first
+        if workload.prompt_tokens > PAGE_TOKENS:
+            name = f"# {number}.{block}.{pair} of {workload.prompt_tokens}\n"
         while len(ids) < workload.prompt_tokens:
             text = f"{'' if ids else name}{self._documents[index].text}"
             ids += [*self._between, *self._tokenizer.encode(text).ids]

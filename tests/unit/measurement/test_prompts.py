@@ -8,11 +8,8 @@ from tokenizers import Tokenizer
 from configs.errors import UsageError
 from experiments.corpora.standard_library import Document
 from experiments.measurement.plan import Workload
-from experiments.measurement.prompts import PromptSource, load_tokenizer
+from experiments.measurement.prompts import PAGE_TOKENS, PromptSource, load_tokenizer
 from tests.unit.measurement.tiny_tokenizer import END, tiny_tokenizer
-
-PAGE_TOKENS = 16
-"""The least tokens of a page of vLLM's cache."""
 
 DOCUMENTS = [Document(f"d{number}", f"text {number} " * (number + 1)) for number in range(9)]
 
@@ -56,6 +53,14 @@ def test_no_two_prompts_of_a_launch_begin_alike_also_where_documents_come_again(
     ]
     assert len(begins) == 2 * 7 * 12
     assert len(set(begins)) == len(begins)
+
+
+@pytest.mark.parametrize("tokens", [2, 8, PAGE_TOKENS])
+def test_a_prompt_shorter_than_a_page_is_text_and_no_name(tokens: int) -> None:
+    workload = Workload(prompt_tokens=tokens, prompts_per_block=40)
+    numbers = tiny_tokenizer().encode("# 0.0.0 of").ids
+    requests = source().block(workload, 0, 0, 0)
+    assert all(request.prompt_ids[1] != numbers[0] for request in requests)
 
 
 def test_warm_up_is_no_measured_block_and_has_its_own_count() -> None:
