@@ -9,7 +9,8 @@ campaign's own affair, and so is the seed, which no two tests share.
 
 An answer is a verdict that settles the claim and that nothing speaks against: no fresh run that says the
 opposite, and no finding that rests on it and is stale or contradicted. A file of the user's that texts were
-taken from may hold others now, so what was calibrated on one is asked again.
+taken from may hold others now, so what was calibrated on one is asked again; and so is what a cache of
+prefixes does, of which it is not recorded whether the prompts were named (`measurement/prompts.py`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from experiments.job.spec import TestJob
 from experiments.measurement.plan import Margins, StoppingPlan, Workload
 from experiments.recording import load_test_spec, texts_of
 from experiments.space.configuration import Configuration
+from experiments.space.workload_rules import PREFIX_CACHING
 from knowledge.findings.facts import versions_of_experiments
 from knowledge.findings.staleness import of_other_versions
 
@@ -70,6 +72,8 @@ def answered_there(session: Session, facts: Facts, draft: Draft) -> AnsweredTher
     none."""
     assert draft.metric is not None
     if facts.baseline_experiment_id is None or _names_a_file((draft.control, draft.candidate)):
+        return None
+    if any(each.knob == PREFIX_CACHING for each in draft.control.changes_to(draft.candidate)):
         return None
     rows = session.execute(
         select(Experiment, Verdict)

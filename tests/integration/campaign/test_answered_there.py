@@ -198,6 +198,20 @@ def test_what_was_calibrated_on_a_file_of_the_user_s_is_tested_again(tmp_path: P
     database.close()
 
 
+def test_what_a_cache_of_prefixes_does_is_tested_again(tmp_path: Path) -> None:
+    """Answers of before prompts had names may be of prompts that were read before."""
+    knob = (
+        "{name: serving.prefix_caching, lever: caching, values: ['off', 'on'], default: 'off', help: Cache.}"
+    )
+    cached = {**QUESTION, "candidate": {"simulated.bits": 1100.0, "serving.prefix_caching": "on"}}
+    database = answering(tmp_path, space_text=f"{SPACE}  - {knob}\n", questions=[cached])
+    row = asked(database, tmp_path, space_text=f"{SPACE}  - {knob}\n", questions=[cached])
+    with database.read() as session:
+        assert row.state is not HypothesisState.WITHDRAWN
+        assert len(experiments_of(session, row)) == 1
+    database.close()
+
+
 def other_versions(session: Session) -> None:
     session.execute(update(Experiment).where(Experiment.id == 2).values(versions={"engine": "1.0"}))
     later = {"engine": "1.1"}
