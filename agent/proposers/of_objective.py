@@ -15,7 +15,7 @@ from dataclasses import replace
 from agent.proposers.idea import Idea
 from agent.proposers.port import CampaignView
 from agent.surrogate.drafting import drafts
-from agent.surrogate.objective import OF_BOTH, OF_PROMPTS, OF_STEPS
+from agent.surrogate.objective import OF_BOTH, OF_PRODUCTS, OF_PROMPTS, OF_STEPS
 from experiments.measurement.evidence import Metric
 from experiments.space.configuration import Configuration
 
@@ -103,4 +103,6 @@ def _how_steps_count(view: CampaignView, lever: str) -> str:
         return f"{lead}layers read the prompt too, so that what goes with them counts with both."
     if lever in OF_STEPS or (lever == "quantization" and not view.serves_packed):
         return f"{lead}what a step saves counts with the latter alone."
+    if lever in OF_PRODUCTS and view.lone_prompt is not None:
+        return f"{lead}what a step saves counts with the latter; of the former, {view.lone_prompt.told}."
     return f"{lead}what a step saves counts with the latter, and no profile tells what becomes of the former."

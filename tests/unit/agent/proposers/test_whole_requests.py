@@ -104,12 +104,27 @@ def test_number_formats_and_packed_weights_are_told_by_arithmetic() -> None:
     assert all("unpacked" in each for each in reasons(drafts, "quantization"))
 
 
+def test_of_a_request_the_profile_of_a_prompt_tells_what_products_take_of_its_first_token() -> None:
+    profiled = LonePrompt(first_token_ms=70.8, outside_ms=57.2, products_ms=9.3)
+    for prompt, told in (
+        (None, "and no profile tells what becomes of the former."),
+        (
+            profiled,
+            "of the former, by the baseline's profile products take 9.3 of the 70.8 ms to a lone prompt's "
+            "first token.",
+        ),
+    ):
+        drafts = RooflineProposer().propose(about(Metric.E2EL_MS, lone_prompt=prompt), 200)
+        for reason in (*reasons(drafts, "dtype"), *reasons(drafts, "quantization")):
+            assert told in reason
+
+
 def test_where_a_lone_prompt_was_profiled_what_products_take_of_it_is_told() -> None:
-    profiled = LonePrompt(first_token_ms=70.8, outside_ms=57.2, products_ms=9.7)
+    profiled = LonePrompt(first_token_ms=70.8, outside_ms=57.2, products_ms=9.3)
     drafts = RooflineProposer().propose(about(Metric.TTFT_MS, lone_prompt=profiled), 200)
     for reason in (*reasons(drafts, "dtype"), *reasons(drafts, "quantization")):
         assert (
-            "arithmetic more than bytes (by the baseline's profile products take 9.7 of the 70.8 ms to a "
+            "arithmetic more than bytes (by the baseline's profile products take 9.3 of the 70.8 ms to a "
             "lone prompt's first token), and"
         ) in reason
 
