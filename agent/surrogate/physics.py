@@ -115,7 +115,8 @@ class Physics:
     where it was profiled itself: what serving levers act on now; the graph mode that it ran is
     `incumbent_graphs` (empty: not told). `timed`: the engine's kernels for packed weights, timed alone (None:
     they were not). `resemblance`: which values are open alike. `step_tokens`: the loop of steps of the
-    campaign's requests (None: tokens of a step make no difference that could be counted).
+    campaign's requests (None: tokens of a step make no difference that could be counted). `one_at_once`: a
+    request waits for no other's prompt.
     """
 
     baseline: Configuration
@@ -135,6 +136,7 @@ class Physics:
     first_token_share: float = 0.0
     prompt_launches: PromptLaunches | None = None
     first_token: FirstTokenShares | None = None
+    one_at_once: bool = False
 
     @cached_property
     def drafting_cost(self) -> DraftingCost:
@@ -167,8 +169,10 @@ class Physics:
 
     @property
     def prompts_share(self) -> float:
-        """Share of the baseline's objective in which prompts are read, as far as it is known."""
-        return self.parts.get(BESIDE, 0.0) + self.first_token_share
+        """Share of the baseline's objective in which prompts are read, as far as it is known: of a lone
+        request none is, beside its first token."""
+        beside = 0.0 if self.one_at_once else self.parts.get(BESIDE, 0.0)
+        return beside + self.first_token_share
 
     @property
     def weight_bytes(self) -> int:
@@ -221,8 +225,6 @@ class Physics:
 
     def _of_objective(self, lever: str, setting: Setting, expected: Expectation) -> Expectation:
         """The same of the objective, of what is expected of TPOT."""
-        if all(value is None for _, value in setting):
-            return expected  # what falls away with another lever's change is that one's
         if lever in OF_PROMPTS:
             mean, open_ = of_prompts(lever, self.first_token)
             waits = math.log1p(self.prompts_share * math.expm1(mean))
@@ -235,6 +237,8 @@ class Physics:
         if not share or lever in OF_BOTH:
             return expected
         first = of_first_token(lever, self.serves_packed, self.first_token)
+        if all(value is None for _, value in setting):
+            first = (0.0, 0.0)  # what falls away with another lever's change is that one's
         if expected.parts:
             there = PartEffect(first[0], {f"{lever} of {FIRST}": first[1]})
             return self._of_parts({**expected.parts, FIRST: there})

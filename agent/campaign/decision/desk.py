@@ -112,7 +112,12 @@ class Desk:
     def lone_prompt(self) -> LonePrompt | None:
         """What the baseline's profile tells of the campaign's lone request up to its first token; None where
         it asks for several at once, whose prompts wait for each other, or none was profiled."""
-        return self.baseline.lone_prompt if self.facts.spec.plan.workload.concurrency == 1 else None
+        return self.baseline.lone_prompt if self.one_at_once else None
+
+    @property
+    def one_at_once(self) -> bool:
+        """Whether the campaign asks for one request at once."""
+        return self.facts.spec.plan.workload.concurrency == 1
 
     @property
     def first_token(self) -> FirstTokenShares | None:
@@ -146,6 +151,7 @@ class Desk:
             step_tokens=self.step_tokens,
             prompt_launches=self.prompt_launches,
             first_token=self.first_token,
+            one_at_once=self.one_at_once,
             swept_log={each: math.log(own_ms[each.digest] / own_ms[baseline.digest]) for each in lasted},
             first_token_share=first_token_share(
                 self.facts.objective,
