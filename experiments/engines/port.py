@@ -229,7 +229,9 @@ class Launch(Protocol):
     """A fresh process that has a checkpoint loaded under one configuration.
 
     After `profile` it may have `profile_record`, JSON data: what the parts rest on, such as every kernel by
-    name, and under `read` the `bandwidth` (`bytes_per_s`, `method`) of the device's memory.
+    name, and under `read` the `bandwidth` (`bytes_per_s`, `method`) of the device's memory. Of an engine that
+    profiles a lone prompt too, `prompt` has its `parts`, or the `failure` for which there are none, and
+    `read` the rate of `products` (`operations_per_s`, `method`).
     """
 
     configuration: Configuration
@@ -303,6 +305,8 @@ class Engine(Protocol):
     with, in a sentence that plans and campaigns tell once; None where it is not.
     One whose profile takes seconds where a load takes minutes may say `profiles_candidates = True`: then
     every candidate is profiled and not the baseline alone.
+    One whose profiles came to hold more, or are made otherwise than they were, has `profile_version`, raised
+    each time: profiles that are kept of one version are not taken for those of another.
     One whose `check` looks whether the launches of a test fit side by side may have `up_at_once(launches)`:
     the same engine, for jobs that have no more of them up.
     One that names what would fit where a configuration does not may have `asked_for(concurrency,

@@ -3,7 +3,9 @@
 `profile.json` holds `parts` (of `engines.port.PartTime`) and the engine's `record`: for vLLM every kernel by
 name with its calls and times, and one step in order, so that parts can be told anew from it. The stage that
 made or used it tells the parts, the memory's bandwidth and the names that no part is known for; where the
-engine profiles a lone prompt too, under `prompt` its parts and the measured rate of products.
+engine profiles a lone prompt too, under `prompt` its parts and the measured rate of products, or why it has
+none. A prompt that failed is tried again by the next job that profiles the same: with the step, as an
+artifact whose parent is the one before, up to `PROMPT_TRIES`.
 """
 
 from __future__ import annotations
@@ -43,6 +45,9 @@ TOLD_OF_PROMPT = (
     "parts",
 )
 """What of its record of a lone prompt."""
+
+PROMPT_TRIES = 2
+"""Profiles of the same whose lone prompt failed, after which no job tries it again."""
 
 UNKNOWN_PART = "other"
 """The part of kernels that no part is known for."""
@@ -103,9 +108,14 @@ def _profile(
         document = {"parts": [asdict(part) for part in parts], "record": record}
         (folder / PROFILE_NAME).write_text(json.dumps(document), encoding="utf-8")
 
-    artifact = job.context.artifacts.build(profile_key(job, configuration, workload, request, parents), build)
-    record_artifact(job, artifact)
-    document = json.loads((artifact.path / PROFILE_NAME).read_bytes())
+    for _ in range(PROMPT_TRIES):
+        key = profile_key(job, configuration, workload, request, parents)
+        artifact = job.context.artifacts.build(key, build)
+        record_artifact(job, artifact)
+        document = json.loads((artifact.path / PROFILE_NAME).read_bytes())
+        if artifact.built or not prompt_failed(document["record"] or {}):
+            break
+        parents = (*parents, artifact.digest)
     told.outcome = "done" if artifact.built else "reused"
     told.detail = {**told.detail, "artifact": artifact.digest, **told_of(document["record"] or {})}
     job.records.profile([PartTime(**part) for part in document["parts"]])
@@ -119,9 +129,12 @@ def profile_key(
     request: GenerationRequest,
     parents: Sequence[str],
 ) -> ArtifactKey:
-    """What a profile is the output of; the device's name is part of it, as times are the device's."""
+    """What a profile is the output of; the device's name is part of it, as times are the device's, and so is
+    the version of the engine's profile where it has one. `parents` are what the checkpoint was made of, and
+    the profile whose failed prompt is tried again."""
     machine = job.context.material.machine()
     device = machine.get("gpu") if job.spec.device != "cpu" else machine.get("cpu")
+    version = getattr(job.engine, "profile_version", None)
     return ArtifactKey(
         PROFILE_KIND,
         {
@@ -133,10 +146,16 @@ def profile_key(
             "model": job.spec.model_fingerprint,
             "new_tokens": request.new_tokens,
             "prompt_tokens": len(request.prompt_ids),
+            **({} if version is None else {"version": version}),
         },
         tuple(parents),
         job.context.tool_versions,
     )
+
+
+def prompt_failed(record: Mapping[str, Any]) -> bool:
+    """Whether an engine's record tells why a lone prompt was not profiled; pure."""
+    return bool((record.get("prompt") or {}).get("failure"))
 
 
 def told_of(record: Mapping[str, Any]) -> dict[str, Json]:

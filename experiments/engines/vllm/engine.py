@@ -38,6 +38,7 @@ from experiments.engines.vllm.order import (
     drafting_of,
     text_only,
 )
+from experiments.engines.vllm.profile import PROFILE_VERSION
 from experiments.engines.vllm.reserved_cache import layout_of
 from experiments.engines.vllm.serve_command import as_measured, vllm_serve
 from experiments.engines.vllm.timed_format import timed_format
@@ -73,6 +74,7 @@ class VllmEngine:
     name = "vllm"
     max_concurrency = CONCURRENCY_MAX
     profiles_candidates = True
+    profile_version = PROFILE_VERSION
     serves_packed = True
     serves_shapes = True
     runs_drafters_itself = True

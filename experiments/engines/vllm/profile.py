@@ -27,6 +27,9 @@ from experiments.measurement.evidence import Json
 if TYPE_CHECKING:
     from experiments.engines.vllm.loaded_engine import LoadedEngine
 
+PROFILE_VERSION = 2
+"""Raised when the same would be profiled otherwise, or more of it: the first had no lone prompt."""
+
 MOST_TOKENS = 48
 """Tokens that are generated while kernels are recorded: each step has hundreds of them."""
 

@@ -22,6 +22,10 @@ class CheapToProfile(SimulatedEngine):
     profiles_candidates = True
 
 
+class ProfilesPrompts(SimulatedEngine):
+    profile_version = 2
+
+
 def outcomes(result: JobResult) -> list[str]:
     return [stage.outcome for stage in result.stages if stage.stage is Stage.PROFILE]
 
@@ -115,3 +119,56 @@ def test_what_is_kept_of_a_lone_prompt_is_told_with_the_rate_of_products(
 
 def test_why_a_lone_prompt_was_not_profiled_is_told() -> None:
     assert told_of({"prompt": {"failure": "It died."}})["prompt"] == {"failure": "It died."}
+
+
+def lone_prompt_told(result: JobResult) -> object:
+    return next(stage.detail for stage in result.stages if stage.stage is Stage.PROFILE).get("prompt")
+
+
+def test_a_profile_of_an_earlier_version_is_not_taken_for_one_of_the_engine_s_present_version(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = run(a_baseline_job((CONTROL,)))
+    monkeypatch.setattr(
+        SimulatedLaunch, "profile_record", {"prompt": {"first_token_ms": 60.0}}, raising=False
+    )
+    made, used = (run(a_baseline_job((CONTROL,)), engine=ProfilesPrompts()) for _ in range(2))
+    assert [outcomes(each) for each in (before, made, used)] == [["done"], ["done"], ["reused"]]
+    assert lone_prompt_told(made) == lone_prompt_told(used) == {"first_token_ms": 60.0}
+
+
+def test_an_engine_without_versions_of_its_profile_keeps_the_keys_that_it_had(run: Run) -> None:
+    profile = next(each for each in run(a_baseline_job((CONTROL,))).artifacts if each.kind == PROFILE_KIND)
+    assert profile.inputs.keys() == {
+        "concurrency", "configuration", "device", "device_name", "engine", "model", "new_tokens", "parents",
+        "prompt_tokens",
+    }  # fmt: skip
+
+
+def test_a_prompt_s_profile_that_failed_is_tried_once_more_by_the_next_job(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed, found = {"failure": "It died."}, {"first_token_ms": 60.0}
+    told = []
+    for prompt in (failed, found, failed):
+        monkeypatch.setattr(SimulatedLaunch, "profile_record", {"prompt": prompt}, raising=False)
+        result = run(a_baseline_job((CONTROL,)), engine=ProfilesPrompts())
+        told.append((outcomes(result), lone_prompt_told(result)))
+    assert told == [(["done"], failed), (["done"], found), (["reused"], found)]
+
+
+def test_a_prompt_s_profile_that_failed_twice_is_not_tried_again(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+    for prompt in ({"failure": "It died."}, {"failure": "It died again."}, {"first_token_ms": 60.0}):
+        monkeypatch.setattr(SimulatedLaunch, "profile_record", {"prompt": prompt}, raising=False)
+        result = run(a_baseline_job((CONTROL,)), engine=ProfilesPrompts())
+        told.append((outcomes(result), lone_prompt_told(result)))
+    assert told == [
+        (["done"], {"failure": "It died."}),
+        (["done"], {"failure": "It died again."}),
+        (["reused"], {"failure": "It died again."}),
+    ]
+    one, two = [each for each in result.artifacts if each.kind == PROFILE_KIND]
+    assert one.digest in two.inputs["parents"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from experiments.engines.port import GenerationRequest, Infeasible
+from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.kernel_steps import Kernel, Region, Step
 from experiments.engines.vllm.kernel_trace import MARK_BYTES, MARKS, trace_of
 from experiments.engines.vllm.prompt_profile import PROMPTS, by_prompt, operations_of, profile_prompt
@@ -142,3 +143,7 @@ def test_no_two_prompts_begin_alike() -> None:
 def test_steps_that_the_profiler_lost_are_told() -> None:
     with pytest.raises(Infeasible, match="can't be told"):
         profiled(Engine(lost=2))
+
+
+def test_profiles_that_were_kept_before_they_had_a_lone_prompt_are_of_another_version() -> None:
+    assert VllmEngine().profile_version > 1
