@@ -18,7 +18,7 @@ from agent.tables.beside import undisturbed
 from agent.tables.cell import after_first
 from agent.tables.journal import Line
 
-TOLD_BY_ENGINES = ("failure", "resolved")
+TOLD_BY_ENGINES = ("failure", "prompt", "resolved")
 """Fields of lines in which engines may name files."""
 
 _PATH = re.compile(r"(?<![\w./:-])/(?:[\w.@+~-]+/)+([\w.@+~-]+)")

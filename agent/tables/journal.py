@@ -8,7 +8,7 @@ and everyone skips. Every line tells what it was measured with (`identity`). Kin
 | `begin` | a call that measures: its command, grid, budget |
 | `load` | an engine that came up: seconds, resolved configuration |
 | `cell` | a workload measured on it: each request's times, and what a GPU did meanwhile (`gpu`) |
-| `profile` | the time of a decode step by part, or why there is none |
+| `profile` | the time of a decode step by part, or why there is none; the same of a lone prompt (`prompt`) |
 | `failure` | a load or a cell that failed, with kind and cause; a cell of `same` says so as a `cell` does |
 | `end` | why a call stopped |
 """

@@ -31,6 +31,7 @@ from agent.tables.grid import DUMMY, PlannedLoad, TableWorkload
 from agent.tables.journal import Journal
 from agent.tables.load_words import told
 from agent.tables.loading import Loading, Sources, needed_bytes
+from agent.tables.profiled import profiled
 from agent.tables.work import Work
 from configs.quantities import format_duration
 from experiments.engines.port import GenerationTrace, Infeasible, Launch
@@ -251,8 +252,8 @@ class DeviceRun:
         if alive and self._has_same(loading) and len(self._ahead) == 1:  # of several some still load
             self._ahead[0].wait(lambda: not self._budget.is_over)
             alive = self._same(loading, launch, number, LOADED)
-        profiled = not self._with_profile or self._work.is_profiled(loading.load)
-        if alive and not profiled and not self._budget.is_over:
+        wanted = self._with_profile and not self._work.is_profiled(loading.load)
+        if alive and wanted and not self._budget.is_over:
             self._profile(loading, launch, number)
         self._work.put_last(loading.load)
         self._tell(
@@ -266,14 +267,14 @@ class DeviceRun:
         measured."""
         workload = min(self._work.grid.workloads, key=lambda each: (each.concurrency, each.prompt_tokens))
         request = requests_of(workload, self._sources.words, self._work.grid.seed, "profile")[0]
-        told: dict[str, Any] = {"launch": number, "workload": {**asdict(workload), "key": workload.key}}
-        try:
-            told["parts"] = [asdict(part) for part in launch.profile(request)]
-            told |= _lone_prompt(launch)
-        except Infeasible as failure:
-            told["failure"] = {"kind": failure.kind, "cause": failure.cause}
-            self._tell(f"{loading.digest} was not profiled ({failure.kind}): {failure.cause}")
-        self._add("profile", loading, told)
+        found = profiled(launch, request)
+        failure, prompt = found.get("failure"), found.get("prompt", {})
+        if failure:
+            self._tell(f"{loading.digest} was not profiled ({failure['kind']}): {failure['cause']}")
+        elif "failure" in prompt:
+            self._tell(f"{loading.digest}: a lone prompt was not profiled: {prompt['failure']}")
+        described = {**asdict(workload), "key": workload.key}
+        self._add("profile", loading, {"launch": number, "workload": described, **found})
 
     def _has_same(self, loading: Loading) -> bool:
         same = self._work.grid.same
@@ -382,12 +383,3 @@ class DeviceRun:
         }
         self._journal.add(kind, line, self._device.identity())
         self._work.add({"kind": kind, **line})
-
-
-def _lone_prompt(launch: Launch) -> dict[str, Any]:
-    """What the last profile of a launch kept of a lone prompt, without its kernels by name; empty without."""
-    record = getattr(launch, "profile_record", None) or {}
-    prompt = record.get("prompt")
-    if not isinstance(prompt, dict):
-        return {}
-    return {"prompt": {name: told for name, told in prompt.items() if name != "kernels"}}

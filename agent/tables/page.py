@@ -10,13 +10,13 @@ from agent.tables.aa import MOST, launch_noise, repeated_by_workload
 from agent.tables.export import Exported
 from agent.tables.grid import ADDED_LATER, DUMMY
 from agent.tables.journal import Line, scope_of
+from agent.tables.markdown import MISSING, markdown_table
+from agent.tables.profile_sections import prompt_section, step_section
 from agent.tables.same import same_rows
 from configs.asked_over import IN_ENGINE, asked_over_words
 from configs.errors import UsageError
 from experiments.space.configuration import Configuration, KnobValue
 from knowledge.figures import counted
-
-MISSING = "–"
 
 PLAIN: Mapping[str, KnobValue] = {
     "quantization.bits": 4,
@@ -29,24 +29,6 @@ PLAIN: Mapping[str, KnobValue] = {
     **ADDED_LATER,
 }
 """Values of knobs that only some loads have, which say nothing where they stand."""
-
-PARTS = (
-    "gate_up_proj",
-    "down_proj",
-    "in_proj_qkvz",
-    "out_proj",
-    "qkv_proj",
-    "o_proj",
-    "lm_head",
-    "in_proj_ba",
-    "gdn_state",
-    "conv1d",
-    "attention",
-    "small",
-    "sampling",
-    "outside",
-)
-"""Columns of the parts of a step; what else there is has a column of its own, `others`."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +59,8 @@ def page(lines: Sequence[Line], table: Exported, title: str, commands: Sequence[
         "## Times to the first token",
         _first_tokens(table, words),
         "## Where a step's time goes",
-        _parts(lines, words),
-        *_prompt_section(lines, words),
+        step_section(lines, words),
+        *prompt_section(lines, words),
         "## What failed",
         _failures(lines, words),
         "## A load beside a measurement",
@@ -179,7 +161,7 @@ def _times(table: Exported, words: Mapping[str, str]) -> str:
         "together; without drafting that is TPOT. The floor is of the first column: the bytes that a step "
         "must move over the listed bandwidth of the memory."
     )
-    return f"{told}\n\n{_table(['load', 'kernel', *columns.values(), 'floor'], body)}"
+    return f"{told}\n\n{markdown_table(['load', 'kernel', *columns.values(), 'floor'], body)}"
 
 
 def _first_tokens(table: Exported, words: Mapping[str, str]) -> str:
@@ -198,7 +180,7 @@ def _first_tokens(table: Exported, words: Mapping[str, str]) -> str:
         "Milliseconds from a request to its first token (TTFT), median and standard deviation of requests: "
         "with several at once a prompt waits for those before it."
     )
-    return f"{told}\n\n{_table(['load', 'GDN prefill', *columns.values()], body)}"
+    return f"{told}\n\n{markdown_table(['load', 'GDN prefill', *columns.values()], body)}"
 
 
 def _spread(row: Mapping[str, object] | None, metric: str) -> str:
@@ -209,62 +191,11 @@ def _spread(row: Mapping[str, object] | None, metric: str) -> str:
     return _two(row[f"{metric}_median"]) + (f" ± {sd:.2f}" if isinstance(sd, float) else "")
 
 
-def _parts(lines: Sequence[Line], words: Mapping[str, str]) -> str:
-    """The time of each part of a step by load, microseconds, of the last profile that each has."""
-    profiles = {
-        line["load"]: line["parts"] for line in lines if line["kind"] == "profile" and "parts" in line
-    }
-    if not profiles:
-        return "No profile was kept."
-    told = (
-        "Microseconds of a step of one request at the shortest prompt, by part (docs/profile.md). `outside` "
-        f"is what no kernel ran for{_beside(lines)}. `small` are norms, gates, activations and copies."
-    )
-    return f"{told}\n\n{_part_rows('step', profiles, words)}"
-
-
-def _prompt_section(lines: Sequence[Line], words: Mapping[str, str]) -> tuple[str, ...]:
-    """The time to a lone prompt's first token by part and load, microseconds, of the last profile that each
-    has; nothing where no prompt was profiled."""
-    found = {
-        line["load"]: line["prompt"]
-        for line in lines
-        if line["kind"] == "profile" and line.get("prompt", {}).get("parts")
-    }
-    if not found:
-        return ()
-    tokens = next(iter(found.values()))["prompt_tokens"]
-    told = (
-        f"Microseconds to the first token of a lone prompt of {tokens:,} tokens within the engine, by part: "
-        "HTTP and the tokenizer are not in it. `outside` is what no kernel ran for, launches by the "
-        f"processor among it{_beside(lines)}."
-    )
-    rows = _part_rows("first token", {load: each["parts"] for load, each in found.items()}, words)
-    return "## Where the time to a first token goes", f"{told}\n\n{rows}"
-
-
-def _part_rows(
-    what: str, profiles: Mapping[str, Sequence[Mapping[str, Any]]], words: Mapping[str, str]
-) -> str:
-    """Parts by load, the fastest first."""
-    body = []
-    for load, parts in sorted(profiles.items(), key=lambda each: sum(part["time_ms"] for part in each[1])):
-        us = {part["part"]: 1e3 * part["time_ms"] for part in parts}
-        others = sum(time for part, time in us.items() if part not in PARTS)
-        launches = sum(part["launches"] for part in parts)
-        shown = [f"{us[part]:,.0f}" if part in us else MISSING for part in PARTS]
-        body.append([words[load], f"{sum(us.values()):,.0f}", *shown, f"{others:,.0f}", f"{launches:,.0f}"])
-    return _table(["load", what, *PARTS, "others", "launches"], body)
-
-
-def _beside(lines: Sequence[Line]) -> str:
-    ahead = any(line.get("loads_ahead") for line in lines if line["kind"] == "begin")
-    return "; other loads may have come up meanwhile" if ahead else ""
-
-
 def _failures(lines: Sequence[Line], words: Mapping[str, str]) -> str:
     causes = {
-        (line["load"], _failed_part(line)): line["failure"] for line in lines if line["kind"] == "failure"
+        (line["load"], _failed_part(line)): line["failure"]
+        for line in lines
+        if line["kind"] in ("failure", "profile") and "failure" in line
     }
     if not causes:
         return "Nothing in the journal failed."
@@ -272,11 +203,14 @@ def _failures(lines: Sequence[Line], words: Mapping[str, str]) -> str:
         [words[load], part, failure["kind"], failure["cause"].replace("|", "\\|")]
         for (load, part), failure in causes.items()
     ]
-    return _table(["load", "what", "kind", "cause"], body)
+    return markdown_table(["load", "what", "kind", "cause"], body)
 
 
 def _failed_part(line: Line) -> str:
-    """What of a load failed, in words: itself, a cell, or a cell of `same` and what went on beside it."""
+    """What of a load failed, in words: itself, its profile, a cell, or a cell of `same` and what went on
+    beside it."""
+    if line["kind"] == "profile":
+        return "its profile"
     if not line.get("workload"):
         return "the load"
     same = line.get("same")
@@ -299,7 +233,8 @@ def _same(lines: Sequence[Line], words: Mapping[str, str]) -> str:
         for row in rows
     ]
     told = "The same cells again while nothing loads and while another configuration does; TPOT, ms."
-    return f"{told}\n\n{_table(['load', 'workload', 'meanwhile', 'each repetition', 'over the first'], body)}"
+    head = ["load", "workload", "meanwhile", "each repetition", "over the first"]
+    return f"{told}\n\n{markdown_table(head, body)}"
 
 
 def _launches(lines: Sequence[Line]) -> list[str]:
@@ -322,7 +257,7 @@ def _launches(lines: Sequence[Line]) -> list[str]:
         "pair of launches, what most keep within, and the furthest. A difference between two rows above that "
         "is no larger tells little."
     )
-    return ["## Launches of the same configuration", f"{told}\n\n{_table(head, body)}"]
+    return ["## Launches of the same configuration", f"{told}\n\n{markdown_table(head, body)}"]
 
 
 def _number(value: object) -> float:
@@ -331,8 +266,3 @@ def _number(value: object) -> float:
 
 def _two(value: object) -> str:
     return f"{value:.2f}" if isinstance(value, float) else MISSING
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])

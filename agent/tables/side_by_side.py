@@ -34,6 +34,7 @@ from agent.tables.journal import Line, Measured, read_journal, scope_of
 from agent.tables.load_words import told
 from agent.tables.measure import ALONE
 from agent.tables.prepared import Prepared
+from agent.tables.profiled import profiled
 from agent.tables.run import Ended
 from configs.cpu import usable_cores
 from configs.errors import UsageError
@@ -289,13 +290,7 @@ class SideBySideRun:
         workload = ground.grid.workloads[0]
         request = ground.material.requests(ground.workload, ground.grid.seed, 0, 0)[0]
         told = {"launch": up.number, "workload": {**asdict(workload), "key": workload.key}}
-        try:
-            parts = [asdict(part) for part in up.launch.profile(request)]
-        except Infeasible as failure:
-            cause = {"kind": failure.kind, "cause": failure.cause}
-            self._journal.add("profile", {**fields, **told, "failure": cause})
-            return
-        self._journal.add("profile", {**fields, **told, "parts": parts})
+        self._journal.add("profile", {**fields, **told, **profiled(up.launch, request)})
 
     def _failed(self, load: PlannedLoad, failure: Infeasible) -> None:
         if self._ground.budget.is_stopped:  # what ended us ended it too

@@ -59,6 +59,8 @@ def test_what_an_engine_tells_keeps_no_folders_either() -> None:
         "failure": {"kind": "checkpoint", "cause": "No /a/b-1/c.json: 3/4 read."},
     }
     loaded = {"kind": "load", "resolved": {"drafter": {"folder": "/x/y/drafter"}, "layers": ["a/b", "/d/e"]}}
-    kept = list(archived([[failed, loaded]], gaps_up_to=4))
+    profiled = {"kind": "profile", "prompt": {"failure": "No /a/b-1/trace.json."}}
+    kept = list(archived([[failed, loaded, profiled]], gaps_up_to=4))
     assert kept[0]["failure"]["cause"] == "No c.json: 3/4 read."
     assert kept[1]["resolved"] == {"drafter": {"folder": "drafter"}, "layers": ["a/b", "e"]}
+    assert kept[2]["prompt"] == {"failure": "No trace.json."}
