@@ -87,24 +87,26 @@ async def profile_prompt(
 def by_prompt(steps: Sequence[Step], prompts: int) -> tuple[list[Step], int]:
     """The kernels of each prompt that was recorded whole, and by how many steps each was read; pure.
 
-    `steps` are those of so many prompts of one length, read one after the other, of whose steps the last may
-    be missing. Steps that compute no logits read nothing. Raises `Infeasible` where they can't be shared out.
+    `steps` are those of so many prompts of one length, two or more, read one after the other, of whose steps
+    the last may be missing. Steps that compute no logits read nothing. Raises `Infeasible` where none reads,
+    and where they can't be shared out.
     """
     reading = [step for step in steps if any(kernel.region is Region.HEAD for kernel in step)]
+    if not reading:
+        raise Infeasible(
+            "crashed", "The profiler recorded no step that reads a prompt, so a prompt's parts can't be told."
+        )
     each = -(-len(reading) // prompts)
-    if prompts * each - len(reading) not in (0, 1) or not each:
+    if prompts * each - len(reading) > 1:
         raise Infeasible(
             "crashed",
             f"The profiler recorded {len(reading)} steps of {prompts} prompts, so a prompt's parts can't be "
             "told.",
         )
-    count = len(reading) // each
     found = [
         tuple(kernel for step in reading[each * place : each * (place + 1)] for kernel in step)
-        for place in range(count)
+        for place in range(len(reading) // each)
     ]
-    if not found:
-        raise Infeasible("crashed", "The profiler recorded no whole prompt, so its parts can't be told.")
     return found, each
 
 

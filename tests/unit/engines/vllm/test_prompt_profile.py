@@ -5,6 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from experiments.engines.port import GenerationRequest, Infeasible
 from experiments.engines.vllm.engine import VllmEngine
@@ -43,15 +45,28 @@ def test_steps_that_read_nothing_are_left_out() -> None:
     assert (each, [names(prompt) for prompt in found]) == (1, [["a"], ["b"]])
 
 
-@pytest.mark.parametrize(("recorded", "prompts"), [(0, 7), (5, 7), (11, 7)])
-def test_steps_that_are_not_those_of_as_many_prompts_are_refused(recorded: int, prompts: int) -> None:
-    with pytest.raises(Infeasible, match=f"recorded {recorded} steps of {prompts} prompts"):
-        by_prompt([step("a")] * recorded, prompts)
+@given(st.integers(2, 9), st.integers(1, 4), st.integers(0, 1))
+def test_every_prompt_but_the_last_is_whole_however_many_steps_each_was_read_by(
+    prompts: int, each: int, missing: int
+) -> None:
+    steps = [step(f"{prompt}/{piece}") for prompt in range(prompts) for piece in range(each)]
+    found, told = by_prompt(steps[: len(steps) - missing], prompts)
+    assert told == each
+    assert [names(prompt) for prompt in found] == [
+        [f"{prompt}/{piece}" for piece in range(each)] for prompt in range(prompts - missing)
+    ]
 
 
-def test_one_prompt_whose_only_step_is_missing_is_told() -> None:
-    with pytest.raises(Infeasible):
-        by_prompt([], 1)
+@pytest.mark.parametrize("recorded", [5, 11])
+def test_steps_that_are_not_those_of_as_many_prompts_are_refused(recorded: int) -> None:
+    with pytest.raises(Infeasible, match=f"recorded {recorded} steps of 7 prompts"):
+        by_prompt([step("a")] * recorded, 7)
+
+
+@pytest.mark.parametrize("steps", [[], [step("idle", reads=False)] * 7])
+def test_a_record_without_a_step_that_reads_is_refused(steps: list[Step]) -> None:
+    with pytest.raises(Infeasible, match="recorded no step that reads a prompt"):
+        by_prompt(steps, 7)
 
 
 def test_products_are_counted_a_token_and_the_head_s_once_a_step() -> None:
