@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import unescape
-from pathlib import Path
 
 import pytest
 from sqlalchemy import update
 from starlette.testclient import TestClient
 
 from cli.sheets.experiment import print_experiment
-from configs.settings import Settings
-from dashboard.app import create_app
 from db.models import Experiment
 from db.states import Arm, ExperimentState, VerdictOutcome
 from experiments.measurement.gpu_block import PUT_OFF_BESIDE, TIMED_AGAIN_BESIDE, gpu_during
 from knowledge.queries.measured.experiment_detail import experiment_detail
 from knowledge.queries.measured.gpu_blocks import gpu_blocks
 from tests.history.campaign_history import History, add_launch
+from tests.integration.dashboard.experiment_pages import client
 from tests.unit.measurement.test_gpu_block import of_the_recording
+
+__all__ = ["client"]
 
 HEAT = "heat, by the hardware"
 CALM = {**gpu_during(of_the_recording(slice(0, 20)), 5000), "repeated": []}
@@ -56,13 +56,6 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
         session.execute(update(Experiment).where(Experiment.id == experiment.id).values(plan=plan))
     yield found
     found.close()
-
-
-@pytest.fixture(scope="module")
-def client(history: History) -> Iterator[TestClient]:
-    app = create_app(Settings(data_dir=Path("/nowhere")), history.database)
-    with TestClient(app, base_url="http://127.0.0.1") as found:
-        yield found
 
 
 def test_the_page_tells_clocks_power_energy_and_what_was_repeated(client: TestClient) -> None:

@@ -18,8 +18,6 @@ from agent.campaign.known.reading_facts import read_facts
 from agent.plan.stored_times import stored_times
 from cli.sheets.experiment import print_experiment
 from configs.campaign_plan import PlanSpec
-from configs.settings import Settings
-from dashboard.app import create_app
 from dashboard.report.html import as_html
 from dashboard.report.markdown import as_markdown
 from db.models import Campaign, Experiment, NoiseLaunch
@@ -45,7 +43,10 @@ from knowledge.queries.measured.further import LEAST_PAIRS, NOT_JUDGED, further_
 from knowledge.queries.present.now_run import steps_of
 from knowledge.report.gathering import report
 from tests.history.campaign_history import BASE, History
+from tests.integration.dashboard.experiment_pages import client
 from tests.simulated.specs import a_test_job
+
+__all__ = ["client"]
 
 WIDE = FurtherWorkload(
     concurrency=16, prompt_tokens=512, new_tokens=32, prompts_per_block=16, warmup_requests=16
@@ -110,13 +111,6 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
             record_result(session, experiment.id, 2, spec, result(further=further))
     yield found
     found.close()
-
-
-@pytest.fixture(scope="module")
-def client(history: History) -> Iterator[TestClient]:
-    app = create_app(Settings(data_dir=Path("/nowhere")), history.database)
-    with TestClient(app, base_url="http://127.0.0.1") as found:
-        yield found
 
 
 def test_both_arms_and_the_paired_change_are_told_of_each_metric(history: History) -> None:

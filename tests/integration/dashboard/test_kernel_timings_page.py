@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from html import unescape
-from pathlib import Path
 
 import pytest
-from sqlalchemy import insert
 from starlette.testclient import TestClient
 
 from cli.sheets.experiment import print_experiment
-from configs.settings import Settings
-from dashboard.app import create_app
-from db.models import StageRun
-from db.states import StageOutcome, VerdictOutcome
 from experiments.engines.kernel_timings import KernelTimings
 from experiments.job.kernel_timing import TIMINGS, without_samples
 from knowledge.queries.measured.experiment_detail import experiment_detail
 from tests.history.campaign_history import History
+from tests.integration.dashboard.experiment_pages import client, judge_with_stage
 from tests.recorded.kernel_timings import recorded
+
+__all__ = ["client"]
 
 
 def compiled() -> KernelTimings:
@@ -34,28 +30,10 @@ def compiled() -> KernelTimings:
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
     found = History(tmp_path_factory.mktemp("kernels"))
-    judged = found.judge(found.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)
-    with found.database.write() as session:
-        session.execute(
-            insert(StageRun).values(
-                experiment_id=judged.experiment_id,
-                attempt=1,
-                stage="kernels",
-                started_at=datetime(2026, 11, 25, tzinfo=UTC),
-                wall_s=31.0,
-                outcome=StageOutcome.DONE,
-                detail={TIMINGS: without_samples(compiled().data())},
-            )
-        )
+    detail = {TIMINGS: without_samples(compiled().data())}
+    judge_with_stage(found, {"serving.threads": 1}, "kernels", 31.0, detail)
     yield found
     found.close()
-
-
-@pytest.fixture(scope="module")
-def client(history: History) -> Iterator[TestClient]:
-    app = create_app(Settings(data_dir=Path("/nowhere")), history.database)
-    with TestClient(app, base_url="http://127.0.0.1") as found:
-        yield found
 
 
 def test_the_page_has_each_kernel_with_its_time_or_why_not(client: TestClient) -> None:

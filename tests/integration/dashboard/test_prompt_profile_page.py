@@ -5,23 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import UTC, datetime
 from html import unescape
-from pathlib import Path
 
 import pytest
-from sqlalchemy import insert
 from starlette.testclient import TestClient
 
 from cli.sheets.experiment import print_experiment
-from configs.settings import Settings
-from dashboard.app import create_app
-from db.models import StageRun
-from db.states import StageOutcome, VerdictOutcome
 from experiments.engines.port import PartTime
 from experiments.space.configuration import KnobValue
 from knowledge.queries.measured.experiment_detail import experiment_detail
 from tests.history.campaign_history import History
+from tests.integration.dashboard.experiment_pages import client, judge_with_stage
+
+__all__ = ["client"]
 
 PARTS = [
     PartTime("gate_up_proj", "gemm", 8.0, 3_000_000_000, launches=32, operations=5e12),
@@ -45,28 +41,9 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
     found = History(tmp_path_factory.mktemp("prompts"))
     changes: tuple[dict[str, KnobValue], ...] = ({"serving.threads": 1}, {"serving.dtype": "bfloat16"})
     for change, detail in zip(changes, (PROFILED, FAILED), strict=True):
-        judged = found.judge(found.propose(change), VerdictOutcome.INCONCLUSIVE)
-        with found.database.write() as session:
-            session.execute(
-                insert(StageRun).values(
-                    experiment_id=judged.experiment_id,
-                    attempt=1,
-                    stage="profile",
-                    started_at=datetime(2026, 11, 29, tzinfo=UTC),
-                    wall_s=3.0,
-                    outcome=StageOutcome.DONE,
-                    detail=detail,
-                )
-            )
+        judge_with_stage(found, change, "profile", 3.0, detail)
     yield found
     found.close()
-
-
-@pytest.fixture(scope="module")
-def client(history: History) -> Iterator[TestClient]:
-    app = create_app(Settings(data_dir=Path("/nowhere")), history.database)
-    with TestClient(app, base_url="http://127.0.0.1") as found:
-        yield found
 
 
 def test_the_page_has_both_profiles_and_the_floor_of_each_part(client: TestClient) -> None:
