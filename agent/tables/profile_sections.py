@@ -100,14 +100,16 @@ def _columns(ms: Mapping[str, float], no_others: str) -> list[str]:
 
 def _floor_told(profiles: Collection[StepProfileView]) -> str:
     """What the floors of these rest on; nothing where none has one."""
+    profiles = [each for each in profiles if each.floor_ms is not None]
     bandwidths = [each.bandwidth_bytes_per_s / GB for each in profiles if each.bandwidth_bytes_per_s]
     rates = [each.operations_per_s / TERA for each in profiles if each.operations_per_s]
-    told = [f"{_span(bandwidths)} GB/s"] if bandwidths else []
-    told += [f"{_span(rates)} TFLOP/s of products"] if rates else []
+    told = [f"its bytes at {_span(bandwidths)} GB/s"] if bandwidths else []
+    told += [f"its products at {_span(rates)} TFLOP/s"] if rates else []
     if not told:
         return ""
+    longer = ", whichever takes longer" if len(told) > 1 else ""
     return (
-        f" Below it `{FLOOR}`: the least time that bytes and products take at {' and '.join(told)} "
+        f" Below each load `{FLOOR}`: the least time of each part, by {' or '.join(told)}{longer} "
         "(docs/profile.md), as measured in the same launches."
     )
 

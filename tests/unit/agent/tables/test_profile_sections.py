@@ -40,7 +40,10 @@ def test_a_prompt_s_floor_is_below_it_part_by_part_where_rates_are_known() -> No
         ["the first", "48,500", "5,000", "1,500", "40,000", "2,000", "42"],
         ["its floor", "5,000", "3,000", "1,000", "–", "1,000", "–"],
     ]
-    assert "at 4,000 GB/s and 800 TFLOP/s of products" in prompt_section(lines, WORDS)[1]
+    assert (
+        "by its bytes at 4,000 GB/s or its products at 800 TFLOP/s, whichever"
+        in prompt_section(lines, WORDS)[1]
+    )
 
 
 def test_rates_that_differ_between_launches_are_told_from_least_to_most() -> None:
@@ -49,13 +52,13 @@ def test_rates_that_differ_between_launches_are_told_from_least_to_most() -> Non
         line("b", prompt(operations_per_s=7.9e14), bandwidth_bytes_per_s=4.1e12),
     ]
     told = prompt_section(lines, WORDS)[1]
-    assert "at 4,000 to 4,100 GB/s and 790 to 800 TFLOP/s of products" in told
+    assert "by its bytes at 4,000 to 4,100 GB/s or its products at 790 to 800 TFLOP/s, whichever" in told
 
 
 def test_of_the_bandwidth_alone_the_floor_is_that_of_the_bytes() -> None:
     lines = [line("a", prompt(), **RATES)]
     assert rows(lines)[1] == ["its floor", "1,002", "2", "1,000", "–", "–", "–"]
-    assert "at 4,000 GB/s (" in prompt_section(lines, WORDS)[1]
+    assert "by its bytes at 4,000 GB/s (" in prompt_section(lines, WORDS)[1]
 
 
 def test_a_journal_of_before_without_rates_has_no_floor() -> None:
@@ -90,4 +93,9 @@ def test_a_step_has_its_floor_below_it_too() -> None:
         ["| the first", "48,500", "–", "5,000"],
         ["| its floor", "1,002", "–", "2"],
     ]
-    assert "at 4,000 GB/s (" in text
+    assert "by its bytes at 4,000 GB/s (" in text
+
+
+def test_parts_that_move_and_multiply_nothing_have_no_floor_and_nothing_is_said_of_one() -> None:
+    outside = {"kind": "profile", "load": "a", "parts": [asdict(PARTS[-1])], **RATES}
+    assert "its floor" not in step_section([outside], WORDS)
