@@ -27,7 +27,6 @@ from knowledge.queries.claims.hypotheses import HypothesisRow
 from knowledge.queries.log import EventView
 from knowledge.queries.present.now import NowView, now_view
 from knowledge.queries.present.now_best import BestView
-from knowledge.queries.present.now_floor import TOO_HIGH
 from knowledge.queries.view import ChangeView, EffectView
 
 LARGEST_ID = 2**63 - 1
@@ -134,11 +133,6 @@ class NowShown(NowView):
     def is_exhausted(self) -> bool:
         """Whether it ended for want of a hypothesis that is worth a test."""
         return self.campaign is not None and is_exhausted(self.campaign.stopped_because)
-
-    @property
-    def too_high(self) -> str:
-        """What is to be made of a best that lies below its floor."""
-        return TOO_HIGH
 
     @property
     def best_doubt(self) -> str | None:

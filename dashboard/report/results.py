@@ -9,7 +9,6 @@ from dashboard.report.document import Block, Figure, Paragraph, Row, Section, ta
 from knowledge.figures import counted, metric_word, signed
 from knowledge.latency_only import UNKNOWN_QUALITY
 from knowledge.queries.present.now_best import BestView, StepView
-from knowledge.queries.present.now_floor import TOO_HIGH
 from knowledge.report.evidence import DEPLOY
 from knowledge.report.view import ReportView
 
@@ -146,9 +145,11 @@ def waterfall(view: ReportView) -> Section:
     )
     floor = ""
     if best.floor is not None:
-        floor = f" The pale part is the floor by physics, {words.milliseconds(best.floor.ms)} of the baseline"
+        of_what = " of a lone prompt" if best.of_prompt else ""
+        floor = f" The pale part is the floor by physics{of_what}, {words.milliseconds(best.floor.ms)}"
+        floor += " of the baseline"
         floor += f" and {words.milliseconds(best.best_floor.ms)} of the best." if best.best_floor else "."
-        floor += f" The best lies below it, {TOO_HIGH}" if best.is_below_floor else ""
+        floor += f" The best lies below it, {best.floor.too_high}" if best.is_below_floor else ""
     return Section(
         title,
         (

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from db.models import Artifact, ExperimentArtifact, StageRun
 from db.models.base import JsonObject
 from db.states import StageOutcome
-from experiments.measurement.evidence import NOT_UP, UNCHECKED
+from experiments.measurement.evidence import NOT_UP, UNCHECKED, Stage
 from knowledge.queries.view import View
 from knowledge.stored import number
 
@@ -52,9 +52,11 @@ class ArtifactView(View):
     last_used_at: datetime
 
 
-def stages_of(session: Session, experiment_id: int) -> tuple[StageView, ...]:
-    """Return the runs of stages of an experiment, in order."""
+def stages_of(session: Session, experiment_id: int, only: Stage | None = None) -> tuple[StageView, ...]:
+    """Return the runs of stages of an experiment, in order; of one stage where it is named."""
     query = select(StageRun).where(StageRun.experiment_id == experiment_id).order_by(StageRun.id)
+    if only is not None:
+        query = query.where(StageRun.stage == only.value)
     return tuple(
         StageView(
             stage=each.stage,

@@ -18,7 +18,7 @@ from db.models import Configuration, Event, Experiment, Hypothesis, Verdict
 from db.models.base import JsonObject
 from experiments.space.configuration import KnobValue
 from knowledge.figures import DEFAULT_METRIC
-from knowledge.queries.present.now_floor import FloorView, OverheadView
+from knowledge.queries.present.now_floor import FloorView, OverheadView, PromptFloorView
 from knowledge.queries.view import ChangeView, EffectView, View, changes_between, verdict_effect
 from knowledge.stored import number
 
@@ -71,7 +71,8 @@ class BestView(View):
     first of them, and `naive_ms` is what the engine's own default
     takes beside that baseline, by their ratio in the sweep. `overhead` is the baseline's time above its
     floor, by part, `best_overhead` the best's, empty where it was not profiled itself; they and the floors
-    are of a token, and there are none on another metric than TPOT.
+    are of a token on TPOT, on TTFT of the first token of a lone prompt, and there are none on another metric.
+    `no_floor` says why there is none on TTFT, in a sentence.
     """
 
     metric: str = DEFAULT_METRIC
@@ -95,10 +96,11 @@ class BestView(View):
     best_ms: float
     naive_ms: float | None
     steps: tuple[StepView, ...]
-    floor: FloorView | None
-    best_floor: FloorView | None
+    floor: FloorView | PromptFloorView | None
+    best_floor: FloorView | PromptFloorView | None
     overhead: tuple[OverheadView, ...]
     best_overhead: tuple[OverheadView, ...] = ()
+    no_floor: str | None = None
 
     @property
     def left_ms(self) -> float | None:
@@ -106,9 +108,14 @@ class BestView(View):
         return None if self.best_floor is None else max(0.0, self.best_ms - self.best_floor.ms)
 
     @property
+    def of_prompt(self) -> bool:
+        """Whether the floors are of a lone prompt's first token."""
+        return isinstance(self.floor, PromptFloorView)
+
+    @property
     def is_below_floor(self) -> bool:
         """Whether the best takes less than its floor, by which that is too high."""
-        floor = self.best_floor or self.floor
+        floor = self.best_floor or (None if self.of_prompt else self.floor)
         return floor is not None and self.best_ms < floor.ms
 
 

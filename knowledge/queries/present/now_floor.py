@@ -35,6 +35,12 @@ TOO_HIGH = (
 )
 """What is to be made of a time below its floor, as the end of a sentence."""
 
+PROMPT_TOO_HIGH = (
+    "so the floor is too high: the GPU copies or multiplies faster than was measured, or a cache of prefixes "
+    "spared some of the prompt."
+)
+"""The same of a first token."""
+
 
 class FloorView(View):
     """The least time of a token: `step_bytes` over the bandwidth, shared by `tokens` a step."""
@@ -44,9 +50,31 @@ class FloorView(View):
     bandwidth_bytes_per_s: float
     tokens: float
 
+    @property
+    def too_high(self) -> str:
+        """What is to be made of a time below it."""
+        return TOO_HIGH
+
+
+class PromptFloorView(View):
+    """The least time to the first token of a lone prompt: of each part its bytes over the bandwidth or its
+    operations over their rate, whichever takes longer. The rate is None where it was not measured;
+    `profiled_ms` is what the prompt took within the engine."""
+
+    ms: float
+    prompt_tokens: int
+    bandwidth_bytes_per_s: float
+    operations_per_s: float | None
+    profiled_ms: float
+
+    @property
+    def too_high(self) -> str:
+        """What is to be made of a time below it."""
+        return PROMPT_TOO_HIGH
+
 
 class OverheadView(View):
-    """Time above the floor that one kind of part takes."""
+    """Time above the floor that one kind of part takes, or what else it goes to."""
 
     part: str
     ms: float

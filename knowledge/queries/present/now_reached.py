@@ -37,6 +37,7 @@ from knowledge.queries.present.now_floor import (
     profile_of_best,
     resolved,
 )
+from knowledge.queries.present.now_prompt import FIRST_TOKEN, with_first_token
 from knowledge.stored import metric_of, number
 
 MOST_BESTS = 60
@@ -53,14 +54,16 @@ def best_of(session: Session, campaign: Campaign) -> BestView | None:
     own_ms = baseline_time_ms(session, campaign, metric, baseline) if baseline else None
     if own_ms is None:
         return None
-    # A profile is of decode steps: it has a floor for the time of a token, and for no other time.
+    # A profile of decode steps has a floor for the time of a token, and for no other time.
     profile = profile_of(session, campaign.id) if metric == DEFAULT_METRIC else Profile()
     floor = floor_of(profile.parts, profile.bandwidth_bytes_per_s)
     told = bests_told(_events(session, campaign.id, EventKind.CAMPAIGN_BEST, MOST_BESTS))
     if not told:
         overhead = overhead_of(profile.parts, floor, own_ms)
-        return baseline_best(baseline, naive, metric, own_ms, measured_by, floor, overhead)
-    return _improved(session, campaign, baseline, naive, own_ms, measured_by, told, profile, floor)
+        best = baseline_best(baseline, naive, metric, own_ms, measured_by, floor, overhead)
+    else:
+        best = _improved(session, campaign, baseline, naive, own_ms, measured_by, told, profile, floor)
+    return with_first_token(session, campaign, best) if metric == FIRST_TOKEN else best
 
 
 def _improved(

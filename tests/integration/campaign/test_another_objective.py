@@ -151,7 +151,7 @@ def test_what_is_told_of_the_best_names_its_metric(after_one: Database) -> None:
     assert best["control_ttft_ms"] / best["ttft_ms"] == pytest.approx(best["speedup"], rel=1e-3)
     assert "ms to the first token against 20" in _best_words(best, outcome["baseline"])
     assert "</b> to the first token" in page
-    assert "The least time by physics is told for a token alone" in page
+    assert "The least time by physics is not known here: no lone prompt was profiled." in page
     assert "per token" not in page
     assert "Time to the first token" in text
     assert "time of a token" not in text.lower()

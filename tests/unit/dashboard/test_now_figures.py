@@ -3,8 +3,15 @@
 import pytest
 
 from db.states import ExperimentKind
+from knowledge.queries.measured.step_profile import PART_WORDS, StepProfileView, profile_view
 from knowledge.queries.present.now_best import Told, Trial, steps_of
 from knowledge.queries.present.now_floor import FloorView, Part, best_floor_of, floor_of, overhead_of
+from knowledge.queries.present.now_prompt import (
+    ABOVE_FLOOR,
+    BEYOND_PROFILE,
+    prompt_floor_of,
+    prompt_overhead_of,
+)
 from knowledge.queries.present.now_run import steps_of as run_steps_of
 
 
@@ -63,3 +70,45 @@ def test_quality_looked_at_first_does_not_make_the_quick_look_done() -> None:
     assert [step.name for step in steps if step.done] == ["Check"]
     assert [step.name for step in steps if step.now] == ["Quality"]
     assert run_steps_of(ExperimentKind.TEST, (), None)[0].now
+
+
+def prompt(outside_ms: float = 40.0, rate: float | None = 1e15) -> StepProfileView:
+    """A lone prompt: a floor of 5.0 ms, 3.6 ms of kernels above it, and what lies outside kernels."""
+    parts = [
+        {"part": "down_proj", "kind": "gemm", "time_ms": 8.0, "weight_bytes": 3e9, "operations": 5e12},
+        {"part": "small", "kind": "small", "time_ms": 0.6, "weight_bytes": 0},
+        {"part": "outside", "kind": "outside", "time_ms": outside_ms, "weight_bytes": 0},
+    ]
+    told = {"bandwidth_bytes_per_s": 4e12, "operations_per_s": rate, "prompt_tokens": 512}
+    return profile_view({"parts": parts, **told})
+
+
+def test_a_first_token_is_its_floor_kernels_above_it_what_is_outside_and_what_the_profile_lacks() -> None:
+    floor = prompt_floor_of(prompt())
+    assert floor is not None
+    assert (floor.ms, floor.profiled_ms, floor.prompt_tokens) == (5.0, pytest.approx(48.6), 512)
+    above = prompt_overhead_of(prompt(), floor, 60.0)
+    assert [each.part for each in above] == [ABOVE_FLOOR, PART_WORDS["outside"], BEYOND_PROFILE]
+    assert [each.ms for each in above] == pytest.approx([3.6, 40.0, 11.4])
+
+
+def test_a_prompt_that_took_longer_while_it_was_profiled_shares_the_measured_time() -> None:
+    floor = prompt_floor_of(prompt())
+    above = prompt_overhead_of(prompt(), floor, 26.8)
+    assert [each.ms for each in above] == pytest.approx([1.8, 20.0, 0.0])
+    assert prompt_overhead_of(prompt(), floor, 4.9) == (), "below its floor nothing lies above it"
+
+
+def test_kernels_that_beat_their_floor_leave_all_above_it_to_what_is_outside() -> None:
+    """Parts at 102 % of the floor by a measured rate were seen."""
+    profile = prompt(rate=0.5e15)
+    floor = prompt_floor_of(profile)
+    assert floor is not None
+    assert floor.ms == 10.0
+    assert [each.ms for each in prompt_overhead_of(profile, floor, 55.0)] == pytest.approx([0.0, 40.0, 5.0])
+
+
+def test_a_prompt_without_a_bandwidth_has_no_floor() -> None:
+    none = prompt().model_copy(update={"bandwidth_bytes_per_s": None, "floor_ms": None})
+    assert prompt_floor_of(none) is None
+    assert prompt_overhead_of(none, None, 60.0) == ()

@@ -1,0 +1,127 @@
+"""The least time to a first token, and what lies above it, of a campaign about one request at once.
+
+From the profiles of a lone prompt (docs/profile.md) that the baseline and the best have. They are taken
+within the engine, of a few prompts of one launch, so the measured time has more: HTTP, the tokenizer, prompts
+and launches that were slower. That is told apart, and taken for none of the model's parts.
+"""
+
+from __future__ import annotations
+
+from math import fsum
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from db.labels import Noun, parse_label_of
+from db.models import Campaign, Environment, Experiment, Launch
+from db.states import ExperimentKind, ExperimentState
+from experiments.measurement.evidence import Metric, Stage
+from knowledge.queries.measured.stages import stages_of
+from knowledge.queries.measured.step_profile import (
+    OUTSIDE,
+    PART_WORDS,
+    StepProfileView,
+    prompt_profile,
+    why_no_prompt_profile,
+)
+from knowledge.queries.present.now_best import BestView
+from knowledge.queries.present.now_floor import OverheadView, PromptFloorView
+from knowledge.stored import number
+
+FIRST_TOKEN = Metric.TTFT_MS.value
+"""The metric that a lone prompt's profile tells of."""
+
+ABOVE_FLOOR = "kernels above their floor"
+BEYOND_PROFILE = "beyond the profiled prompt"
+
+NOT_KNOWN = "The least time by physics is not known here: "
+NOT_PROFILED = NOT_KNOWN + "no lone prompt was profiled."
+NO_BANDWIDTH = NOT_KNOWN + "the memory's bandwidth was not measured."
+BEST_NOT_PROFILED = "The best was not profiled, so its floor is not known."
+"""Why there is no floor, a sentence each."""
+
+
+def with_first_token(session: Session, campaign: Campaign, best: BestView) -> BestView:
+    """The best of a campaign about first tokens, with the floors that lone prompts' profiles tell of it and
+    of the baseline, or why there is none; five statements at most."""
+    at_once = number(campaign.objective.get("concurrency"))
+    if at_once is not None and at_once != 1:
+        several = f"The least time by physics is told of a lone prompt, and here are {at_once:g} at once."
+        return best.model_copy(update={"no_floor": several})
+    baseline_run = session.scalar(
+        select(Experiment.id)
+        .where(
+            Experiment.campaign_id == campaign.id,
+            Experiment.kind == ExperimentKind.BASELINE,
+            Experiment.state == ExperimentState.DONE,
+        )
+        .order_by(Experiment.id.desc())
+        .limit(1)
+    )
+    baseline, why = _profiled(session, baseline_run)
+    if baseline is None:
+        return best.model_copy(update={"no_floor": f"{NOT_PROFILED} {why}" if why else NOT_PROFILED})
+    floor = prompt_floor_of(baseline)
+    if floor is None:
+        return best.model_copy(update={"no_floor": NO_BANDWIDTH})
+    found = {
+        "floor": floor,
+        "best_floor": floor,
+        "overhead": prompt_overhead_of(baseline, floor, best.baseline_ms),
+    }
+    if best.experiment is not None:
+        own, _ = _profiled(session, parse_label_of(Noun.EXPERIMENT, best.experiment))
+        found["best_floor"] = own_floor = None if own is None else prompt_floor_of(own)
+        found["best_overhead"] = () if own is None else prompt_overhead_of(own, own_floor, best.best_ms)
+        found["no_floor"] = BEST_NOT_PROFILED if own_floor is None else None
+    return best.model_copy(update=found)
+
+
+def prompt_floor_of(profile: StepProfileView) -> PromptFloorView | None:
+    """The floor of a lone prompt's profile; None where it or the bandwidth is not known. Pure."""
+    if not profile.floor_ms or not profile.bandwidth_bytes_per_s or profile.prompt_tokens is None:
+        return None
+    return PromptFloorView(
+        ms=profile.floor_ms,
+        prompt_tokens=profile.prompt_tokens,
+        bandwidth_bytes_per_s=profile.bandwidth_bytes_per_s,
+        operations_per_s=profile.operations_per_s,
+        profiled_ms=profile.step_ms,
+    )
+
+
+def prompt_overhead_of(
+    profile: StepProfileView, floor: PromptFloorView | None, ttft_ms: float
+) -> tuple[OverheadView, ...]:
+    """The time to the first token above its floor, in milliseconds: of kernels, outside them, and beyond the
+    profile; nothing where there is no floor or the time lies below it. Pure.
+
+    Where prompts took longer while they were profiled than `ttft_ms`, nothing lies beyond, and what is above
+    the floor shares what was measured. Parts that beat their floor leave less to the other kernels.
+    """
+    if floor is None or floor.ms >= ttft_ms:
+        return ()
+    outside_ms = fsum(row.time_ms for row in profile.parts if row.part in OUTSIDE)
+    kernels_ms = max(0.0, profile.step_ms - outside_ms - floor.ms)
+    above_ms, measured_ms = kernels_ms + outside_ms, ttft_ms - floor.ms
+    scale = min(1.0, measured_ms / above_ms) if above_ms else 1.0
+    return (
+        OverheadView(part=ABOVE_FLOOR, ms=scale * kernels_ms),
+        OverheadView(part=PART_WORDS["outside"], ms=scale * outside_ms),
+        OverheadView(part=BEYOND_PROFILE, ms=max(0.0, measured_ms - above_ms)),
+    )
+
+
+def _profiled(session: Session, experiment_id: int | None) -> tuple[StepProfileView | None, str | None]:
+    """The profile of a lone prompt that an experiment has, or why it has none where that was told."""
+    if experiment_id is None:
+        return None, None
+    stages = stages_of(session, experiment_id, Stage.PROFILE)
+    environments = session.scalars(
+        select(Environment.data)
+        .join(Launch, Launch.environment_digest == Environment.digest)
+        .where(Launch.experiment_id == experiment_id)
+        .order_by(Launch.id)
+        .limit(1)
+    )
+    return prompt_profile(stages, environments), why_no_prompt_profile(stages)
