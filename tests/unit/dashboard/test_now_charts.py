@@ -1,12 +1,20 @@
-"""The charts of the Now page: the waterfall's bars and the small glyph of an effect, as per cent."""
+"""The charts of the Now page: the waterfall's bars with their labels, and the small glyph of an effect."""
 
 from __future__ import annotations
+
+import re
+from pathlib import Path
 
 import pytest
 
 from dashboard.charts.glyph import Scale, glyph, scale_of
 from dashboard.charts.waterfall import Segment, ends, step
 from knowledge.queries.view import EffectView
+
+CSS = Path(__file__).parents[3] / "dashboard/static/css"
+
+LEAST_CONTRAST = 4.5
+"""Of small text, by level AA of WCAG 2.2."""
 
 
 def test_an_end_lays_its_segments_one_after_the_other_over_its_whole_time() -> None:
@@ -57,3 +65,34 @@ def test_what_lies_beyond_the_scale_is_drawn_to_its_edge() -> None:
     assert (scale.place(5.0), scale.place(-5.0)) == (100.0, 0.0)
     assert scale_of([EffectView(relative=4.0, low=1.0, high=9.0)]).high < 1.0
     assert scale_of([]).low < 0 < scale_of([]).high
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+@pytest.mark.parametrize("place", range(1, 6))
+@pytest.mark.parametrize("sheet", ["now.css", "report.css"])
+def test_what_is_written_on_a_bar_can_be_read_in_both_themes(sheet: str, place: int, theme: int) -> None:
+    rules = re.findall(r"([^{}]*)\{ fill: var\((--[\w-]+)\); \}", (CSS / sheet).read_text())
+    (ink,) = [name for selectors, name in rules if f".wt-w-o{place}" in selectors]
+    assert contrast(colour(ink, theme), colour(f"--over-{place}", theme)) >= LEAST_CONTRAST
+
+
+def colour(name: str, theme: int) -> str:
+    """A token's colour in the light theme (0) or the dark one (1)."""
+    told = re.search(rf"^  {name}: (.*);$", (CSS / "tokens.css").read_text(), re.MULTILINE)
+    assert told is not None
+    found = re.findall(r"#[0-9a-f]{6}", told[1])
+    return str(found[min(theme, len(found) - 1)])
+
+
+def contrast(one: str, other: str) -> float:
+    """The ratio of two colours' relative luminances (WCAG 2.2)."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def luminance(hexadecimal: str) -> float:
+    shares = [int(hexadecimal[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (
+        share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
