@@ -143,18 +143,11 @@ def waterfall(view: ReportView) -> Section:
         if best.chained
         else "The ends are those of the test that compared the best with the baseline itself, side by side."
     )
-    floor = ""
-    if best.floor is not None:
-        of_what = " of a lone prompt" if best.of_prompt else ""
-        floor = f" The pale part is the floor by physics{of_what}, {words.milliseconds(best.floor.ms)}"
-        floor += " of the baseline"
-        floor += f" and {words.milliseconds(best.best_floor.ms)} of the best." if best.best_floor else "."
-        floor += f" The best lies below it, {best.floor.too_high}" if best.is_below_floor else ""
     return Section(
         title,
         (
             Figure(
-                f"From the baseline to the best, {words.time_of(best.metric)} in ms. {scaled}{floor}",
+                f"From the baseline to the best, {words.time_of(best.metric)} in ms. {scaled}{_floors(best)}",
                 drawings.waterfall(best),
             ),
             table(
@@ -166,6 +159,20 @@ def waterfall(view: ReportView) -> Section:
             ),
         ),
     )
+
+
+def _floors(best: BestView) -> str:
+    """What the pale part of the waterfall's ends is, and of first tokens what the best's other parts are."""
+    if best.floor is None:
+        return ""
+    physics = f"physics{' of a lone prompt' if best.of_prompt else ''}"
+    said = f" The pale part is the floor by {physics}, {words.milliseconds(best.floor.ms)} of the baseline"
+    said += f" and {words.milliseconds(best.best_floor.ms)} of the best." if best.best_floor else "."
+    if best.of_prompt and best.best_overhead:
+        above = "; ".join(f"{each.part} {words.milliseconds(each.ms)}" for each in best.best_overhead)
+        said += f" Beside it lie, from left to right, of the best: {above}."
+    said += f" The best lies below it, {best.floor.too_high}" if best.is_below_floor else ""
+    return said
 
 
 def _step(step: StepView) -> str:

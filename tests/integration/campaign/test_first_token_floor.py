@@ -118,6 +118,7 @@ def test_a_best_with_a_profile_of_its_own_is_told_beside_the_baseline(profiled: 
     assert "took 7.00\u202fms within the engine" in page
     assert isinstance(figure, Figure)
     assert "the floor by physics of a lone prompt, 2.00\u202fms of the baseline" in figure.caption
+    assert "of the best: kernels above their floor 1.00\u202fms; outside kernels" in figure.caption
 
 
 def test_of_a_best_that_was_not_profiled_that_is_said(profiled: Database) -> None:
