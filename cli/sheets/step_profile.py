@@ -15,6 +15,9 @@ US_PER_MS = 1e3
 
 NOTHING = "—"
 
+NOT_COUNTED = "not counted"
+"""The floor of a part whose work is not counted."""
+
 MOST_UNKNOWN = 8
 """Kernels of unknown names that are listed; all of them are in the artifact."""
 
@@ -51,7 +54,7 @@ def _cells(row: PartRow, counts: bool) -> tuple[str, ...]:
         f"{100 * row.share:.1f} %",
         *((f"{row.launches:g}" if row.launches else NOTHING,) if counts else ()),
         f"{row.moved_bytes / 1e6:,.1f}" if row.moved_bytes else NOTHING,
-        _us(row.floor_ms or None),
+        _us(row.floor_ms or None) if row.counted else NOT_COUNTED,
         _us(row.above_ms),
         _percent(row.floor_share),
     )

@@ -3,7 +3,8 @@ each part, its floor by physics, and what lies above.
 
 A part's floor is the bytes that it has to move (weights, keys and values, states) over the bandwidth that was
 measured on the device, or the operations of its products over their measured rate, whichever takes longer;
-what it takes above is its overhead. A part that moves and multiplies nothing is overhead whole.
+what it takes above is its overhead. A part that moves and multiplies nothing is overhead whole. Of a lone
+prompt a part may do work that nothing counts: it has no floor, and is told as not counted.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ PRODUCTS = "gemm"
 
 OUTSIDE = ("outside", "rest")
 """Kinds of what lies outside all parts."""
+
+COUNTED = (PRODUCTS, "in_proj_ba", "lm_head", "draft", *OUTSIDE)
+"""Kinds of parts of a prompt's steps of which weights are what they move and multiply, or which have no work
+at all. Of others the work is of the prompt's tokens, and counted where a profile tells their operations."""
 
 NO_BANDWIDTH = "the memory's bandwidth was not measured, so there is no floor"
 NO_RATES = "neither bandwidth nor rate of the device was measured, so there is no floor"
@@ -54,7 +59,7 @@ PART_WORDS = {
 
 class PartRow(View):
     """A part of the step: milliseconds, share of the step, kernels, bytes, operations, and its floor; None
-    where neither the bandwidth nor the rate is known."""
+    where neither the bandwidth nor the rate is known, and where its work is not `counted`."""
 
     part: str
     words: str
@@ -65,6 +70,7 @@ class PartRow(View):
     operations: float = 0.0
     floor_ms: float | None
     above_ms: float | None
+    counted: bool = True
 
     @property
     def floor_share(self) -> float | None:
@@ -114,6 +120,11 @@ class StepProfileView(View):
     def above_ms(self) -> float | None:
         """What the step takes above its floor."""
         return None if self.floor_ms is None else max(0.0, self.step_ms - self.floor_ms)
+
+    @property
+    def all_counted(self) -> bool:
+        """Whether the work of every part is counted."""
+        return all(row.counted for row in self.parts)
 
     @property
     def whole(self) -> str:
@@ -200,7 +211,11 @@ def profile_view(detail: Mapping[str, object], machine_bandwidth: float | None =
         groups.setdefault(str(name), []).append(part)
     step_ms = fsum(number(part.get("time_ms")) or 0.0 for parts in groups.values() for part in parts)
     rate = number(detail.get("operations_per_s"))
-    rows = [_row(name, parts, step_ms, bandwidth, rate) for name, parts in groups.items()]
+    prompt_tokens = _whole(detail.get("prompt_tokens"))
+    rows = [
+        _row(name, parts, step_ms, bandwidth, rate, of_prompt=prompt_tokens is not None)
+        for name, parts in groups.items()
+    ]
     rows.sort(key=lambda row: (row.part in OUTSIDE, -row.time_ms))
     unknown = detail.get("unknown_kernels")
     return StepProfileView(
@@ -213,7 +228,7 @@ def profile_view(detail: Mapping[str, object], machine_bandwidth: float | None =
         operations_method=_text(detail.get("operations_method")),
         concurrency=int(number(detail.get("concurrency")) or 1),
         context_tokens=_whole(detail.get("context_tokens")),
-        prompt_tokens=_whole(detail.get("prompt_tokens")),
+        prompt_tokens=prompt_tokens,
         launches=fsum(row.launches for row in rows),
         artifact=_text(detail.get("artifact")),
         parts=tuple(rows),
@@ -239,13 +254,16 @@ def _row(
     step_ms: float,
     bandwidth: float | None,
     rate: float | None,
+    *,
+    of_prompt: bool,
 ) -> PartRow:
     time_ms = fsum(number(part.get("time_ms")) or 0.0 for part in parts)
     moved = sum(map(moved_bytes, parts))
     operations = fsum(number(part.get("operations")) or 0.0 for part in parts)
+    counted = not of_prompt or operations > 0 or all(part.get("kind") in COUNTED for part in parts)
     floors = [MS_PER_S * moved / bandwidth] if bandwidth else []
     floors += [MS_PER_S * operations / rate] if rate else []
-    floor_ms = max(floors, default=None)
+    floor_ms = max(floors, default=None) if counted else None
     return PartRow(
         part=name,
         words=PART_WORDS.get(name, name),
@@ -256,6 +274,7 @@ def _row(
         operations=operations,
         floor_ms=floor_ms,
         above_ms=None if floor_ms is None else max(0.0, time_ms - floor_ms),
+        counted=counted,
     )
 
 

@@ -21,6 +21,7 @@ __all__ = ["client"]
 
 PARTS = [
     PartTime("gate_up_proj", "gemm", 8.0, 3_000_000_000, launches=32, operations=5e12),
+    PartTime("gdn_state", "gdn_state", 1.5, 4_608, launches=120),
     PartTime("outside", "outside", 40.0, 0),
 ]
 PROFILED = {
@@ -55,11 +56,23 @@ def test_the_page_has_both_profiles_and_the_floor_of_each_part(client: TestClien
         assert words in section, words
 
 
+def test_a_part_whose_work_is_not_counted_has_no_floor_of_nothing(client: TestClient) -> None:
+    page = unescape(client.get("/experiments/E-0001").text)
+    section = page.split('id="ex-prompt"')[1].split("</section>")[0]
+    row = section.split("GatedDeltaNet state")[1].split("</tr>")[0]
+    assert "not counted" in row
+    assert "0.000" not in row
+    assert "w-o1" not in row, "it is not shown as above a floor"
+    assert "Of the parts that are not counted" in section
+    assert "not counted" not in page.split('id="ex-profile"')[1].split("</section>")[0]
+
+
 def test_the_json_and_the_sheet_have_it_too(
     client: TestClient, history: History, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = client.get("/experiments/E-0001.json").json()
-    assert told["prompt_profile"]["floor_ms"] == 5.0
+    assert told["prompt_profile"]["floor_ms"] == pytest.approx(5.0, abs=1e-5)
+    assert [row["part"] for row in told["prompt_profile"]["parts"] if not row["counted"]] == ["gdn_state"]
     with history.database.read() as session:
         print_experiment(experiment_detail(session, 1))
     text = capsys.readouterr().out

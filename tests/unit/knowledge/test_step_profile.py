@@ -1,6 +1,6 @@
 """A profile is shown with the floor of each part and what lies above it."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 import pytest
@@ -11,6 +11,7 @@ from cli.sheets.step_profile import print_step_profile
 from experiments.engines.port import PartTime
 from knowledge.queries.measured.stages import StageView
 from knowledge.queries.measured.step_profile import (
+    StepProfileView,
     profile_view,
     prompt_profile,
     step_profile,
@@ -152,6 +153,50 @@ def test_a_lone_prompt_is_printed_up_to_its_first_token(capsys: pytest.CaptureFi
     text = capsys.readouterr().out
     for words in ("to the first token", "floor of time", "48,600", "62 %", "11 %"):
         assert words in text
+
+
+UNCOUNTED = [
+    PartTime("gdn_state", "gdn_state", 1.5, 4_608, launches=120),
+    PartTime("small", "small", 1.4, 555_008, launches=465),
+    PartTime("attention", "attention", 0.3, 0, launches=25),
+]
+"""Parts of a prompt of which the products, or the activations, are not counted."""
+
+
+def with_uncounted() -> StepProfileView:
+    prompt = lone_prompt()
+    parts = [*prompt["parts"], *(asdict(each) for each in UNCOUNTED)]  # type: ignore[misc]
+    view = prompt_profile([stage(prompt={**prompt, "parts": parts}, bandwidth_bytes_per_s=4e12)])
+    assert view is not None
+    return view
+
+
+def test_of_a_lone_prompt_only_products_are_counted_and_what_is_outside_has_no_work() -> None:
+    view = with_uncounted()
+    assert {row.part for row in view.parts if not row.counted} == {"gdn_state", "small", "attention"}
+    assert [row.floor_share for row in view.parts if not row.counted] == [None] * 3
+    assert view.floor_ms == pytest.approx(5.5, abs=1e-3), "the floor of the whole is that of what is counted"
+
+
+def test_a_part_whose_operations_are_told_is_counted_whatever_it_is() -> None:
+    prompt = lone_prompt(parts=[asdict(replace(UNCOUNTED[2], operations=1e10))])
+    view = prompt_profile([stage(prompt=prompt, bandwidth_bytes_per_s=4e12)])
+    assert view is not None
+    assert [(row.part, row.counted, row.floor_ms) for row in view.parts] == [("attention", True, 0.01)]
+
+
+def test_of_a_decode_step_all_bytes_are_counted() -> None:
+    assert all(row.counted for row in profile_view(detail()).parts)
+
+
+def test_a_part_that_is_not_counted_is_printed_so(capsys: pytest.CaptureFixture[str]) -> None:
+    print_step_profile(with_uncounted())
+    told = {line.split("  ")[0].strip(): line for line in capsys.readouterr().out.splitlines()}
+    for part in ("GatedDeltaNet state", "norms, gates, activations, copies", "attention"):
+        assert "not counted" in told[part], part
+        assert "%" not in told[part].split("not counted")[1], part
+    assert "not counted" not in told["gate_up_proj"]
+    assert "not counted" not in told["outside kernels: launches, scheduling"]
 
 
 def test_the_last_lone_prompt_counts_and_why_there_is_none_is_told() -> None:
