@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from experiments.engines.vllm.describe import gdn_and_attention, layer_caches
+from experiments.engines.vllm.served_operations import attention_operations, state_operations
 from experiments.measurement.evidence import Json
 
 _NOT_TEXT = ("visual", "vision_tower", "mtp", "audio_tower")
@@ -23,7 +24,9 @@ def read_by_step(runner: Any, draft_tokens: int) -> dict[str, Json]:
 
     `weight_bytes` has a part `draft` where a model drafts: its weights once for each draft token, as the
     output head that it shares. `operations` are the multiplications and additions of one token in the linear
-    layers, by part, and in the output head. `state_bytes` are those of one sequence's GatedDeltaNet states
+    layers, by part, and in the output head; `attention_operations` are those of one token that looks at one,
+    0 where a drafter's layers are among the model's, and `state_operations` those of one in the GatedDeltaNet
+    recurrences. `state_bytes` are those of one sequence's GatedDeltaNet states
     and `conv_bytes` of its windows, each read once and written once for every token of a step;
     `kv_bytes_per_token` are those of one token in all layers' caches.
     """
@@ -36,12 +39,15 @@ def read_by_step(runner: Any, draft_tokens: int) -> dict[str, Json]:
         weights["draft"] = draft_tokens * (sum(own.values()) + head)
     gdn, attention = gdn_and_attention(runner.vllm_config)
     caches = [layer_caches(layer) for layer in gdn]
+    states = [found[-1] for found in caches if found]
     slots = draft_tokens + 2
     return {
         "linears": [name for name, _ in _linears(model)],
         "weight_bytes": {part: int(count) for part, count in weights.items()},
         "operations": {part: int(count) for part, count in _operations(model).items()},
-        "state_bytes": slots * sum(_slot_bytes(found[-1]) for found in caches if found),
+        "attention_operations": 0 if drafter is not None else attention_operations(attention),
+        "state_operations": state_operations(states),
+        "state_bytes": slots * sum(map(_slot_bytes, states)),
         "conv_bytes": 2 * sum(_slot_bytes(found[0]) for found in caches if len(found) > 1),
         "kv_bytes_per_token": sum(map(_token_bytes, attention)),
     }

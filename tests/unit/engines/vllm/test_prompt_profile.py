@@ -74,6 +74,14 @@ def test_products_are_counted_a_token_and_the_head_s_once_a_step() -> None:
     assert operations_of(read, 512, 2) == {"down_proj": 400 * 512, "lm_head": 1600}
 
 
+def test_attention_looks_from_each_token_at_itself_and_those_before_and_states_go_along_token_by_token() -> (
+    None
+):
+    read = {**READ, "attention_operations": 8, "state_operations": 24}
+    assert operations_of(read, 3, 1) == {"attention": 8 * (1 + 2 + 3), "gdn_state": 24 * 3}
+    assert operations_of(read, 3, 2) == operations_of(read, 3, 1), "in pieces it is no more"
+
+
 @pytest.mark.parametrize(("stored_bytes", "counted"), [(400, True), (200, False), (230, False), (112, True)])
 def test_of_weights_in_eight_bits_no_floor_is_counted(stored_bytes: int, counted: bool) -> None:
     """200 weights: 2 bytes each, 1, 1 with scales, and half of one with scales."""
