@@ -32,7 +32,8 @@ OUTSIDE = ("outside", "rest")
 
 COUNTED = (PRODUCTS, "in_proj_ba", "lm_head", "draft", *OUTSIDE)
 """Kinds of parts of a prompt's steps of which weights are what they move and multiply, or which have no work
-at all. Of others the work is of the prompt's tokens, and counted where a profile tells their operations."""
+at all. Of others the work is of the prompt's tokens, and counted where a profile tells their operations and
+their rate."""
 
 NO_BANDWIDTH = "the memory's bandwidth was not measured, so there is no floor"
 NO_RATES = "neither bandwidth nor rate of the device was measured, so there is no floor"
@@ -260,7 +261,8 @@ def _row(
     time_ms = fsum(number(part.get("time_ms")) or 0.0 for part in parts)
     moved = sum(map(moved_bytes, parts))
     operations = fsum(number(part.get("operations")) or 0.0 for part in parts)
-    counted = not of_prompt or operations > 0 or all(part.get("kind") in COUNTED for part in parts)
+    by_weights = all(part.get("kind") in COUNTED for part in parts)
+    counted = not of_prompt or by_weights or (operations > 0 and rate is not None)
     floors = [MS_PER_S * moved / bandwidth] if bandwidth else []
     floors += [MS_PER_S * operations / rate] if rate else []
     floor_ms = max(floors, default=None) if counted else None

@@ -185,6 +185,13 @@ def test_a_part_whose_operations_are_told_is_counted_whatever_it_is() -> None:
     assert [(row.part, row.counted, row.floor_ms) for row in view.parts] == [("attention", True, 0.01)]
 
 
+def test_operations_of_a_device_whose_rate_is_not_known_are_no_floor_of_nothing() -> None:
+    prompt = lone_prompt(parts=[asdict(replace(UNCOUNTED[0], operations=1e10))], operations_per_s=None)
+    view = prompt_profile([stage(prompt=prompt, bandwidth_bytes_per_s=4e12)])
+    assert view is not None
+    assert [(row.counted, row.floor_ms) for row in view.parts] == [(False, None)]
+
+
 def test_of_a_decode_step_all_bytes_are_counted() -> None:
     assert all(row.counted for row in profile_view(detail()).parts)
 
