@@ -196,7 +196,10 @@ def test_of_a_decode_step_all_bytes_are_counted() -> None:
     assert all(row.counted for row in profile_view(detail()).parts)
 
 
-def test_a_part_that_is_not_counted_is_printed_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_part_that_is_not_counted_is_printed_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "140")  # a line for each part
     print_step_profile(with_uncounted())
     told = {line.split("  ")[0].strip(): line for line in capsys.readouterr().out.splitlines()}
     for part in ("GatedDeltaNet state", "norms, gates, activations, copies", "attention"):
