@@ -19,6 +19,7 @@ from configs.errors import UsageError
 from configs.models import ModelProfile
 from configs.targets import devices_of, is_rented
 from experiments.drafters.dflash.config import read_shape
+from experiments.drafters.dflash.shape import DFlashShape
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.hybrid_cache import DrafterLayers
 from experiments.engines.port import Infeasible
@@ -27,6 +28,7 @@ from experiments.engines.reference.drafting.order import (
     check_drafter,
     drafter_folder,
     drafter_layers,
+    layers_of,
 )
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
 from experiments.engines.reference.packed_layout import packing_of, stored_quantized, unread_layout
@@ -37,6 +39,7 @@ from experiments.job.named import unknown_values, unsure_values, version_number_
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Workload
 from experiments.reference_model.load import CheckpointMissing, reference_model_path
+from experiments.shapes.marker import drafter_of_shape, is_shape
 from experiments.space.budget import BASELINE, ParameterBudget, with_pruning_that_pays
 from experiments.space.budget import METHOD as PRUNING
 from experiments.space.configuration import Configuration, KnobValue
@@ -63,7 +66,7 @@ UNPRUNED = "none"
 """The value of `pruning.method` that leaves all layers."""
 
 PACKAGED_METHOD = "dflash"
-"""The drafting method for which a drafter is packaged with the reference model."""
+"""The drafting method for which a drafter is packaged with the reference model, and which a shape brings."""
 
 
 @dataclass(frozen=True)
@@ -153,11 +156,11 @@ def legal_here(
         profile = as_stored(profile, files)
     packing = None if files is None else packing_of(files)
     space = space_on(spec, profile, packing)
-    packaged = packaged_for(checkpoint)
+    packaged = packaged_drafter(checkpoint)
     unread = None if files is None else unread_layout(files.quantization)
     facts = ModelFacts.of(
         profile,
-        packaged_drafters=packaged,
+        packaged_drafters=packaged_methods(packaged),
         not_served={**not_served_on(spec, space, profile, gpu), **not_pruned(space, unread)},
         same=same_for(spec, space, profile, gpu),
         cores=cores,
@@ -178,7 +181,7 @@ def legal_here(
         reason = joint_refusal(configuration, facts)
         if reason is not None or budget is None:
             return reason
-        known = drafter_parameters(configuration)
+        known = drafter_parameters(configuration, packaged)
         reason = replace(budget, drafter_parameters=known).refusal(configuration)
         return reason if known or reason is None else _no_drafter(configuration, checkpoint) or reason
 
@@ -269,23 +272,27 @@ def not_pruned(space: Space, unread: str | None) -> dict[tuple[str, KnobValue], 
     return {(PRUNING, value): why for value in knob.values if value != UNPRUNED}
 
 
-def packaged_for(checkpoint: Path) -> frozenset[str]:
-    """The methods for which this checkpoint has a packaged drafter: it was trained for the packaged model."""
+def packaged_drafter(checkpoint: Path) -> DFlashShape | None:
+    """The drafter that is packaged for this checkpoint: one was trained for the packaged model, and a shape
+    brings one; None of any other."""
     try:
-        packaged_drafter_path()
-        ours = reference_model_path().resolve() == checkpoint.resolve()
+        if not is_shape(checkpoint) and reference_model_path().resolve() != checkpoint.resolve():
+            return None
+        folder = drafter_of_shape(checkpoint) if is_shape(checkpoint) else packaged_drafter_path()
     except CheckpointMissing:
-        return frozenset()
-    return frozenset({PACKAGED_METHOD}) if ours else frozenset()
-
-
-def most_packaged(methods: frozenset[str]) -> dict[str, int] | None:
-    """The most tokens a step that the packaged drafter drafts, by the methods that it is packaged for; None
-    where it is for none."""
-    if not methods:
         return None
-    block = read_shape(packaged_drafter_path(), built_here=False).block_tokens  # the last known one included
-    return dict.fromkeys(methods, block - 1)
+    return None if folder is None else read_shape(folder, built_here=False)
+
+
+def packaged_methods(drafter: DFlashShape | None) -> frozenset[str]:
+    """The methods for which a drafter is packaged, by what `packaged_drafter` found."""
+    return frozenset() if drafter is None else frozenset({PACKAGED_METHOD})
+
+
+def most_packaged(drafter: DFlashShape | None) -> dict[str, int] | None:
+    """The most tokens a step that the packaged drafter drafts, by the methods that it is packaged for; None
+    where there is none."""
+    return None if drafter is None else {PACKAGED_METHOD: drafter.block_tokens - 1}
 
 
 def _no_drafter(configuration: Configuration, checkpoint: Path) -> str | None:
@@ -300,17 +307,23 @@ def _no_drafter(configuration: Configuration, checkpoint: Path) -> str | None:
     return None
 
 
-def drafter_cache(configuration: Configuration) -> DrafterLayers | None:
-    """The layers of the configuration's external drafter that keep a cache; None where they are not known."""
+def drafter_cache(configuration: Configuration, packaged: DFlashShape | None = None) -> DrafterLayers | None:
+    """The layers of the configuration's external drafter that keep a cache; None where they are not known.
+    `packaged` is the drafter that is packaged for the model, where there is one."""
     method, drafter = str(configuration.get(DRAFTING, "none")), str(configuration.get(DRAFTER, PACKAGED))
+    if packaged is not None and (method, drafter) == (PACKAGED_METHOD, PACKAGED):
+        return layers_of(packaged)
     try:
         return drafter_layers(DraftingOrder(method, drafter=drafter))
     except Infeasible:  # this installation came without it, or it is not there
         return None
 
 
-def drafter_parameters(configuration: Configuration) -> dict[tuple[str, str], int]:
+def drafter_parameters(
+    configuration: Configuration, packaged: DFlashShape | None = None
+) -> dict[tuple[str, str], int]:
     """The parameters of the configuration's external drafter, by method and drafter; empty if not known.
+    `packaged` is the drafter that is packaged for the model, where there is one.
 
     What drafts is loaded without an MTP head of its own. What `packaged` stands for is the engine's: for a
     draft model the reference model itself.
@@ -318,6 +331,8 @@ def drafter_parameters(configuration: Configuration) -> dict[tuple[str, str], in
     method, drafter = str(configuration.get(DRAFTING, "none")), str(configuration.get(DRAFTER, PACKAGED))
     if method not in EXTERNAL_DRAFTERS:
         return {}
+    if packaged is not None and (method, drafter) == (PACKAGED_METHOD, PACKAGED):
+        return {(method, drafter): packaged.parameters}
     try:
         folder = drafter_folder(DraftingOrder(method, drafter=drafter))
     except Infeasible:  # this installation came without it

@@ -17,7 +17,7 @@ from experiments.engines.port import Engine
 from experiments.engines.reference.shape import read_profile
 from experiments.shapes.config import shape_config
 from experiments.shapes.folder import write_shape
-from experiments.shapes.marker import is_shape
+from experiments.shapes.marker import drafter_of_shape, is_shape
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import same_value
 from experiments.space.space import Space
@@ -73,7 +73,7 @@ def find_shape(model: str, folder: Path) -> Checkpoint:
     config = json.dumps(shape_config(profile, None), sort_keys=True).encode()
     digest = hashlib.sha256(config).hexdigest()[:DIGEST_DIGITS]
     place = folder / f"{profile.name.rstrip('/').rpartition('/')[2]}-{digest}"
-    if not is_shape(place):
+    if drafter_of_shape(place) is None:  # not there, or written before shapes brought one
         write_shape(profile, Configuration.of({}), place)
     return Checkpoint(place.resolve())
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from agent.ground.legal import drafter_cache, drafter_parameters
 from agent.plan.card import Card
 from agent.plan.memory import usable_bytes
-from agent.plan.model import ModelFound
+from agent.plan.model import ModelFound, packaged_with
 from agent.plan.processor_memory import dense_parts
 from configs.campaign import CampaignSpec
 from configs.models import BFLOAT16_BYTES
@@ -30,15 +30,16 @@ def parts_on(
     spec: CampaignSpec, model: ModelFound, card: Card, configuration: Configuration, context_tokens: int
 ) -> tuple[Part, ...]:
     """What a launch of the configuration takes on the card, part by part."""
+    packaged = packaged_with(model, made_up=spec.latency_only)
     asked = Asked(
         context_tokens,
         spec.plan.workload.concurrency,
         model.stored_bytes,
-        BFLOAT16_BYTES * sum(drafter_parameters(configuration).values()),
+        BFLOAT16_BYTES * sum(drafter_parameters(configuration, packaged).values()),
         card.memory_bytes if card.is_gpu else None,
         graphs=card.is_gpu,
         scored_tokens=0 if spec.latency_only else spec.plan.workload.evaluation_tokens_per_document,
-        drafter=drafter_cache(configuration),
+        drafter=drafter_cache(configuration, packaged),
     )
     counted = launch_parts if serves_packed(spec.engine) else dense_parts
     return counted(model.profile, configuration, asked)

@@ -13,13 +13,13 @@ from agent.ground.legal import (
     most_packaged,
     not_pruned,
     not_served_on,
-    packaged_for,
+    packaged_methods,
     same_for,
     unsure_on,
 )
 from agent.ground.positions import space_on
 from agent.plan.card import Card
-from agent.plan.model import ModelFound
+from agent.plan.model import ModelFound, packaged_with
 from configs.campaign import CampaignSpec
 from experiments.space.budget import ParameterBudget
 from experiments.space.configuration import Configuration
@@ -32,10 +32,10 @@ def planned_legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int 
     gpu = card.served(gpu_served(spec, card.compute_capability)) if card.is_gpu else None
     if model.folder is not None and cores is not None:
         return legal_here(spec, model.folder, cores, gpu)
-    packaged = frozenset() if model.folder is None else packaged_for(model.folder)
+    packaged = packaged_with(model, made_up=spec.latency_only)
     facts = ModelFacts.of(
         model.profile,
-        packaged_drafters=packaged,
+        packaged_drafters=packaged_methods(packaged),
         most_draft_tokens=most_packaged(packaged),
         not_served={
             **not_served_on(spec, space, model.profile, gpu),
@@ -56,7 +56,7 @@ def planned_legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int 
         reason = joint_refusal(each, facts)
         if reason is not None or budget is None:
             return reason
-        return replace(budget, drafter_parameters=drafter_parameters(each)).refusal(each)
+        return replace(budget, drafter_parameters=drafter_parameters(each, packaged)).refusal(each)
 
     unsure = unsure_on(spec, left, model.profile, gpu)
     return Legal(left, withheld, refused, model.profile, unsure, model.packing)

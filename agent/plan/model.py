@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.ground.checkpoint import Checkpoint, find_checkpoint
+from agent.ground.legal import packaged_drafter
 from agent.ground.stored_spec import REFERENCE
 from configs.catalog import Kind, packaged_names
 from configs.models import ModelProfile, load_model_profile
 from experiments.checkpoints.hub import missing_files
 from experiments.checkpoints.hub_headers import tensor_bytes
+from experiments.drafters.dflash.shape import DFlashShape
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import inspect_checkpoint, told_quantization
 from experiments.engines.reference.packed_layout import (
@@ -21,6 +23,7 @@ from experiments.engines.reference.packed_layout import (
 )
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.reference.stored_weights import as_stored, by_profile_part, bytes_by_part
+from experiments.shapes.drafter import drafter_for
 from experiments.space.stored_packing import StoredPacking, stored_packing
 
 NOT_SERVED = ("vision", "mtp")
@@ -96,6 +99,14 @@ def model_at(asked: str, checkpoint: Checkpoint) -> ModelFound:
     served = sum(size for part, size in parts.items() if part not in NOT_SERVED)
     ways = (unread_layout(files.quantization), packing_of(files))
     return ModelFound(asked, profile, checkpoint, True, quantized, served or None, size, *ways)
+
+
+def packaged_with(model: ModelFound, *, made_up: bool) -> DFlashShape | None:
+    """The DFlash drafter that is packaged for a model; of one whose weights are `made_up`, whose shape may
+    not be written yet, the one that it brings. None where there is none."""
+    if made_up:
+        return drafter_for(model.profile)
+    return None if model.folder is None else packaged_drafter(model.folder)
 
 
 def _listed_bytes(checkpoint: Checkpoint) -> dict[str, int] | None:

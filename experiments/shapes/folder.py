@@ -12,14 +12,16 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from configs.models import ModelProfile
+from configs.models import BFLOAT16_BYTES, ModelProfile
+from experiments.drafters.dflash.config import to_config
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import CONFIG_FILE, CheckpointFiles, json_object
 from experiments.measurement.evidence import Json
 from experiments.shapes.config import shape_config
+from experiments.shapes.drafter import drafter_for
+from experiments.shapes.marker import DRAFTER_FOLDER, is_shape
 from experiments.shapes.marker import SHAPE_FILE as SHAPE_FILE
-from experiments.shapes.marker import is_shape
-from experiments.shapes.stored_as import StoredAs, described, quantization_of, weight_bytes
+from experiments.shapes.stored_as import SIXTEEN_BITS, StoredAs, described, quantization_of, weight_bytes
 from experiments.space.configuration import Configuration
 
 LATENCY_ONLY = "latency only: the weights are made up (--weights dummy), so times alone mean anything"
@@ -61,7 +63,8 @@ def write_shape(
 ) -> Path:
     """Write the shape of a profile whose weights are stored as the configuration's `quantization.*` ask.
 
-    Files appear whole or not at all, so several processes may write the same shape. Returns `folder`.
+    Its DFlash drafter is described in a folder in it, as a shape of its own. Files appear whole or not at
+    all, so several processes may write the same shape. Returns `folder`.
 
     Raises:
         Infeasible: kind `illegal`, as `quantization_of`.
@@ -73,7 +76,7 @@ def write_shape(
         weight_bytes(profile, recipe, with_mtp=configuration.get("drafting.method") == "mtp"),
         profile.mtp_layers,
     )
-    folder.mkdir(parents=True, exist_ok=True)
+    _write_drafter(profile, folder / DRAFTER_FOLDER)
     _write(folder / CONFIG_FILE, shape_config(profile, quantization))
     _write(folder / SHAPE_FILE, asdict(shape))
     return folder
@@ -101,6 +104,14 @@ def shape_files(folder: Path) -> CheckpointFiles:
     config = json_object(folder / CONFIG_FILE, "shape")
     text = config["text_config"]
     return CheckpointFiles(folder, text, tuple(text["layer_types"]), {}, config.get("quantization_config"))
+
+
+def _write_drafter(profile: ModelProfile, folder: Path) -> None:
+    drafter = drafter_for(profile)
+    shape = Shape(f"a drafter for {profile.name}", SIXTEEN_BITS, BFLOAT16_BYTES * drafter.parameters, 0)
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / CONFIG_FILE, to_config(drafter))
+    _write(folder / SHAPE_FILE, asdict(shape))
 
 
 def _write(path: Path, data: object) -> None:

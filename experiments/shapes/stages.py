@@ -21,7 +21,7 @@ from experiments.space.configuration import Configuration
 from experiments.stages.pruning.choosing import Choice, choose_in_rounds
 from experiments.stages.quantize.recipe import recipe_of
 
-SHAPE_STAGES_VERSION = 1
+SHAPE_STAGES_VERSION = 2
 """Part of an artifact's key; raised when the same inputs would give another shape."""
 
 Tell = Callable[[int, int, str], None]

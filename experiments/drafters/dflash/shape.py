@@ -70,3 +70,11 @@ class DFlashShape:
     def features(self) -> int:
         """Width of what is read of the target at one position."""
         return len(self.target_layer_ids) * self.hidden
+
+    @property
+    def parameters(self) -> int:
+        """Weights of its own, which are all but the target's embedding and head."""
+        attention = 2 * self.hidden * (self.query_heads + self.kv_heads) * self.head_size
+        norms = 2 * self.hidden + 2 * self.head_size
+        layer = attention + 3 * self.hidden * self.intermediate + norms
+        return self.layers * layer + self.features * self.hidden + 2 * self.hidden

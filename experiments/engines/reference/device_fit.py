@@ -73,7 +73,7 @@ def held(checkpoint: Path, dtype: str, drafting: DraftingOrder, context: int) ->
     weights, item_bytes = SERVED_FORMATS[dtype]
     drafter = None
     if drafting.method == "draft_model":
-        drafter = held(drafter_folder(drafting), dtype, DraftingOrder(), context)
+        drafter = held(drafter_folder(drafting, checkpoint), dtype, DraftingOrder(), context)
     found = Held(
         read_profile(checkpoint),
         weights,
@@ -82,7 +82,7 @@ def held(checkpoint: Path, dtype: str, drafting: DraftingOrder, context: int) ->
         draft_tokens=drafting.draft_tokens,
         mtp=drafting.method == "mtp",
         drafter=drafter,
-        drafter_bytes=item_bytes * drafter_parameters(drafting) if drafter is None else 0,
+        drafter_bytes=item_bytes * drafter_parameters(drafting, checkpoint) if drafter is None else 0,
     )
     return at_context(found, context)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from math import prod
+from pathlib import Path
 
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.drafting.order import DraftingOrder, drafter_folder
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint, tensor_headers
 from experiments.engines.reference.packed_layout import packed_modules
 from experiments.engines.reference.stored_weights import part_of
+from experiments.shapes.drafter import made_up_parameters
 from experiments.stages.pruning.room import ITEM_BYTES, PROCESS_BYTES
 
 LAUNCHES_AT_ONCE = 2
@@ -34,16 +36,19 @@ def served_parameters(files: CheckpointFiles, *, head: bool = False) -> int:
     return dense + sum(module.outputs * module.inputs for module in modules)
 
 
-def drafter_parameters(order: DraftingOrder) -> int:
-    """Parameters of a drafter in a folder of its own; 0 where there is none.
+def drafter_parameters(order: DraftingOrder, target: Path | None = None) -> int:
+    """Parameters of a drafter in a folder of its own for the checkpoint `target`; 0 where there is none.
 
     Raises `Infeasible` as `served_parameters`, and as `drafter_folder`.
     """
     if order.method == "draft_model":
-        return served_parameters(inspect_checkpoint(drafter_folder(order)))
+        return served_parameters(inspect_checkpoint(drafter_folder(order, target)))
     if order.method != "dflash":
         return 0
-    files = sorted(drafter_folder(order).glob("*.safetensors"))
+    folder = drafter_folder(order, target)
+    if (made_up := made_up_parameters(folder)) is not None:
+        return made_up
+    files = sorted(folder.glob("*.safetensors"))
     return sum(prod(entry["shape"]) for path in files for entry in tensor_headers(path).values())
 
 

@@ -1,6 +1,7 @@
 """How many weights the files of a folder hold, from their headers alone. Imports no torch.
 
-Packed ones count as the weights that their integers stand for.
+Packed ones count as the weights that their integers stand for, those of a drafter that are made up as what
+they would be.
 
 A folder may hold a checkpoint or a drafter, and be written anew in place: what was counted is kept while the
 files' sizes and times stay the same.
@@ -22,6 +23,7 @@ from experiments.engines.reference.inspection import (
     tensor_headers,
 )
 from experiments.engines.reference.packed_layout import PackedModule, packed_modules
+from experiments.shapes.drafter import made_up_parameters
 
 _LAYERS = "layers"
 
@@ -36,9 +38,12 @@ class StoredParameters:
 
 
 def stored_parameters(folder: Path) -> StoredParameters | None:
-    """Count the safetensors of a folder; None when there are none or they can't be read."""
+    """Count the safetensors of a folder; None when there are none, unless a drafter's are made up, or they
+    can't be read."""
     files = (*sorted(folder.glob("*.safetensors")), folder / CONFIG_FILE)
     try:
+        if (made_up := made_up_parameters(folder)) is not None:
+            return StoredParameters(made_up, 0)
         stats = [(path, path.stat()) for path in files if path.is_file()]
         return _counted(folder, tuple((path, each.st_size, each.st_mtime_ns) for path, each in stats))
     except (OSError, Infeasible):

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments.drafters.dflash.config import read_shape
 from experiments.engines.device_memory import CACHE_BYTES_MIN
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.drafting.order import (
-    DraftingOrder,
-    check_block,
-    check_drafter,
-    drafter_folder,
-)
+from experiments.engines.reference.drafting.order import DraftingOrder, check_drafter
 from experiments.engines.reference.expected_tensors import check_served_tensors
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
 from experiments.engines.vllm.device_check import memory_of
@@ -36,7 +30,7 @@ def checked_order(
         files = shape_files(checkpoint)
     drafting = drafting_of(configuration)
     if drafting.active and shape is not None:
-        check_dummy_drafting(drafting, shape)
+        check_dummy_drafting(drafting, shape, files)
     elif drafting.active:
         check_drafter(drafting, files, built_here=False)
     needed_bytes = cache_bytes(configuration, checkpoint, memory_of(device))
@@ -44,14 +38,14 @@ def checked_order(
     return order_for(configuration, str(checkpoint), device, needed_bytes, kept, dummy=dummy), files
 
 
-def check_dummy_drafting(drafting: DraftingOrder, shape: Shape) -> None:
+def check_dummy_drafting(drafting: DraftingOrder, shape: Shape, files: CheckpointFiles) -> None:
     """Raise `Infeasible`, kind `illegal`, for drafts that no made-up weights can give, and for more than a
-    DFlash drafter's block has; kind `checkpoint` for a folder without such a drafter."""
+    DFlash drafter's block has; kind `checkpoint` for a folder without such a drafter, and for one of another
+    model than the shape, of which `files` are."""
     if drafting.method == "mtp" and not shape.mtp_layers:
         raise Infeasible("illegal", f"The shape {shape.model} has no MTP head; draft with another method.")
     if drafting.method == "dflash":
-        folder = drafter_folder(drafting)
-        check_block(drafting.draft_tokens, read_shape(folder, built_here=False).block_tokens, folder)
+        check_drafter(drafting, files, built_here=False)
     if drafting.method == "ngram":
         raise Infeasible(
             "illegal",

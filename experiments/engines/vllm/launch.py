@@ -35,11 +35,15 @@ from experiments.engines.vllm.prompt_profile import PROMPTS_READ
 from experiments.engines.vllm.silence import SILENT
 from experiments.measurement.evidence import Json
 from experiments.shapes.folder import LATENCY_ONLY, NO_QUALITY, shape_in
+from experiments.shapes.marker import drafter_of_shape
 from experiments.space.configuration import Configuration
 from experiments.space.legality import EXTERNAL_DRAFTERS
 
 ASYNC_SCHEDULING = "async_scheduling"
 """vLLM's argument, and the key of the resolved configuration."""
+
+SHAPE_S_OWN = "the shape's own (dummy)"
+"""What is told in place of the folder of a drafter that a shape brings."""
 
 
 class VllmLaunch:
@@ -120,7 +124,7 @@ class VllmLaunch:
         if self._asked_over != IN_ENGINE:
             told["asked_over"] = self._asked_over
         if isinstance(drafting := told.get("drafting"), dict):
-            told["drafting"] = drafting | _drafter(drafting, self.configuration)
+            told["drafting"] = drafting | _drafter(drafting, self.configuration, self._files.folder)
         if (shape := shape_in(self._files.folder)) is not None:
             made_up = told["weights"] if isinstance(told["weights"], dict) else {}
             latency_only: Json = LATENCY_ONLY
@@ -339,18 +343,22 @@ def _rounds(requests: Sequence[GenerationRequest], concurrency: int) -> int:
     return -(-len(requests) // concurrency)
 
 
-def _drafter(told: Mapping[str, Json], configuration: Configuration) -> dict[str, Json]:
+def _drafter(told: Mapping[str, Json], configuration: Configuration, target: Path) -> dict[str, Json]:
     """What `told` says of the drafter, and, of one with weights of its own, which files it is of: vLLM's own
-    process knows a folder alone, in which others may lie by now."""
+    process knows a folder alone, in which others may lie by now. Of one that the shape `target` brings
+    that is told: where it lies says nothing of it."""
     order = drafting_of(configuration)
     if order.method not in EXTERNAL_DRAFTERS:
         return {}
-    source, known = drafter_source(order), told.get("drafter")
+    source, known = drafter_source(order, target), told.get("drafter")
     stored = stored_parameters(source.folder)
+    described = source.described()
+    if source.folder == drafter_of_shape(target):
+        described["folder"] = SHAPE_S_OWN
     return {
         "drafter": {
             **(known if isinstance(known, dict) else {}),
-            **source.described(),
+            **described,
             **({} if stored is None else {"parameters": stored.parameters}),
         }
     }

@@ -66,13 +66,13 @@ def part_counter(
     scored = scored_tokens if shape_in(checkpoint) is None else 0
 
     def parts(each: Configuration) -> tuple[Part, ...]:
-        drafter = BFLOAT16_BYTES * drafter_parameters(drafting_of(each))
+        drafter = BFLOAT16_BYTES * drafter_parameters(drafting_of(each), checkpoint)
         as_stored = stored if _quantization(each) == _quantization(configuration) else None
         asked = Asked(
             context_tokens,
             stored_weight_bytes=as_stored,
             drafter_bytes=drafter,
-            drafter=drafter_layers(drafting_of(each)),
+            drafter=drafter_layers(drafting_of(each), checkpoint),
             card_bytes=memory_bytes,
             scored_tokens=scored,
         )

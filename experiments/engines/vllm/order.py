@@ -217,7 +217,9 @@ def order_for(
     if dummy:
         arguments["load_format"] = "dummy"
     if drafting.active:
-        arguments["speculative_config"] = speculative_config(drafting, lm_head, dummy=dummy)
+        arguments["speculative_config"] = speculative_config(
+            drafting, lm_head, dummy=dummy, target=Path(checkpoint)
+        )
     if device == "cpu":
         arguments["distributed_executor_backend"] = "uni"  # as on a GPU: the worker in the engine's process
     variables = {name: str(chosen[knob]) for knob, name in VARIABLES.items() if chosen[knob] != AUTO}
@@ -226,13 +228,17 @@ def order_for(
 
 
 def speculative_config(
-    drafting: DraftingOrder, lm_head: KnobValue = AUTO, *, dummy: bool = False
+    drafting: DraftingOrder,
+    lm_head: KnobValue = AUTO,
+    *,
+    dummy: bool = False,
+    target: Path | None = None,
 ) -> dict[str, Any]:
-    """vLLM's `speculative_config` of an order that drafts, with this value of `drafting.lm_head`; with
-    `dummy` a set share of drafts is accepted."""
+    """vLLM's `speculative_config` of an order that drafts for the checkpoint `target`, with this value of
+    `drafting.lm_head`; with `dummy` a set share of drafts is accepted."""
     told: dict[str, Any] = {"method": drafting.method, "num_speculative_tokens": drafting.draft_tokens}
     if drafting.method in ("draft_model", "dflash"):
-        told["model"] = str(drafter_folder(drafting))
+        told["model"] = str(drafter_folder(drafting, target))
     if drafting.method == "ngram":
         told |= {"prompt_lookup_min": 2, "prompt_lookup_max": drafting.ngram_tokens}
     if lm_head != AUTO:

@@ -25,7 +25,7 @@ def cache_bytes(configuration: Configuration, checkpoint: Path, memory_bytes: in
 
 def layout_of(configuration: Configuration, checkpoint: Path) -> CacheLayout:
     """How vLLM lays out the cache of a launch. Raises `Infeasible` for a drafter that can't be read."""
-    drafter = drafter_layers(drafting_of(configuration))
+    drafter = drafter_layers(drafting_of(configuration), checkpoint)
     return cache_layout(read_profile(checkpoint), {**configuration, **chosen_knobs(configuration)}, drafter)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,17 @@ import pytest
 from agent.campaign.beginning.survey import survey
 from agent.ground.legal import legal_here
 from agent.ground.shape import check_judged_here, find_shape, refused_on_a_shape
+from agent.plan.at_once import parts_on
+from agent.plan.card import card_asked
+from agent.plan.legal_planned import planned_legal
+from agent.plan.model import find_model
 from configs.campaign import CampaignSpec, load_campaign
 from configs.errors import UsageError
 from experiments.reference_model.load import checkpoint_fingerprint, reference_model_path
 from experiments.shapes.folder import shape_in
-from experiments.shapes.marker import is_shape
+from experiments.shapes.marker import DRAFTER_FOLDER, drafter_of_shape, is_shape
 from experiments.space.configuration import Configuration
+from experiments.space.loading import load_space
 
 
 def spec(**changes: object) -> CampaignSpec:
@@ -92,6 +98,43 @@ def test_the_agent_leaves_drafting_and_layers_alone_but_where_a_budget_asks_for_
     assert paid(prunes) is None
     assert paid(drafts) is not None
     assert refused_on_a_shape(load_campaign("default"), nothing)(drafts) is None
+
+
+@pytest.mark.parametrize("model", ["qwen3.5-4b", "qwen3.5-9b"])
+def test_a_shape_can_be_drafted_for_by_the_drafter_that_it_brings(model: str, tmp_path: Path) -> None:
+    """Where you ask: the agent itself leaves drafting alone there."""
+    legal = legal_here(spec(model=model), find_shape(model, tmp_path).folder, 2)
+    drafts = Configuration.of(
+        {"drafting.method": "dflash", "drafting.draft_tokens": 15, "drafting.drafter": "packaged"}
+    )
+    assert legal.why_not(drafts) is None
+    assert legal.refused(drafts) is None
+    assert "No drafter is packaged" in str(legal.why_not({"drafting.method": "draft_model"}))
+    assert refused_on_a_shape(spec(), legal.refused)(drafts) is not None
+
+
+def test_a_plan_of_a_shape_offers_its_drafter_and_counts_it(tmp_path: Path) -> None:
+    asked, model = spec(), find_model("qwen3.5-9b")
+    card = card_asked("h200")
+    assert planned_legal(asked, model, card, None).why_not({"drafting.method": "dflash"}) is None
+    knobs = {"drafting.method": "dflash", "drafting.draft_tokens": 7, "drafting.drafter": "packaged"}
+    parts = parts_on(asked, model, card, load_space("vllm").configuration(knobs), 640)
+    assert sum(part.bytes for part in parts if part.name == "drafter") == 2 * 1_291_904_512
+    trained = load_campaign("levers", {"model": "qwen3.5-9b"})
+    assert "No drafter is packaged" in str(
+        planned_legal(trained, model, card, None).why_not({"drafting.method": "dflash"})
+    )
+
+
+def test_a_shape_of_before_gets_its_drafter_when_it_is_found_again(tmp_path: Path) -> None:
+    found = find_shape("qwen3.5-9b", tmp_path).folder
+    fingerprint = checkpoint_fingerprint(found)
+    shutil.rmtree(found / DRAFTER_FOLDER)
+    legal = legal_here(spec(), found, 2)
+    assert "No drafter is packaged" in str(legal.why_not({"drafting.method": "dflash"}))
+    assert find_shape("qwen3.5-9b", tmp_path).folder == found
+    assert drafter_of_shape(found) is not None
+    assert checkpoint_fingerprint(found) == fingerprint
 
 
 def test_what_is_the_same_shape_whatever_its_value_is_not_offered_with_the_reason(tmp_path: Path) -> None:

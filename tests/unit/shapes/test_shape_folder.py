@@ -7,9 +7,8 @@ import pytest
 
 from configs.checkpoints import profile_of_checkpoint
 from configs.models import ModelProfile, load_model_profile
-from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.drafting.order import DraftingOrder, drafting_order
+from experiments.engines.reference.drafting.order import drafting_order
 from experiments.engines.vllm.checked_order import check_dummy_drafting
 from experiments.engines.vllm.order import order_for
 from experiments.shapes.config import mrope_section
@@ -102,24 +101,12 @@ def test_vllm_makes_up_the_weights_of_a_shape_and_sets_how_many_drafts_are_accep
 
 
 def test_drafts_that_no_made_up_weights_give_are_refused(tmp_path: Path) -> None:
-    shape = shape_in(write_shape(profile(), Configuration.of({}), tmp_path))
+    folder = write_shape(profile(), Configuration.of({}), tmp_path)
+    shape, files = shape_in(folder), shape_files(folder)
     assert shape is not None
-    check_dummy_drafting(drafting_order(Configuration.of({"drafting.method": "mtp"})), shape)
+    check_dummy_drafting(drafting_order(Configuration.of({"drafting.method": "mtp"})), shape, files)
     with pytest.raises(Infeasible, match="means nothing"):
-        check_dummy_drafting(drafting_order(Configuration.of({"drafting.method": "ngram"})), shape)
-
-
-@pytest.mark.parametrize("block", [8, 16])
-def test_a_shape_too_is_asked_for_no_more_than_a_drafter_s_block_has(tmp_path: Path, block: int) -> None:
-    drafter = tmp_path / "drafter"
-    drafter.mkdir()
-    config = json.loads((packaged_drafter_path() / "config.json").read_text())
-    (drafter / "config.json").write_text(json.dumps(config | {"block_size": block}))
-    shape = shape_in(write_shape(profile(), Configuration.of({}), tmp_path / "shape"))
-    assert shape is not None
-    check_dummy_drafting(DraftingOrder("dflash", block - 1, str(drafter)), shape)
-    with pytest.raises(Infeasible, match=f"so it may be 1 to {block - 1}"):
-        check_dummy_drafting(DraftingOrder("dflash", block, str(drafter)), shape)
+        check_dummy_drafting(drafting_order(Configuration.of({"drafting.method": "ngram"})), shape, files)
 
 
 def test_a_cache_for_64_sequences_of_the_9b_shape_leaves_room_for_a_second_launch(tmp_path: Path) -> None:

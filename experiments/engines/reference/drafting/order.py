@@ -11,19 +11,21 @@ from typing import Any
 from experiments.checkpoints.tokenizer_file import TOKENIZER_FILE
 from experiments.drafters.dflash.config import read_shape
 from experiments.drafters.dflash.fitting import TargetSizes, check_same_model
+from experiments.drafters.dflash.shape import DFlashShape
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.hybrid_cache import DrafterLayers
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import MTP_PREFIXES, CheckpointFiles, inspect_checkpoint
 from experiments.measurement.evidence import Json
 from experiments.reference_model.load import CheckpointMissing, checkpoint_fingerprint, reference_model_path
+from experiments.shapes.marker import drafter_of_shape
 from experiments.space.configuration import Configuration, KnobValue
 
 METHODS = ("none", "mtp", "ngram", "draft_model", "dflash")
 """Values of `drafting.method`."""
 
 PACKAGED = "packaged"
-"""The value of `drafting.drafter` that names what comes with autoinfer."""
+"""The value of `drafting.drafter` that names what comes with autoinfer, or with a shape."""
 
 DEFAULTS: Mapping[str, KnobValue] = {
     "drafting.method": "none",
@@ -136,10 +138,10 @@ def check_drafter(order: DraftingOrder, target: CheckpointFiles, *, built_here: 
             "draft with another method, or with a checkpoint that has one.",
         )
     if order.method == "draft_model":
-        drafter = inspect_checkpoint(drafter_folder(order))
+        drafter = inspect_checkpoint(drafter_folder(order, target.folder))
         _check_same_vocabulary("draft model", drafter.folder, drafter.text_config.get("vocab_size"), target)
     if order.method == "dflash":
-        folder = drafter_folder(order)
+        folder = drafter_folder(order, target.folder)
         shape = read_shape(folder, built_here=built_here)
         _check_same_vocabulary("drafter", folder, shape.vocabulary, target)
         check_same_model(shape, TargetSizes.of(target.text_config), folder)
@@ -161,36 +163,44 @@ def check_block(draft_tokens: int, block_tokens: int, drafter: Path) -> None:
         )
 
 
-def drafter_folder(order: DraftingOrder) -> Path:
-    """The folder of a draft model or DFlash drafter. `packaged` is the reference model, or its drafter.
+def drafter_folder(order: DraftingOrder, target: Path | None = None) -> Path:
+    """The folder of a draft model or DFlash drafter for the checkpoint `target`. `packaged` is the reference
+    model, or its drafter, and of a shape the DFlash drafter that it brings.
 
     Raises:
         Infeasible: kind `checkpoint`, when this installation came without it.
     """
     if order.drafter != PACKAGED:
         return Path(order.drafter).expanduser()
+    if order.method == "dflash" and target is not None and (own := drafter_of_shape(target)) is not None:
+        return own
     try:
         return packaged_drafter_path() if order.method == "dflash" else reference_model_path()
     except CheckpointMissing as missing:
         raise Infeasible("checkpoint", str(missing)) from None
 
 
-def drafter_layers(order: DraftingOrder) -> DrafterLayers | None:
-    """The layers of attention of a DFlash drafter; None of another way to draft. Raises `Infeasible` for one
-    that can't be read."""
+def drafter_layers(order: DraftingOrder, target: Path | None = None) -> DrafterLayers | None:
+    """The layers of attention of a DFlash drafter for the checkpoint `target`; None of another way to draft.
+    Raises `Infeasible` for one that can't be read."""
     if order.method != "dflash":
         return None
-    shape = read_shape(drafter_folder(order), built_here=False)
-    return DrafterLayers(shape.layers, shape.kv_heads, shape.head_size)
+    return layers_of(read_shape(drafter_folder(order, target), built_here=False))
 
 
-def drafter_source(order: DraftingOrder) -> DrafterSource:
-    """Where the weights of a draft model or DFlash drafter come from, and what they are now.
+def layers_of(drafter: DFlashShape) -> DrafterLayers:
+    """The layers of a DFlash drafter, which are all of attention."""
+    return DrafterLayers(drafter.layers, drafter.kv_heads, drafter.head_size)
+
+
+def drafter_source(order: DraftingOrder, target: Path | None = None) -> DrafterSource:
+    """Where the weights of a draft model or DFlash drafter for the checkpoint `target` come from, and what
+    they are now.
 
     Raises:
         Infeasible: kind `checkpoint`, when there are none.
     """
-    folder = drafter_folder(order)
+    folder = drafter_folder(order, target)
     try:
         return DrafterSource(folder, checkpoint_fingerprint(folder))
     except CheckpointMissing as missing:
