@@ -16,6 +16,8 @@ from configs.models import ModelProfile, load_model_profile
 from configs.weight_formats import BFLOAT16
 from experiments.engines.device_memory import Held, reserved_cache_bytes
 from experiments.engines.hybrid_cache import DrafterLayers, cache_layout
+from experiments.engines.reference.drafting.order import layers_of
+from experiments.shapes.drafter import drafter_for
 from experiments.space.configuration import KnobValue
 from tests.integration.engines.vllm_here import vllm_here
 
@@ -112,16 +114,17 @@ def test_every_layout_is_that_of_vllm_and_what_is_reserved_has_room_for_it_on_ev
             "serving.gdn_state_dtype": state,
             "serving.prefix_caching": prefixes,
         } | ({"drafting.draft_tokens": drafts} if drafts else {})
-        drafter = DrafterLayers(5, whole.attention_kv_heads, whole.attention_head_dim)
+        alike = DrafterLayers(5, whole.attention_kv_heads, whole.attention_head_dim)
         for profile in (whole, whole.without_layers(frozenset({3, 4}))):
-            cases.append((profile, configuration, drafter if method == "dflash" else None))
+            drafters = (alike, layers_of(drafter_for(profile))) if method == "dflash" else (None,)
+            cases += [(profile, configuration, drafter) for drafter in drafters]
     asked = json.dumps([_asked(*case) for case in cases])
     done = subprocess.run(
         [HERE.python, "-c", THEIRS], input=asked, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     theirs = json.loads(done.stdout.splitlines()[-1])
-    assert len(theirs) == len(cases) == 480
+    assert len(theirs) == len(cases) == 640
     for (profile, configuration, drafter), (tokens, block_bytes, kv_blocks, state_blocks) in zip(
         cases, theirs, strict=True
     ):

@@ -13,6 +13,8 @@ from agent.tables.run import TableRun, measure
 from configs.models import load_model_profile
 from experiments.engines.port import Infeasible, Launch
 from experiments.engines.vllm.engine import VllmEngine
+from experiments.engines.vllm.launch import SHAPE_S_OWN
+from experiments.shapes.drafter import drafter_for
 from experiments.shapes.folder import LATENCY_ONLY, write_shape
 from experiments.space.configuration import Configuration
 from tests.integration.engines.test_vllm_engine import KNOBS, why_not
@@ -29,7 +31,7 @@ model: reference
 weights: dummy
 base: {serving.graph_mode: eager, serving.max_model_len: 2048, serving.max_sequences: 4}
 lengths: [{prompt_tokens: 32, new_tokens: 5, requests: {1: 2, 4: 4}}]
-loads: [{set: {drafting.method: dflash}}]
+loads: [{set: {drafting.method: dflash, drafting.draft_tokens: 15}}]
 """
 
 VLLM_SAYS = (
@@ -61,7 +63,7 @@ def test_a_shape_is_served_and_marked_and_has_no_quality(tmp_path: Path) -> None
         launch.close()
 
 
-def test_drafting_that_a_cpu_does_not_serve_for_a_shape_is_a_line_of_the_table_with_its_cause(
+def test_the_drafter_of_a_shape_is_loaded_and_what_a_cpu_does_not_serve_is_a_line_with_its_cause(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "grid.yaml"
@@ -71,6 +73,12 @@ def test_drafting_that_a_cpu_does_not_serve_for_a_shape_is_a_line_of_the_table_w
     assert measure(run, lambda text: None).loads_left == 0
     lines = list(read_journal(run.journal_path))
     assert not any(line["kind"] == "cell" for line in lines)
+    drafted = [line["resolved"]["drafting"] for line in lines if line["kind"] == "load"]
+    assert drafted
+    for told in drafted:
+        assert (told["method"], told["draft_tokens"]) == ("dflash", 15)
+        assert told["drafter"]["folder"] == SHAPE_S_OWN
+        assert told["drafter"]["parameters"] == drafter_for(load_model_profile("reference")).parameters
     causes = [line["failure"]["cause"] for line in lines if line["kind"] == "failure"]
     assert causes
     assert all(any(of_vllm in cause for of_vllm in VLLM_SAYS) for cause in causes), causes
