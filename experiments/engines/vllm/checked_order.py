@@ -14,6 +14,7 @@ from experiments.engines.vllm.order import VllmOrder, drafting_of, order_for
 from experiments.engines.vllm.reserved_cache import cache_bytes
 from experiments.shapes.folder import Shape, shape_files, shape_in
 from experiments.space.configuration import Configuration
+from experiments.space.legality import EXTERNAL_DRAFTERS
 
 
 def checked_order(
@@ -39,12 +40,11 @@ def checked_order(
 
 
 def check_dummy_drafting(drafting: DraftingOrder, shape: Shape, files: CheckpointFiles) -> None:
-    """Raise `Infeasible`, kind `illegal`, for drafts that no made-up weights can give, and for more than a
-    DFlash drafter's block has; kind `checkpoint` for a folder without such a drafter, and for one of another
-    model than the shape, of which `files` are."""
+    """Raise `Infeasible`, kind `illegal`, for drafts that no made-up weights can give, and as `check_drafter`
+    for a drafter of another model than the shape, of which `files` are."""
     if drafting.method == "mtp" and not shape.mtp_layers:
         raise Infeasible("illegal", f"The shape {shape.model} has no MTP head; draft with another method.")
-    if drafting.method == "dflash":
+    if drafting.method in EXTERNAL_DRAFTERS:
         check_drafter(drafting, files, built_here=False)
     if drafting.method == "ngram":
         raise Infeasible(

@@ -30,6 +30,7 @@ from db.session import Database, open_database
 from db.states import HypothesisState
 from experiments.measurement.evidence import QUALITY_METRICS
 from experiments.shapes.folder import shape_in
+from experiments.shapes.marker import drafter_of_shape
 from knowledge.latency_only import FASTEST, LATENCY_ONLY, UNKNOWN_QUALITY
 from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.claims.discovery import discovery_sentence
@@ -63,13 +64,19 @@ knobs:
     default: 1
     when: {pruning.method: [depth]}
     help: How many.
-  - {name: drafting.method, lever: drafting, values: [none, mtp], default: none, help: Drafts.}
+  - {name: drafting.method, lever: drafting, values: [none, mtp, dflash], default: none, help: Drafts.}
   - name: drafting.draft_tokens
     lever: drafting
-    values: {from: 1, to: 3}
+    values: {from: 1, to: 15}
     default: 1
-    when: {drafting.method: [mtp]}
+    when: {drafting.method: [mtp, dflash]}
     help: How many drafts.
+  - name: drafting.drafter
+    lever: drafting
+    values: [packaged]
+    default: packaged
+    when: {drafting.method: [dflash]}
+    help: Which drafter.
 """
 
 
@@ -96,6 +103,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
         weights="dummy",
         questions=[
             question("drafts", drafting__method="mtp"),
+            question("block", drafting__method="dflash", drafting__draft_tokens=15),
             question("groups", quantization__method="rtn"),
             question("fewer", pruning__method="depth", pruning__layers_removed=2),
         ],
@@ -184,9 +192,10 @@ def test_findings_speak_of_latency_alone(finished: Database) -> None:
             assert UNKNOWN_QUALITY in each.claim
 
 
-def test_drafting_tells_times_of_steps_and_no_effect(finished: Database) -> None:
+@pytest.mark.parametrize("asked_as", ["drafts", "block"])
+def test_drafting_tells_times_of_steps_and_no_effect(finished: Database, asked_as: str) -> None:
     with finished.read() as session:
-        asked = session.scalars(select(Hypothesis).where(Hypothesis.question == "drafts")).one()
+        asked = session.scalars(select(Hypothesis).where(Hypothesis.question == asked_as)).one()
         verdict = session.scalars(select(Verdict).where(Verdict.hypothesis_id == asked.id)).one()
     assert asked.state is HypothesisState.INCONCLUSIVE
     assert verdict.launches == 2
@@ -210,6 +219,7 @@ def test_checkpoints_are_made_up_at_once(finished: Database) -> None:
     assert all(each.build_s < 1 for each in stored)
     quantized = shape_in(Path(by_stage["quantize"].path))
     assert quantized is not None
+    assert all(drafter_of_shape(Path(each.path)) is not None for each in stored)
     assert "W4 g32" in quantized.stored
     pruned = (Path(by_stage["prune"].path) / "config.json").read_text()
     assert f'"num_hidden_layers": {len(model_layers) - 2}' in pruned

@@ -43,10 +43,10 @@ def drafter_in(folder: Path) -> Path:
     return drafter
 
 
-def check(folder: Path, draft_tokens: int, drafter: str = "packaged") -> None:
+def check(folder: Path, draft_tokens: int, drafter: str = "packaged", method: str = "dflash") -> None:
     found = shape_in(folder)
     assert found is not None
-    check_dummy_drafting(DraftingOrder("dflash", draft_tokens, drafter), found, shape_files(folder))
+    check_dummy_drafting(DraftingOrder(method, draft_tokens, drafter), found, shape_files(folder))
 
 
 @pytest.mark.parametrize(("model", "billions"), [("qwen3.5-4b", 0.63), ("qwen3.5-9b", 1.29)])
@@ -172,5 +172,6 @@ def test_another_drafter_that_a_shape_is_given_must_fit_it(
 def test_a_shape_that_brings_none_is_not_drafted_for_by_the_packaged_model_s(tmp_path: Path) -> None:
     folder = shape(tmp_path)
     shutil.rmtree(folder / DRAFTER_FOLDER)
-    with pytest.raises(Infeasible, match="has a vocabulary of 4096 tokens and its target one of 248320"):
-        check(folder, 7)
+    for method in ("dflash", "draft_model"):
+        with pytest.raises(Infeasible, match="a vocabulary of 4096 tokens and its target one of 248320"):
+            check(folder, 7, method=method)
