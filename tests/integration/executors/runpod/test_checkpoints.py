@@ -16,6 +16,7 @@ from experiments.executors.runpod.executor import RunPodExecutor
 from experiments.job.spec import TestJob
 from experiments.reference_model.load import checkpoint_fingerprint
 from experiments.shapes.folder import write_shape
+from experiments.shapes.marker import DRAFTER_FOLDER
 from experiments.space.configuration import Configuration
 from tests import s3
 from tests.simulated.runpod.places import RunPodPlace
@@ -63,6 +64,10 @@ def models_of(place: RunPodPlace, number: int = 0) -> dict[str, bytes]:
     """The files of the checkpoint on the disk of a pod."""
     disk = place.fake.ever[number].log.parent
     return {path.name: path.read_bytes() for path in disk.glob("pod-*/models/**/*") if path.is_file()}
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def test_a_checkpoint_in_a_folder_is_refused_before_any_pod_where_no_bucket_is_named(
@@ -126,7 +131,9 @@ def test_a_shape_goes_with_its_job(place: RunPodPlace, tmp_path: Path):
     executor = place.executor()
     status = ended(place, executor, executor.submit("shape", job_of(shape, plan=made_up)))
     assert status.state is RunState.DONE, status.failure
-    assert models_of(place) == {path.name: path.read_bytes() for path in shape.iterdir()}
+    [drafter] = place.fake.ever[0].log.parent.glob(f"pod-*/models/**/{DRAFTER_FOLDER}")
+    assert files_below(drafter.parent) == files_below(shape)
+    assert {"config.json", f"{DRAFTER_FOLDER}/config.json"} < files_below(shape).keys()
 
 
 def test_a_model_of_the_hub_is_left_to_the_pod_to_fetch(place: RunPodPlace):
