@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
+from agent.tables.grid import load_grid
 from configs.models import load_model_profile
 from experiments.drafters.dflash.config import read_shape
 from experiments.drafters.packaged import packaged_drafter_path
@@ -129,6 +131,21 @@ def test_its_weights_and_its_cache_are_counted_before_a_load(tmp_path: Path) -> 
     more = sum(needed["dflash"].values()) - sum(needed["none"].values())
     assert needed["dflash"]["drafter"] == 2 * 1_291_904_512
     assert more > needed["dflash"]["drafter"]
+
+
+def test_the_grid_of_the_page_on_shapes_times_a_step_by_drafter(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "shapes.md").read_text(encoding="utf-8")
+    [grid] = re.findall(r"```yaml\n(.+?)```", page, re.DOTALL)
+    (tmp_path / "drafts.yaml").write_text(grid)
+    loads = load_grid(tmp_path / "drafts.yaml").loads
+    drafted = [
+        (each.configuration["drafting.method"], each.configuration.get("drafting.draft_tokens"))
+        for each in loads
+    ]
+    assert drafted == [("none", None), ("mtp", 3), ("dflash", 7), ("dflash", 15)]
+    folder = shape(tmp_path / "shape")
+    for each in loads:
+        checked_order(each.configuration, folder, "cpu")
 
 
 def test_it_goes_to_another_machine_with_its_shape(tmp_path: Path) -> None:
