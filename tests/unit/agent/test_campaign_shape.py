@@ -113,6 +113,17 @@ def test_a_shape_can_be_drafted_for_by_the_drafter_that_it_brings(model: str, tm
     assert refused_on_a_shape(spec(), legal.refused)(drafts) is not None
 
 
+def test_more_drafts_than_a_block_of_its_drafter_has_are_refused(tmp_path: Path) -> None:
+    folder = find_shape("qwen3.5-9b", tmp_path).folder
+    path = folder / DRAFTER_FOLDER / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"block_size": 8}))
+    refused = legal_here(spec(), folder, 2).refused
+    drafts = {"drafting.method": "dflash", "drafting.drafter": "packaged"}
+    assert refused(Configuration.of({**drafts, "drafting.draft_tokens": 7})) is None
+    told = refused(Configuration.of({**drafts, "drafting.draft_tokens": 8}))
+    assert told == "dflash drafts at most 7 tokens a step here, and 8 were asked for."
+
+
 def test_a_plan_of_a_shape_offers_its_drafter_and_counts_it(tmp_path: Path) -> None:
     asked, model = spec(), find_model("qwen3.5-9b")
     card = card_asked("h200")
