@@ -19,10 +19,11 @@ app = typer.Typer(
     rich_markup_mode=None, add_completion=False, help="List what serves models here, or install it."
 )
 
-LM_EVAL = "lm-eval"
+LM_EVAL, QUANTIZE = "lm-eval", "quantize"
 
-INSTALLABLE = ("vllm", LM_EVAL)
-"""What has an environment of its own, which `install` makes: an engine, and what makes quality tasks."""
+INSTALLABLE = ("vllm", QUANTIZE, LM_EVAL)
+"""What has an environment of its own, which `install` makes: an engine, what quantizes, and what makes
+quality tasks."""
 
 
 @app.command("list")
@@ -44,16 +45,20 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
 @app.command()
 def install(
     ctx: typer.Context,
-    engine: Annotated[str, typer.Argument(metavar="ENGINE", help="vllm, or lm-eval for tasks.")],
+    engine: Annotated[
+        str,
+        typer.Argument(metavar="ENGINE", help="vllm, quantize for what quantizes, or lm-eval for tasks."),
+    ],
     version: Annotated[
         str | None, typer.Option("--version", metavar="VERSION", help="This version and no other.")
     ] = None,
     cpu: Annotated[
-        bool, typer.Option("--cpu", help="The build for CPUs, which is for trying it out.")
-    ] = False,
+        bool | None,
+        typer.Option("--cpu/--gpu", help="The build for CPUs, or the one for NVIDIA GPUs."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make an environment for an engine that needs one of its own, or for lm-eval, with pip."""
+    """Make an environment for vLLM, for what quantizes, or for lm-eval, with pip."""
     from cli.console.opening import settings_of
     from cli.console.output import print_json, say
     from configs.errors import UsageError
@@ -66,13 +71,22 @@ def install(
             f"It can be: {', '.join(INSTALLABLE)}.",
         )
     if engine == LM_EVAL:
-        if version is not None or cpu:
+        if version is not None or cpu is not None:
             raise UsageError(
-                "lm-eval has neither --version nor --cpu: tasks are made by the version that is written for.",
+                "lm-eval has no --version, --cpu or --gpu: tasks are made by one version of it.",
                 "Leave them out.",
             )
         _install_lm_eval(settings_of(ctx), as_json=as_json)
         return
+    if engine == QUANTIZE:
+        if version is not None:
+            raise UsageError(
+                "What quantizes has no --version: it is the llmcompressor that quantization was written for.",
+                "Leave it out.",
+            )
+        _install_quantize(settings_of(ctx), for_cpu=cpu, as_json=as_json)
+        return
+    cpu = bool(cpu)
     settings, wanted = settings_of(ctx), requirement(version, for_cpu=cpu)
     check_made_here(settings.vllm_python, made_in(settings, "vllm_python"), "vllm_python", [wanted])
     folder = settings.vllm_python.parent.parent
@@ -110,6 +124,44 @@ def _install_lm_eval(settings: Settings, *, as_json: bool) -> None:
         print_json({"engine": LM_EVAL, "version": version, "python": str(python)})
         return
     say(f"lm-eval {version} is at {python}.")
+
+
+def _install_quantize(settings: Settings, *, for_cpu: bool | None, as_json: bool) -> None:
+    from cli.console.output import print_json, say
+    from cli.health.gpu_checks import visible_gpus
+    from experiments.environment_making import LOG_NAME, check_made_here
+    from experiments.stages.quantize.environment import REQUIREMENT
+    from experiments.stages.quantize.install import install, torch_wanted
+
+    found, why = visible_gpus()
+    looked = for_cpu is None
+    if for_cpu is None:
+        for_cpu = not found
+    wanted = (REQUIREMENT, torch_wanted(for_cpu=for_cpu))
+    default = made_in(settings, "quantize_python")
+    check_made_here(settings.quantize_python, default, "quantize_python", wanted)
+    folder = settings.quantize_python.parent.parent
+    if not as_json:
+        told = f" PyTorch for CPUs, because no GPU is seen ({why.rstrip('.')}); --gpu takes the other."
+        say(
+            f"Installs {' and '.join(wanted)} into {folder}; this takes minutes."
+            f"{told if looked and for_cpu else ''} What pip says is in {folder / LOG_NAME}."
+        )
+    made = install(folder, for_cpu=for_cpu)
+    if as_json:
+        print_json(
+            {
+                "engine": QUANTIZE,
+                "version": made.version,
+                "torch": made.torch.version,
+                "cuda": made.torch.cuda,
+                "python": str(made.python),
+                "cpu": for_cpu,
+            }
+        )
+        return
+    built = "CPUs" if made.torch.cuda is None else f"CUDA {made.torch.cuda}"
+    say(f"llmcompressor {made.version} is at {made.python}, with PyTorch {made.torch.version} for {built}.")
 
 
 def values_apart(known: KnownValues, space: Space) -> list[str]:

@@ -48,18 +48,23 @@ def run_logged(command: Sequence[str], log_path: Path) -> int:
     return done.returncode
 
 
-def make_environment(folder: Path, wanted: Sequence[str], run: Run = run_logged) -> Path:
+def make_environment(
+    folder: Path, wanted: Sequence[str], run: Run = run_logged, *, first: Sequence[str] = ()
+) -> Path:
     """Install what is `wanted` into the environment of `folder` and return its Python; one that is there
     already is installed into.
 
-    pip takes packages from where it is set up to. Raises `AutoinferError` with the log's name when a step
-    fails; what was made stays, to look at.
+    `first` are words of a `pip install` that goes before, of what comes from elsewhere. pip takes packages
+    from where it is set up to. Raises `AutoinferError` with the log's name when a step fails; what was made
+    stays, to look at.
     """
     folder.mkdir(parents=True, exist_ok=True)
     log_path, python = folder / LOG_NAME, folder / "bin" / "python"
     log_path.unlink(missing_ok=True)
     steps: list[tuple[str, list[str]]] = [
-        ("pip", [str(python), "-m", "pip", "install", "--no-input", *wanted]),
+        ("pip", [str(python), "-m", "pip", "install", "--no-input", *words])
+        for words in (first, wanted)
+        if words
     ]
     if not python.is_file():
         steps.insert(0, ("venv", [sys.executable, "-m", "venv", str(folder)]))

@@ -20,6 +20,9 @@ everybody on a machine may read command lines, and nobody else an environment.""
 VLLM_PYTHON_VARIABLE = "AUTOINFER_VLLM_PYTHON"
 """The variable of the setting `vllm_python`; see `experiments/engines/vllm/environment.py`."""
 
+QUANTIZE_PYTHON_VARIABLE = "AUTOINFER_QUANTIZE_PYTHON"
+"""The variable of the setting `quantize_python`; see `experiments/stages/quantize/environment.py`."""
+
 LM_EVAL_PYTHON_VARIABLE = "AUTOINFER_LM_EVAL_PYTHON"
 TASKS_DATA_VARIABLE = "AUTOINFER_TASKS_DATA"
 GENERATED_CODE_VARIABLE = "AUTOINFER_RUN_GENERATED_CODE"
@@ -58,6 +61,8 @@ def settings_of(ctx: typer.Context) -> Settings:
     )
     if settings.vllm_python.is_file():  # an engine is made by its name alone and finds it here
         os.environ[VLLM_PYTHON_VARIABLE] = str(settings.vllm_python)
+    if settings.quantize_python.is_file():  # a plan and a campaign look there before anything is measured
+        os.environ[QUANTIZE_PYTHON_VARIABLE] = str(settings.quantize_python)
     if settings.lm_eval_python.is_file():
         os.environ[LM_EVAL_PYTHON_VARIABLE] = str(settings.lm_eval_python)
     if settings.tasks_data is not None:

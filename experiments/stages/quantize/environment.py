@@ -3,7 +3,8 @@ transformers.
 
 The first of these that is there:
 
-1. the Python that `AUTOINFER_QUANTIZE_PYTHON` names (in a job: the setting `quantize_python`);
+1. the Python that `AUTOINFER_QUANTIZE_PYTHON` names (in a job: the setting `quantize_python`, which is where
+   `autoinfer engines install quantize` makes one);
 2. `.venv-quantize` beside the package's folder or beside this Python's environment (`make quantize-env`);
 3. this Python, when llmcompressor is installed in it.
 """
@@ -22,12 +23,17 @@ PYTHON_VARIABLE = "AUTOINFER_QUANTIZE_PYTHON"
 
 ENVIRONMENT_NAME = ".venv-quantize"
 
-PACKAGES = ("llmcompressor", "compressed-tensors", "torch", "transformers")
+PACKAGE = "llmcompressor"
+
+REQUIREMENT = f"{PACKAGE}==0.14.*"
+"""What pip is asked for, as the extra `quantize` has it."""
+
+PACKAGES = (PACKAGE, "compressed-tensors", "torch", "transformers")
 """Packages whose versions change what quantization gives; they go into the artifact's key."""
 
 HOW_TO_INSTALL = (
-    f"make one with `make quantize-env`, or install llmcompressor 0.14 anywhere and set {PYTHON_VARIABLE} "
-    "to its Python"
+    "make an environment with `autoinfer engines install quantize`, or install llmcompressor 0.14 anywhere "
+    f"and set {PYTHON_VARIABLE} to its Python"
 )
 
 
@@ -38,14 +44,14 @@ def quantize_python(environment: Mapping[str, str] = os.environ) -> Path | None:
         Infeasible: kind `unsupported`, when the variable names no file.
     """
     return python_with(
-        "llmcompressor", environment.get(PYTHON_VARIABLE), PYTHON_VARIABLE, ENVIRONMENT_NAME, HOW_TO_INSTALL
+        PACKAGE, environment.get(PYTHON_VARIABLE), PYTHON_VARIABLE, ENVIRONMENT_NAME, HOW_TO_INSTALL
     )
 
 
 def needed_python() -> Path:
     """As `quantize_python`; raises `Infeasible`, kind `unsupported`, when there is none."""
     python = quantize_python()
-    if python is None or tool_versions(python).get("llmcompressor") is None:
+    if python is None or tool_versions(python).get(PACKAGE) is None:
         where = "on this machine" if python is None else f"at {python}"
         raise Infeasible(
             "unsupported",

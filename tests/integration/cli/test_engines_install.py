@@ -14,6 +14,7 @@ from tests.integration.cli.test_bad_input import told
     ("engine", "setting", "variable"),
     [
         ("vllm", "vllm_python", "AUTOINFER_VLLM_PYTHON"),
+        ("quantize", "quantize_python", "AUTOINFER_QUANTIZE_PYTHON"),
         ("lm-eval", "lm_eval_python", "AUTOINFER_LM_EVAL_PYTHON"),
     ],
 )
@@ -30,3 +31,8 @@ def test_a_user_s_own_environment_is_not_installed_into(
     told(done, 2, f"{setting} names {python}, which was not made here", f"{python} -m pip install")
     assert not called.exists()
     assert sorted(each.name for each in (tmp_path / "mine").iterdir()) == ["bin", "pyvenv.cfg"]
+
+
+def test_what_quantizes_and_what_makes_tasks_have_no_versions_to_choose(autoinfer: Autoinfer) -> None:
+    told(autoinfer("engines install quantize --version 0.13"), 2, "has no --version")
+    told(autoinfer("engines install lm-eval --gpu"), 2, "lm-eval has no --version, --cpu or --gpu")

@@ -213,7 +213,7 @@ def test_without_the_library_it_says_how_to_install_it(
     python.write_text("#!/bin/sh\nexit 1\n")
     python.chmod(0o755)
     monkeypatch.setenv(PYTHON_VARIABLE, str(python))
-    with pytest.raises(Infeasible, match=r"llmcompressor, which is not at .*: make one with `make") as told:
+    with pytest.raises(Infeasible, match=r"llmcompressor, which is not at .*: make .* engines install quantize") as told:
         quantize(original, tmp_path / "after", FOUR)
     assert told.value.kind == "unsupported"
     assert not (tmp_path / "after").exists()

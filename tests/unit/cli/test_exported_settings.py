@@ -13,6 +13,7 @@ from cli.console.opening import settings_of
 from experiments.engines.port import Infeasible
 from experiments.job.device_guard import DeviceGuard
 from experiments.job.unnamed_memory import VARIABLE, allowed_bytes
+from experiments.stages.quantize.environment import PYTHON_VARIABLE, quantize_python
 from experiments.telemetry.occupants import DeviceUse
 
 
@@ -43,3 +44,17 @@ def test_without_it_the_same_is_somebody_else_s(monkeypatch: pytest.MonkeyPatch)
     )
     with pytest.raises(Infeasible, match="unnamed_gpu_memory"):
         guard.before_launches()
+
+
+def test_an_environment_that_was_made_in_the_data_folder_quantizes_for_plans_and_campaigns_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "data" / "quantize" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AUTOINFER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv(PYTHON_VARIABLE, "")  # put back as it was at the end
+    monkeypatch.delenv(PYTHON_VARIABLE)
+    settings_of(typer.Context(click.Command("plan")))
+    assert quantize_python() == python

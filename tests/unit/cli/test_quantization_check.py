@@ -35,7 +35,7 @@ def test_a_python_without_llmcompressor_and_one_that_is_not_there_say_how_to_go_
         found = check_quantization(load_settings(environment=named, working_dir=tmp_path))
         assert found.verdict is Verdict.WARN
         assert said in found.found
-        assert "make quantize-env" in found.advice
+        assert "autoinfer engines install quantize" in found.advice
 
 
 def test_where_none_is_named_and_none_found_it_warns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,6 +165,8 @@ def test_a_python_that_is_named_goes_before_all_others(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.touch()
     assert quantize_python({PYTHON_VARIABLE: str(python)}) == python
-    with pytest.raises(Infeasible, match=r"which is no Python; make one with `make quantize-env`") as told:
+    with pytest.raises(
+        Infeasible, match=r"which is no Python; make an environment with `autoinfer engines install quantize`"
+    ) as told:
         quantize_python({PYTHON_VARIABLE: str(tmp_path / "missing")})
     assert told.value.kind == "unsupported"

@@ -1,0 +1,63 @@
+"""Makes an environment that quantizes: llmcompressor with the PyTorch of this machine's devices."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from configs.errors import AutoinferError
+from experiments.environment_making import LOG_NAME, Run, make_environment, run_logged
+from experiments.stages.quantize.environment import PACKAGE, REQUIREMENT, tool_versions
+from experiments.torch_build import CPU_INDEX, TORCH_VERSION, TorchBuild, torch_build
+
+OF_CPUS = "+cpu"
+"""Ends the version of PyTorch's builds for CPUs, but on macOS, where there are no others."""
+
+
+OTHER_BUILDS = (
+    "PyTorch's other builds have indexes of their own (pytorch.org/get-started): name one by "
+    "PIP_EXTRA_INDEX_URL and install again."
+)
+
+
+@dataclass(frozen=True)
+class QuantizeEnvironment:
+    """A Python that quantizes, its version of llmcompressor and its PyTorch."""
+
+    python: Path
+    version: str
+    torch: TorchBuild
+
+
+def torch_wanted(*, for_cpu: bool, platform: str = sys.platform) -> str:
+    """The PyTorch that pip is asked for, so that the other build is not taken, whatever indexes it has.
+
+    Of two builds of a version pip takes the one with an ending such as `+cpu`.
+    """
+    version = f"torch=={TORCH_VERSION}"
+    if platform == "darwin":
+        return version
+    return f"{version}{OF_CPUS}" if for_cpu else f"{version},!={TORCH_VERSION}{OF_CPUS}"
+
+
+def install(folder: Path, *, for_cpu: bool, run: Run = run_logged) -> QuantizeEnvironment:
+    """Make the environment in `folder` and return it, as `make_environment` does; `run` runs its commands.
+
+    PyTorch for CPUs comes first and alone from its index, which nothing else is taken from.
+    """
+    torch = torch_wanted(for_cpu=for_cpu)
+    first = ("--no-deps", "--extra-index-url", CPU_INDEX, torch) if for_cpu else ()
+    python = make_environment(folder, [REQUIREMENT, torch], run, first=first)
+    torch_build.cache_clear()
+    version, build = tool_versions(python)[PACKAGE], torch_build(python)
+    hint = f"What it said is in {folder / LOG_NAME}."
+    if version is None or build is None:
+        missing = "llmcompressor" if version is None else "PyTorch"
+        raise AutoinferError(f"pip installed {REQUIREMENT}, and there is no {missing} at {python}.", hint)
+    if not for_cpu and build.cuda is None:
+        raise AutoinferError(
+            f"PyTorch {build.version} at {python} is a build for CPUs, and one for GPUs was asked for.",
+            f"{hint} {OTHER_BUILDS}",
+        )
+    return QuantizeEnvironment(python, version, build)
