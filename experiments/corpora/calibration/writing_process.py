@@ -7,14 +7,16 @@ were sampled).
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 from experiments.engines.garbage import unsearched
 from experiments.engines.one_answer import give
 from experiments.engines.one_device import seen_as
-from experiments.engines.port import Infeasible
+from experiments.engines.torch_gpu import check_gpu
 from experiments.engines.torch_memory import told_of_memory
+from experiments.torch_build import install_into
 
 
 def answer(request: dict[str, Any]) -> dict[str, object]:
@@ -28,8 +30,8 @@ def answer(request: dict[str, Any]) -> dict[str, object]:
 
     torch.set_num_threads(request["threads"])
     asked, device = request["device"], torch.device(seen_as(request["device"]))
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise Infeasible("unsupported", f"The model can't write on {asked}: there is no such GPU here.")
+    if device.type == "cuda":
+        check_gpu(f"Writing calibration text on {asked} can't be", install_into(Path(sys.executable)))
     dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
     sampling = Sampling(
         tokens=request["tokens"],

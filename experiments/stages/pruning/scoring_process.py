@@ -9,6 +9,7 @@ need not), `criterion`, `documents` (lists of token ids), `layers_removed`, `res
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from experiments.engines.one_answer import give
 from experiments.engines.one_device import seen_as
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
+from experiments.engines.torch_gpu import check_gpu
 from experiments.engines.torch_memory import told_of_memory
 from experiments.measurement.evidence import Json
 from experiments.stages.pruning.choosing import Choice
@@ -26,6 +28,7 @@ from experiments.stages.pruning.criteria import criterion_named
 from experiments.stages.pruning.kept_rows import NOTHING_KEPT, KeptRows
 from experiments.stages.pruning.number_format import profile_of
 from experiments.stages.pruning.room import Room, fits_whole
+from experiments.torch_build import install_into
 
 if TYPE_CHECKING:
     import torch
@@ -43,10 +46,8 @@ def answer(request: dict[str, Any]) -> dict[str, Json]:
 
     files = {name: inspect_checkpoint(Path(path)) for name, path in request["checkpoints"].items()}
     device = torch.device(seen_as(request["device"]))
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise Infeasible(
-            "unsupported", f"Layers can't be ranked on {request['device']}: there is no such GPU here."
-        )
+    if device.type == "cuda":
+        check_gpu(f"Ranking layers on {request['device']} can't be", install_into(Path(sys.executable)))
     # on a GPU one document after the other keeps it busy
     workers = 1 if device.type == "cuda" else min(request["threads"], len(request["documents"]))
     torch.set_num_threads(request["threads"] // workers)

@@ -15,8 +15,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from experiments.engines.one_device import CPU
 from experiments.engines.port import Infeasible
 from experiments.other_python import package_versions, python_with
+from experiments.torch_build import torch_build
 
 PYTHON_VARIABLE = "AUTOINFER_QUANTIZE_PYTHON"
 """Environment variable that names the Python with llmcompressor."""
@@ -37,6 +39,10 @@ HOW_TO_INSTALL = (
 )
 
 
+INSTALL_FOR_GPUS = "autoinfer engines install quantize --gpu"
+"""The command that makes one that quantizes on GPUs."""
+
+
 def quantize_python(environment: Mapping[str, str] = os.environ) -> Path | None:
     """The Python that has llmcompressor, None when none is found.
 
@@ -48,8 +54,12 @@ def quantize_python(environment: Mapping[str, str] = os.environ) -> Path | None:
     )
 
 
-def needed_python() -> Path:
-    """As `quantize_python`; raises `Infeasible`, kind `unsupported`, when there is none."""
+def needed_python(device: str = CPU, cuda_driver: int | None = None) -> Path:
+    """As `quantize_python`, of one that quantizes on `device`.
+
+    Raises `Infeasible`, kind `unsupported`, when there is none, or its PyTorch can't compute there;
+    `cuda_driver` is the newest CUDA that the driver knows (12080 for 12.8), None where that is not known.
+    """
     python = quantize_python()
     if python is None or tool_versions(python).get(PACKAGE) is None:
         where = "on this machine" if python is None else f"at {python}"
@@ -57,7 +67,16 @@ def needed_python() -> Path:
             "unsupported",
             f"Quantizing needs the package llmcompressor, which is not {where}: {HOW_TO_INSTALL}.",
         )
+    build = None if device == CPU else torch_build(python)
+    refused = build and build.refusal(cannot_on(device), cuda_driver, INSTALL_FOR_GPUS)
+    if refused:
+        raise Infeasible("unsupported", refused)
     return python
+
+
+def cannot_on(device: str) -> str:
+    """How a sentence begins that says why nothing is quantized on a device."""
+    return f"Quantizing on {device} can't be"
 
 
 def tool_versions(python: Path) -> Mapping[str, str | None]:

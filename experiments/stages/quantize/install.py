@@ -9,16 +9,17 @@ from pathlib import Path
 from configs.errors import AutoinferError
 from experiments.environment_making import LOG_NAME, Run, make_environment, run_logged
 from experiments.stages.quantize.environment import PACKAGE, REQUIREMENT, tool_versions
-from experiments.torch_build import CPU_INDEX, TORCH_VERSION, TorchBuild, torch_build
+from experiments.torch_build import (
+    CPU_INDEX,
+    FOR_GPUS,
+    OTHER_INDEX,
+    TORCH_VERSION,
+    TorchBuild,
+    torch_build,
+)
 
 OF_CPUS = "+cpu"
 """Ends the version of PyTorch's builds for CPUs, but on macOS, where there are no others."""
-
-
-OTHER_BUILDS = (
-    "PyTorch's other builds have indexes of their own (pytorch.org/get-started): name one by "
-    "PIP_EXTRA_INDEX_URL and install again."
-)
 
 
 @dataclass(frozen=True)
@@ -31,14 +32,11 @@ class QuantizeEnvironment:
 
 
 def torch_wanted(*, for_cpu: bool, platform: str = sys.platform) -> str:
-    """The PyTorch that pip is asked for, so that the other build is not taken, whatever indexes it has.
-
-    Of two builds of a version pip takes the one with an ending such as `+cpu`.
-    """
+    """The PyTorch that pip is asked for, so that the other build is not taken, whatever indexes it has."""
     version = f"torch=={TORCH_VERSION}"
     if platform == "darwin":
         return version
-    return f"{version}{OF_CPUS}" if for_cpu else f"{version},!={TORCH_VERSION}{OF_CPUS}"
+    return f"{version}{OF_CPUS}" if for_cpu else FOR_GPUS
 
 
 def install(folder: Path, *, for_cpu: bool, run: Run = run_logged) -> QuantizeEnvironment:
@@ -58,6 +56,6 @@ def install(folder: Path, *, for_cpu: bool, run: Run = run_logged) -> QuantizeEn
     if not for_cpu and build.cuda is None:
         raise AutoinferError(
             f"PyTorch {build.version} at {python} is a build for CPUs, and one for GPUs was asked for.",
-            f"{hint} {OTHER_BUILDS}",
+            f"Install one from elsewhere, {OTHER_INDEX}. {hint}",
         )
     return QuantizeEnvironment(python, version, build)

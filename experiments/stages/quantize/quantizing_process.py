@@ -19,8 +19,9 @@ from typing import Any
 from experiments.engines.garbage import unsearched
 from experiments.engines.one_answer import give, progress
 from experiments.engines.one_device import seen_as
-from experiments.engines.port import Infeasible
+from experiments.engines.torch_gpu import check_gpu
 from experiments.engines.torch_memory import told_of_memory
+from experiments.stages.quantize.environment import INSTALL_FOR_GPUS, cannot_on
 
 ERROR_DIGITS = 6
 """Digits after the point of a relative error in the report."""
@@ -54,10 +55,8 @@ def _quantized(request: dict[str, Any], started_s: float) -> dict[str, Any]:
 
     device = torch.device(seen_as(request["device"]))
     on_gpu = device.type == "cuda"
-    if on_gpu and not torch.cuda.is_available():  # before all that takes seconds to load
-        raise Infeasible(
-            "unsupported", f"Quantizing on {request['device']} can't be: there is no such GPU here."
-        )
+    if on_gpu:  # before all that takes seconds to load
+        check_gpu(cannot_on(request["device"]), INSTALL_FOR_GPUS)
 
     with unsearched():
         from experiments.engines.reference.inspection import inspect_checkpoint

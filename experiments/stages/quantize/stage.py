@@ -102,7 +102,7 @@ def quantize(
     planned = plan(files, recipe)
     if recipe.method == "awq" and (text is None or not text.documents or not all(text.documents)):
         raise Infeasible("illegal", "AWQ needs calibration documents with tokens in them.")
-    python = needed_python()
+    python = needed_python(device)
     points = grid_points(recipe, device)
     needs_text = recipe.method == "awq" and text is not None
     request: dict[str, Json] = {
@@ -242,7 +242,7 @@ class WeightQuantization:
         """Write the quantized checkpoint into `folder`; return the report. Raises as `quantize`."""
         recipe = _asked_recipe(configuration)
         plan(inspect_checkpoint(checkpoint), recipe)  # refuses before text is made
-        needed_python()
+        needed_python(self._device)
         return quantize(
             checkpoint,
             folder,

@@ -17,9 +17,10 @@ from experiments.engines.reference.packed_layout import packed_modules
 from experiments.engines.reference.stored_weights import stored_weights
 from experiments.stages.copied_files import SCORES_FILE
 from experiments.stages.pruning.layer_removal import remove_layers
-from experiments.stages.quantize.environment import PYTHON_VARIABLE
+from experiments.stages.quantize.environment import PYTHON_VARIABLE, needed_python
 from experiments.stages.quantize.recipe import CPU_GRID_POINTS, QuantizationRecipe
 from experiments.stages.quantize.stage import CalibrationText, quantize
+from experiments.torch_build import torch_build
 from tests.integration.engines.checkpoints import LAYERS
 from tests.integration.stages.quantizable import CPU, quantizable, quantizable_model
 
@@ -201,7 +202,15 @@ def test_values_that_are_not_finite_are_refused_with_the_name(tmp_path: Path) ->
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_a_gpu_that_is_not_there_is_told_and_not_replaced(original: Path, tmp_path: Path) -> None:
-    with pytest.raises(Infeasible, match="on cuda:0 can't be: there is no such GPU") as told:
+    """A build of PyTorch for CPUs is told before the process begins, anything else by the process."""
+    build = torch_build(needed_python())
+    assert build is not None
+    why = (
+        "PyTorch .* is a build for CPUs; .* install quantize --gpu"
+        if build.cuda is None
+        else "there is no such"
+    )
+    with pytest.raises(Infeasible, match=f"^Quantizing on cuda:0 can't be: {why}") as told:
         quantize(original, tmp_path / "after", FOUR, device="cuda:0")
     assert told.value.kind == "unsupported"
 
@@ -213,7 +222,9 @@ def test_without_the_library_it_says_how_to_install_it(
     python.write_text("#!/bin/sh\nexit 1\n")
     python.chmod(0o755)
     monkeypatch.setenv(PYTHON_VARIABLE, str(python))
-    with pytest.raises(Infeasible, match=r"llmcompressor, which is not at .*: make .* engines install quantize") as told:
+    with pytest.raises(
+        Infeasible, match=r"llmcompressor, which is not at .*: make .* engines install quantize"
+    ) as told:
         quantize(original, tmp_path / "after", FOUR)
     assert told.value.kind == "unsupported"
     assert not (tmp_path / "after").exists()
