@@ -18,11 +18,12 @@ class Ground:
     """What a campaign stands on: the checkpoint's folder and content, the target, the cores, the layers, and
     the folder of its own drafter, absolute, where it was given one.
 
-    `warning` is what the user should know before it begins, in a sentence: a baseline above the budget. `hub`
-    tells of a model of the hub (`repo`, `revision`, `commit`), `gpu` what the device is; `note` is what to
-    say of how the checkpoint was found. `at_once` is the most launches that may be up at once, 1 where they
-    run in turn, None for as many as a step asks for. `devices` are those that the
-    target was found to name, the baseline's first; empty for what it says itself.
+    `warning` is what the user should know before it begins, in sentences: a baseline above the budget, what
+    can't be quantized or ranked on the target's GPU. `hub` tells of a model of the hub (`repo`, `revision`,
+    `commit`), `gpu` what the device is; `note` is what to say of how the checkpoint was found. `at_once` is
+    the most launches that may be up at once, 1 where they run in turn, None for as many as a step asks for.
+    `devices` are those that the target was found to name, the baseline's first; empty for what it says
+    itself.
     """
 
     checkpoint: Path

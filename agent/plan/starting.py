@@ -9,13 +9,12 @@ from agent.plan.at_once import parts_on, usable_on
 from agent.plan.card import Card
 from agent.plan.model import ModelFound
 from agent.plan.start import Room, Start, find_start
+from agent.plan.tools_there import OnGpu, cannot_quantize
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
 from configs.quantities import format_bytes
 from experiments.engines.launch_memory import needed_bytes
-from experiments.engines.port import Infeasible
 from experiments.space.configuration import Configuration
-from experiments.stages.quantize.environment import needed_python
 from experiments.telemetry.identity import BUSY_SHARE
 
 
@@ -51,9 +50,9 @@ def start_on(spec: CampaignSpec, model: ModelFound, card: Card, legal: Legal, co
     return _told_in_use(find_start(spec.baseline, room), card)
 
 
-def check_start(spec: CampaignSpec, card: Card, start: Start) -> None:
+def check_start(spec: CampaignSpec, card: Card, start: Start, on_gpu: OnGpu | None = None) -> None:
     """Raise `UsageError` where nothing fits that a campaign could begin from, or where what it begins from
-    must be quantized first and nothing here quantizes."""
+    must be quantized first and nothing here quantizes, on the GPU where it is one of this machine."""
     if not start.fits:
         raise UsageError(
             f"{start.told} No campaign was begun.",
@@ -63,10 +62,8 @@ def check_start(spec: CampaignSpec, card: Card, start: Start) -> None:
         )
     if spec.latency_only or start.configuration.get("quantization.method", "none") == "none":
         return
-    try:
-        needed_python()
-    except Infeasible as missing:
+    if (why := cannot_quantize(on_gpu)) is not None:
         raise UsageError(
-            f"The campaign would begin from {start.words}, and that is quantized first. {missing.cause}",
+            f"The campaign would begin from {start.words}, and that is quantized first. {why}",
             "Or name what it begins from: --baseline KNOB=VALUE, or --baseline default",
-        ) from None
+        )

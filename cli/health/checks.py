@@ -12,6 +12,7 @@ import platform
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,11 +21,13 @@ from typing import TYPE_CHECKING
 from cli.health.check_result import Check, Verdict
 from cli.health.compiler_checks import check_vllm_compilers
 from cli.health.database_checks import check_database
-from cli.health.gpu_checks import check_gpus, check_vllm
+from cli.health.gpu_checks import check_gpus, check_vllm, visible_gpus
 from cli.health.model_check import check_language_model
 from cli.health.quantization_check import check_quantization
 from configs.code_cache import TO_NAME_ANOTHER, falls_apart
 from configs.errors import AutoinferError
+from experiments.telemetry.identity import DeviceIdentity, identify
+from experiments.torch_build import CPU_INDEX, TORCH_VERSION, install_into, torch_build
 from knowledge.figures import size
 
 if TYPE_CHECKING:
@@ -38,12 +41,6 @@ LEAST_FREE_BYTES = 1 << 30
 
 LEAST_MEMORY_BYTES = 2 << 30
 """Memory below which two launches of the reference model with PyTorch may not fit: 2 GiB."""
-
-TORCH_PIN = "2.13.0"
-"""The PyTorch that the extra `reference` installs."""
-
-CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-"""PyTorch's own index of builds without CUDA."""
 
 
 def run_checks(settings: Settings) -> list[Check]:
@@ -125,16 +122,27 @@ def check_disk(data_dir: Path) -> Check:
     return Check("disk", Verdict.OK, f"{size(free)} free")
 
 
-def check_torch() -> Check:
-    """Look for PyTorch, its version and kind of build."""
+def check_torch(identified: Callable[[str], DeviceIdentity] = identify) -> Check:
+    """Look for PyTorch, its version and kind of build, and whether it computes on the GPU where there is
+    one: layers are ranked by it."""
     advice = f"Install it with: pip install 'autoinfer[reference]' --extra-index-url {CPU_INDEX}"
     found = installed("torch")
     if found is None:
         return Check(
             "torch", Verdict.WARN, "not installed: the reference engine cannot run", advice, stops_runs=True
         )
-    if found.partition("+")[0] != TORCH_PIN:
-        return Check("torch", Verdict.WARN, f"{found}, tested with {TORCH_PIN}", advice)
+    if found.partition("+")[0] != TORCH_VERSION:
+        return Check("torch", Verdict.WARN, f"{found}, tested with {TORCH_VERSION}", advice)
+    gpus, python = visible_gpus(identified)[0], Path(sys.executable)
+    build = torch_build(python) if gpus else None
+    why = build and build.why_not_on_gpu(next(iter(gpus.values())).cuda_driver)
+    if build is not None and why is not None:
+        return Check(
+            "torch",
+            Verdict.WARN,
+            f"{why}: on a GPU no layers are ranked by it, nor calibration text written",
+            f"To prune on the GPU, {build.way_out(install_into(python))}.",
+        )
     return Check("torch", Verdict.OK, f"{found}, {_build(found)}")
 
 

@@ -32,6 +32,7 @@ from agent.plan.legal_planned import planned_legal
 from agent.plan.model import find_model, model_at
 from agent.plan.start import Start, first_served, swept_from
 from agent.plan.starting import check_start, start_on
+from agent.plan.tools_there import OnGpu, tools_told
 from configs.campaign import CampaignSpec
 from configs.data_dir import default_data_dir
 from configs.errors import UsageError
@@ -113,7 +114,8 @@ def survey(
     context = max(of_tasks, Workload.model_validate(spec.plan.workload.model_dump()).context_tokens)
     model, card = model_at(spec.model, found), limited(card_of(target), spec.memory)
     start = start_on(spec, model, card, legal, context)
-    check_start(spec, card, start)
+    on_gpu = OnGpu.of(target)
+    check_start(spec, card, start, on_gpu)
     place = (folder, target.device)
 
     def checked(each: Start) -> int | None:
@@ -133,6 +135,7 @@ def survey(
     note = " ".join(filter(None, (found.note, of_drafter, passed))) or None
     if target.place is not None:
         note = " ".join(each for each in (note, ENGINE_IS_THERE) if each)
+    to_know = (legal.over_budget(spec.parameter_budget), *tools_told(spec, legal, on_gpu))
     return Ground(
         checkpoint=folder,
         fingerprint=fingerprint,
@@ -140,7 +143,7 @@ def survey(
         cores=target.cpu.cores,
         model_layers=read_profile(folder).layer_types,
         drafter=None if drafter is None else drafter.folder,
-        warning=legal.over_budget(spec.parameter_budget),
+        warning=" ".join(filter(None, to_know)) or None,
         hub=found.as_found(),
         gpu=target.as_found(),
         note=note,
@@ -172,7 +175,7 @@ def _check_before_fetching(spec: CampaignSpec, target: Target) -> None:
     card = limited(card_of(target), spec.memory)
     legal = planned_legal(spec, model, card, target.cpu.cores)
     context = Workload.model_validate(spec.plan.workload.model_dump()).context_tokens
-    check_start(spec, card, start_on(spec, model, card, legal, context))
+    check_start(spec, card, start_on(spec, model, card, legal, context), OnGpu.of(target))
 
 
 def _check_further(

@@ -25,7 +25,8 @@ from configs.campaign import load_campaign
 from configs.cpu import probe_cpu
 from configs.errors import AutoinferError, UsageError
 from configs.targets import check_one_device, devices_of, kind_of
-from db import workers
+from db import events, workers
+from db.event_kinds import EventKind
 from db.session import Database
 from experiments.engines.reference.engine import ReferenceEngine
 from experiments.engines.vllm.engine import VllmEngine
@@ -151,6 +152,32 @@ def test_a_campaign_says_before_it_begins_which_kernels_its_sweep_passes_over(
     asked = campaign_asked("default", {"target": "cuda:0"})
     note = survey(asked.spec, asked.where).note or ""
     assert ("passes over serving.gdn_prefill_backend=triton: On compute capability 8.6" in note) is said
+
+
+def test_a_campaign_says_before_it_begins_what_can_t_be_quantized_on_its_gpu(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The GPU is made up, and so is a Python whose PyTorch is a build for CPUs."""
+    python = tmp_path / "python"
+    python.write_text(
+        '#!/bin/sh\ncase "$*" in *version.py*) echo \'{"version": "2.13.0+cpu", "cuda": null}\' ;; '
+        '*) echo \'{"llmcompressor": "0.14.0.1"}\' ;; esac\n'
+    )
+    python.chmod(0o755)
+    monkeypatch.setenv("AUTOINFER_QUANTIZE_PYTHON", str(python))
+    monkeypatch.setattr(VllmEngine, "check", lambda *_, **__: None)
+    on_cpu = survey(campaign_asked("levers", {}).spec)
+    with_a_stand_in(monkeypatch)
+    asked = campaign_asked("levers", {"target": "cuda:0"})
+    ground = survey(asked.spec, asked.where)
+    why = f"Quantizing on cuda:0 can't be: PyTorch 2.13.0+cpu at {python} is a build for CPUs; install one"
+    told = f"No hypothesis that quantizes can be tested yet: {why}"
+    assert told in (ground.warning or "")
+    assert "can be tested yet" not in (on_cpu.warning or "")
+    with database.write() as session:
+        create_campaign(session, asked.spec, ground)
+        (started,) = events.read(session, kinds=[EventKind.CAMPAIGN_STARTED])
+    assert told in started.text
 
 
 def test_on_a_gpu_a_packaged_campaign_is_served_by_the_gpus_engine_unless_one_is_named() -> None:

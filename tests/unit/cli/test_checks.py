@@ -1,3 +1,5 @@
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -6,6 +8,8 @@ from cli.health import checks
 from cli.health.check_result import Check, Verdict
 from cli.health.database_checks import check_database
 from db.session import Database, open_database
+from experiments.torch_build import TORCH_VERSION, TorchBuild
+from tests.unit.cli.test_gpu_checks import CARD, NONE, driver
 
 
 def test_a_data_folder_that_can_be_made_is_ok_and_is_not_made(tmp_path: Path) -> None:
@@ -74,3 +78,19 @@ def test_a_check_with_something_to_mend_says_what_to_do(tmp_path: Path) -> None:
 
     for check in checks.run_checks(Settings(data_dir=tmp_path)):
         assert bool(check.advice) == (check.verdict is not Verdict.OK), check
+
+
+@pytest.mark.parametrize(
+    ("cuda", "driver_knows", "said"),
+    [(None, 13000, "a build for CPUs"), ("13.0", 12080, "is too old for it"), ("13.0", 13000, None)],
+)
+def test_a_pytorch_here_that_can_t_rank_layers_on_the_gpu_is_told(
+    cuda: str | None, driver_knows: int, said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "installed", lambda package: TORCH_VERSION)
+    monkeypatch.setattr(checks, "torch_build", lambda python: TorchBuild(python, TORCH_VERSION, cuda))
+    found = checks.check_torch(driver(replace(CARD, cuda_driver=driver_knows)))
+    assert found.verdict is (Verdict.OK if said is None else Verdict.WARN)
+    assert said is None or (said in found.found and "on a GPU no layers are ranked" in found.found)
+    assert said is None or f"{sys.executable} -m pip install 'torch==" in found.advice
+    assert checks.check_torch(NONE).verdict is Verdict.OK

@@ -1,0 +1,83 @@
+"""Whether what makes quantized and pruned checkpoints computes on a target's GPU, said before anything is
+measured: their stages run there, in Pythons of their own."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.ground.legal import UNPRUNED, Legal
+from agent.ground.target import Target
+from configs.campaign import CampaignSpec
+from experiments.engines.port import Infeasible
+from experiments.space.budget import METHOD as PRUNING
+from experiments.space.knob import is_among
+from experiments.space.legality import QUANTIZATION, UNQUANTIZED
+from experiments.stages.quantize.environment import needed_python
+from experiments.torch_build import install_into, torch_build
+
+CORPUS, WRITTEN_BY_THE_MODEL = "quantization.corpus", "self"
+"""The knob of the calibration text, and its value for which the model writes it, by this Python's PyTorch."""
+
+
+@dataclass(frozen=True)
+class OnGpu:
+    """A GPU of this machine: its name as a device, and the newest CUDA that its driver knows (12080 for 12.8;
+    None where it does not say)."""
+
+    device: str
+    cuda_driver: int | None = None
+
+    @classmethod
+    def of(cls, target: Target) -> OnGpu | None:
+        """The GPU of a target; None of a processor, and of what is rented: other Pythons are there."""
+        if target.gpu is None or target.place is not None:
+            return None
+        return cls(target.device, target.gpu.cuda_driver)
+
+
+def tools_told(spec: CampaignSpec, legal: Legal, on_gpu: OnGpu | None) -> tuple[str, ...]:
+    """What of the legal values can't be made on the GPU and what to do, a sentence each; nothing where all
+    can, where there is no GPU, and of made-up weights, which are made in any format as they are."""
+    if on_gpu is None or spec.latency_only:
+        return ()
+    told = []
+    if asks_for_more(legal, QUANTIZATION, UNQUANTIZED) and (why := cannot_quantize(on_gpu)) is not None:
+        told.append(f"No hypothesis that quantizes can be tested yet: {why}")
+    if asks_for_more(legal, PRUNING, UNPRUNED) and (why := _cannot_rank(on_gpu)) is not None:
+        nor = f", nor one with {CORPUS}={WRITTEN_BY_THE_MODEL}" if _writes(legal) else ""
+        told.append(f"No hypothesis that takes layers out can be tested yet{nor}: {why}")
+    return tuple(told)
+
+
+def cannot_quantize(on_gpu: OnGpu | None) -> str | None:
+    """Why nothing here quantizes on the GPU, or, where it is None, on the processor, in a sentence; None
+    where it does."""
+    try:
+        needed_python() if on_gpu is None else needed_python(on_gpu.device, on_gpu.cuda_driver)
+    except Infeasible as missing:
+        return missing.cause
+    return None
+
+
+def asks_for_more(legal: Legal, name: str, nothing: str) -> bool:
+    """Whether a knob has legal values but the one that leaves the checkpoint as it is."""
+    return any(knob.name == name and set(knob.values) - {nothing} for knob in legal.space.knobs)
+
+
+def _writes(legal: Legal) -> bool:
+    quantizes = asks_for_more(legal, QUANTIZATION, UNQUANTIZED)
+    corpora = (knob.values for knob in legal.space.knobs if knob.name == CORPUS)
+    return quantizes and any(is_among(WRITTEN_BY_THE_MODEL, values) for values in corpora)
+
+
+def _cannot_rank(on_gpu: OnGpu) -> str | None:
+    """Why the PyTorch of this Python, by which layers are ranked, can't compute on the GPU."""
+    python = Path(sys.executable)
+    build = torch_build(python)
+    if build is None:
+        return f"ranking layers needs PyTorch, which is not at {python}; install it: {install_into(python)}."
+    return build.refusal(
+        f"Ranking layers on {on_gpu.device} can't be", on_gpu.cuda_driver, install_into(python)
+    )

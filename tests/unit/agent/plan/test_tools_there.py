@@ -1,0 +1,134 @@
+"""What quantizes and what ranks layers is looked at for the target's GPU before anything is measured."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent.ground.legal import Legal
+from agent.plan.card import Card
+from agent.plan.model import find_model
+from agent.plan.plan import make_plan
+from agent.plan.start import Start
+from agent.plan.starting import check_start
+from agent.plan.tools_there import OnGpu, tools_told
+from configs.campaign import CampaignSpec, load_campaign
+from configs.errors import UsageError
+from experiments import torch_build
+from experiments.space.loading import load_space
+from experiments.stages.quantize.environment import PYTHON_VARIABLE
+from experiments.torch_build import TorchBuild
+
+GPU = OnGpu("cuda:0", 13000)
+OLD_GPU = OnGpu("cuda:0", 12080)
+
+TELLS = """#!/bin/sh
+case "$*" in
+  *version.py*) echo '{"version": "2.13.0", "cuda": CUDA}' ;;
+  *) echo '{"llmcompressor": VERSION}' ;;
+esac
+"""
+
+QUANTIZES, PRUNES = "No hypothesis that quantizes", "No hypothesis that takes layers out"
+
+
+def asked(**more: object) -> CampaignSpec:
+    return load_campaign(
+        "default", {"engine": "vllm", "space": "vllm", "target": "cuda:0", "baseline.sweep": [], **more}
+    )
+
+
+def all_legal() -> Legal:
+    return Legal(load_space("vllm"))
+
+
+@pytest.fixture
+def quantizing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stands for a Python; `with_build` says which PyTorch it tells."""
+    python = tmp_path / "python"
+    monkeypatch.setenv(PYTHON_VARIABLE, str(python))
+    return python
+
+
+def with_build(python: Path, cuda: str | None, version: str = "0.14.0.1") -> None:
+    told = "null" if cuda is None else f'"{cuda}"'
+    python.write_text(TELLS.replace("CUDA", told).replace("VERSION", f'"{version}"'))
+    python.chmod(0o755)
+
+
+def of_this_python(monkeypatch: pytest.MonkeyPatch, cuda: str | None) -> None:
+    """What ranks layers: the PyTorch of this Python, which here may be any."""
+    real = torch_build.torch_build
+
+    def told(python: Path) -> TorchBuild | None:
+        return TorchBuild(python, "2.13.0", cuda) if python == Path(sys.executable) else real(python)
+
+    monkeypatch.setattr("agent.plan.tools_there.torch_build", told)
+
+
+def test_nothing_is_said_where_both_compute_there(quantizing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_build(quantizing, "13.0")
+    of_this_python(monkeypatch, "13.0")
+    assert tools_told(asked(), all_legal(), GPU) == ()
+
+
+@pytest.mark.parametrize(
+    ("cuda", "on", "why"),
+    [
+        (None, GPU, "is a build for CPUs; install one for GPUs: autoinfer engines install quantize --gpu."),
+        ("13.0", OLD_GPU, "which knows CUDA up to 12.8, is too old for it; update NVIDIA's driver"),
+    ],
+)
+def test_a_build_that_can_t_compute_there_is_told_with_what_to_do(
+    quantizing: Path, monkeypatch: pytest.MonkeyPatch, cuda: str | None, on: OnGpu, why: str
+) -> None:
+    with_build(quantizing, cuda)
+    of_this_python(monkeypatch, cuda)
+    quantizes, prunes = tools_told(asked(), all_legal(), on)
+    assert quantizes.startswith(
+        f"{QUANTIZES} can be tested yet: Quantizing on cuda:0 can't be: PyTorch 2.13.0"
+    )
+    assert why in quantizes
+    assert prunes.startswith(f"{PRUNES} can be tested yet, nor one with quantization.corpus=self: ")
+    assert f"PyTorch 2.13.0 at {sys.executable} is" in prunes
+    assert f"{sys.executable} -m pip install" in prunes
+
+
+def test_what_is_not_installed_is_told(quantizing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_this_python(monkeypatch, "13.0")
+    (missing,) = tools_told(asked(), all_legal(), GPU)
+    assert missing.startswith(f"{QUANTIZES} can be tested yet: ")
+    assert "autoinfer engines install quantize" in missing
+
+
+def test_nothing_is_looked_for_that_the_campaign_can_t_ask_for(
+    quantizing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_this_python(monkeypatch, None)
+    legal = Legal(load_space("vllm").restrict({"quantization.method": ("none",)}))
+    assert [each[: len(PRUNES)] for each in tools_told(asked(), legal, GPU)] == [PRUNES]
+    assert tools_told(asked(), all_legal(), None) == (), "no GPU of this machine"
+    assert tools_told(asked(weights="dummy", model="qwen3.5-4b"), all_legal(), GPU) == ()
+
+
+def test_a_plan_says_it(quantizing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_build(quantizing, None)
+    of_this_python(monkeypatch, "13.0")
+    card = Card("NVIDIA H100 80GB HBM3", 80 * 10**9, here=True, free_bytes=80 * 10**9)
+    plan = make_plan(asked(), find_model("qwen3.5-4b"), card, on_gpu=GPU)
+    (said,) = (each for each in plan.notes if each.startswith(QUANTIZES))
+    assert "is a build for CPUs" in said
+    elsewhere = make_plan(asked(), find_model("qwen3.5-4b"), card)
+    assert not [each for each in elsewhere.notes if each.startswith(QUANTIZES)]
+
+
+def test_a_start_that_is_quantized_first_needs_a_build_for_the_gpu(quantizing: Path) -> None:
+    with_build(quantizing, None)
+    space = load_space("vllm")
+    default = space.configuration({})
+    rounded = space.with_change(default, {"quantization.method": "rtn"})
+    start = Start(rounded, default, 1, "quantization.method=rtn")
+    card = Card("a card", 8 * 2**30)
+    check_start(asked(), card, start)
+    with pytest.raises(UsageError, match=r"that is quantized first\. Quantizing on cuda:0 can't be"):
+        check_start(asked(), card, start, GPU)
