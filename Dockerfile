@@ -1,7 +1,7 @@
 # The image of docker-compose.yml. docs/compose.md tells what is in it and how to build it otherwise.
 #
 #   runtime   agent, dashboard and a worker for this machine's processor
-#   gpu       the same with vLLM, for a worker on an NVIDIA GPU
+#   gpu       the same with vLLM and PyTorch for NVIDIA GPUs, for a worker on one
 #
 # A digest is that of the tag's index at the time of writing: it is what is taken, whatever the tag is today.
 ARG PYTHON_IMAGE=python:3.12.14-slim-bookworm@sha256:392307d22300de8b5986851a12d9176dfc0fc073e65bf6523ebd7dcbeb23564e
@@ -40,7 +40,16 @@ RUN python3 dashboard/browser_libraries.py --from node_modules \
  && /opt/autoinfer/bin/python -m pip install --no-deps .
 
 
-FROM ${PYTHON_IMAGE} AS runtime
+# The same with the package index's PyTorch, which is built for NVIDIA GPUs: it ranks layers, and what quantizes sees it
+# behind its own packages. Importing it needs no GPU.
+FROM build AS build-gpu
+SHELL ["/bin/bash", "-o", "pipefail", "-c"]
+RUN /opt/autoinfer/bin/python -m pip install "$(/opt/autoinfer/bin/python -c 'from experiments.torch_build import FOR_GPUS; print(FOR_GPUS)')" \
+ && /opt/autoinfer/bin/python -c 'import sys, torch; sys.exit(not torch.version.cuda and "PyTorch came without CUDA.")' \
+ && /opt/quantize/bin/python -c 'import sys, torch; sys.exit(not torch.version.cuda and "What quantizes sees no PyTorch with CUDA.")'
+
+
+FROM ${PYTHON_IMAGE} AS base
 # torch.compile calls g++, a lever of the engine `reference`; Triton calls gcc.
 # hadolint ignore=DL3008
 RUN apt-get update \
@@ -50,8 +59,6 @@ RUN apt-get update \
 RUN groupadd --gid 10001 autoinfer \
  && useradd --uid 10001 --gid autoinfer --no-create-home --home-dir /data/home --shell /usr/sbin/nologin autoinfer \
  && install --directory --owner=autoinfer --group=autoinfer --mode=0750 /data /data/home
-COPY --from=build /opt/autoinfer /opt/autoinfer
-COPY --from=build /opt/quantize /opt/quantize
 COPY --chmod=0755 deploy/entrypoint.sh /usr/local/bin/entrypoint.sh
 ENV PATH=/opt/autoinfer/bin:$PATH \
     PYTHONUNBUFFERED=1 \
@@ -66,9 +73,16 @@ ENTRYPOINT ["entrypoint.sh"]
 CMD ["autoinfer", "doctor"]
 
 
-FROM runtime AS gpu
+FROM base AS runtime
+COPY --from=build /opt/autoinfer /opt/autoinfer
+COPY --from=build /opt/quantize /opt/quantize
+
+
+FROM base AS gpu
+COPY --from=build-gpu /opt/autoinfer /opt/autoinfer
+COPY --from=build-gpu /opt/quantize /opt/quantize
 # In an environment of its own, by the command that a user has. Its wheels bring CUDA; the host brings the driver.
-ARG VLLM_VERSION=0.26.0
+ARG VLLM_VERSION=0.33.0
 ENV AUTOINFER_VLLM_PYTHON=/opt/vllm/bin/python
 USER 0:0
 RUN PIP_NO_CACHE_DIR=1 HOME=/root AUTOINFER_DATA_DIR=/tmp/data autoinfer engines install vllm --version "${VLLM_VERSION}" \

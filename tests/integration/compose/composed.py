@@ -68,10 +68,17 @@ def stages() -> dict[str, list[str]]:
     return found
 
 
+def whole(name: str) -> list[str]:
+    """The instructions of a stage after those of the stage that it goes on from."""
+    found = stages()
+    before = found[name][0].split()[1]
+    return [*(whole(before) if before in found else []), *found[name]]
+
+
 def image_environment() -> dict[str, str]:
-    """The variables that the stage `runtime` sets."""
+    """The variables that the stage `runtime` has."""
     pairs: dict[str, str] = {}
-    for line in stages()["runtime"]:
+    for line in whole("runtime"):
         if line.startswith("ENV "):
             pairs |= dict(each.split("=", 1) for each in line.removeprefix("ENV ").split())
     return pairs

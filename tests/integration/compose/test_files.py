@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.engines.vllm.environment import NEWEST_TRIED, version_number, written
 from tests.integration.compose.composed import (
     OURS,
     ROOT,
@@ -18,6 +19,7 @@ from tests.integration.compose.composed import (
     project,
     service,
     stages,
+    whole,
 )
 
 DIGEST = re.compile(r"[a-z]+:[0-9][0-9.]*-[a-z-]+@sha256:[0-9a-f]{64}")
@@ -60,13 +62,13 @@ def test_every_image_is_named_by_version_and_digest() -> None:
     assert len(named) == 3
     assert all(DIGEST.fullmatch(each) for each in named), named
     taken = {line.split()[1] for name in stages() if name for line in stages()[name][:1]}
-    assert taken == {"${NODE_IMAGE}", "${PYTHON_IMAGE}", "runtime"}
+    assert taken - set(stages()) == {"${NODE_IMAGE}", "${PYTHON_IMAGE}"}, "all else are stages of it"
 
 
 def test_nothing_runs_as_root_or_may_become_it() -> None:
-    users = [line.split()[1] for line in stages()["runtime"] if line.startswith("USER ")]
-    assert users == ["10001:10001"]
-    assert [line.split()[1] for line in stages()["gpu"] if line.startswith("USER ")][-1] == "10001:10001"
+    for name in ("runtime", "gpu", "default"):
+        users = [line.split()[1] for line in whole(name) if line.startswith("USER ")]
+        assert users[-1] == "10001:10001", name
     assert service("database")["user"] == "postgres"
     for name in ("database", *OURS):
         told = service(name)
@@ -180,6 +182,38 @@ def test_the_installed_extras_are_those_of_the_project() -> None:
     for name in ("reference", "postgresql", "quantize"):
         assert name in extras
         assert f'"{name}"' in text
+
+
+def copied_from(stage: str, folder: str) -> str:
+    """The stage whose folder is the stage's own, or that of the stage that it goes on from."""
+    (named,) = (each for each in whole(stage) if re.fullmatch(rf"COPY --from=\S+ {folder} {folder}", each))
+    return named.split()[1].removeprefix("--from=")
+
+
+def test_the_image_for_gpus_quantizes_and_ranks_by_a_pytorch_for_gpus_and_the_other_has_no_cuda() -> None:
+    """Both environments are copied from one stage: what quantizes sees the packages of the other."""
+    by_stage = {
+        name: {copied_from(name, folder) for folder in ("/opt/autoinfer", "/opt/quantize")}
+        for name in ("runtime", "default", "gpu")
+    }
+    assert by_stage == {"runtime": {"build"}, "default": {"build"}, "gpu": {"build-gpu"}}
+    for_cpus, for_gpus = " ".join(whole("build")), " ".join(stages()["build-gpu"])
+    assert 'sys.exit(torch.version.cuda and "PyTorch came with CUDA' in for_cpus
+    assert "FOR_GPUS" not in for_cpus
+    assert 'pip install "$(/opt/autoinfer/bin/python -c' in for_gpus
+    assert "from experiments.torch_build import FOR_GPUS" in for_gpus
+    assert "PIP_EXTRA_INDEX_URL" not in for_gpus
+    for python in ("/opt/autoinfer/bin/python", "/opt/quantize/bin/python"):
+        assert f"{python} -c 'import sys, torch; sys.exit(not torch.version.cuda and" in for_gpus
+
+
+def test_the_image_for_gpus_has_the_vllm_that_a_gpu_ran_last() -> None:
+    """docs/vllm.md names the results of that version by pages that are there."""
+    (pinned,) = (each for each in stages()["gpu"] if each.startswith("ARG VLLM_VERSION="))
+    version = pinned.partition("=")[2]
+    assert version_number(version) == NEWEST_TRIED
+    assert f"vLLM {version} (`--build-arg" in " ".join((ROOT / "docs/compose.md").read_text().split())
+    assert f"With vLLM {written(NEWEST_TRIED)}".lower() in (ROOT / "docs/vllm.md").read_text().lower()
 
 
 def test_the_entrypoint_can_be_run() -> None:
