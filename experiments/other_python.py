@@ -14,7 +14,7 @@ from typing import Any
 
 import experiments
 from configs.quantities import format_duration
-from experiments.engines.port import Infeasible
+from experiments.engines.port import NOT_INSTALLED, Infeasible
 
 _ASK_VERSIONS = """
 import importlib.metadata, json, sys
@@ -42,13 +42,13 @@ def python_with(
     package's folder or beside this Python's environment, or this one; None when none is found.
 
     Raises:
-        Infeasible: kind `unsupported`, when `named`, the value of `variable`, is no file.
+        Infeasible: kind `not_installed`, when `named`, the value of `variable`, is no file.
     """
     if named:
         if not Path(named).is_file():
             inside = Path(named) / "bin" / "python"
             what_to_do = f"name the one in it: {inside}" if inside.is_file() else how_to_install
-            raise Infeasible("unsupported", f"{variable} names {named}, which is no Python; {what_to_do}.")
+            raise Infeasible(NOT_INSTALLED, f"{variable} names {named}, which is no Python; {what_to_do}.")
         return Path(named)
     for parent in (Path(experiments.__file__).parent.parent, Path(sys.prefix).parent):
         python = parent / folder / "bin" / "python"

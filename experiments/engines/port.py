@@ -196,14 +196,19 @@ NO_NUMBERS = "no_numbers"
 """Kind of a failure of a model that computes what is no number, on which nothing can be scored."""
 
 
+NOT_INSTALLED = "not_installed"
+"""Kind of a failure for want of what makes the candidate: an environment, or one that computes on the device.
+It lasts until the user installs that, and says nothing of the configuration."""
+
+
 class Infeasible(Exception):
     """The configuration can't run here; the message is the cause, in a sentence the user reads.
 
     `kind` is a stable word for the feasibility model (`illegal`, `out_of_memory`, `unsupported`,
-    `build_failed`, `crashed`, `timed_out`, `checkpoint`, `no_numbers`). Those of `DEVICE_FAULTS` say nothing
-    of the configuration: the experiment is run again. `missing_bytes` is how much memory was missing at
-    least, None where that is not told. `blames` are the knobs that the engine's own words put the failure
-    down to; empty where they tell of none.
+    `build_failed`, `crashed`, `timed_out`, `checkpoint`, `no_numbers`, `not_installed`). Those of
+    `DEVICE_FAULTS` say nothing of the configuration: the experiment is run again. `missing_bytes` is how much
+    memory was missing at least, None where that is not told. `blames` are the knobs that the engine's own
+    words put the failure down to; empty where they tell of none.
     """
 
     def __init__(

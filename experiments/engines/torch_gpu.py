@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from experiments.engines.garbage import unsearched
-from experiments.engines.port import Infeasible
+from experiments.engines.port import NOT_INSTALLED, Infeasible
 from experiments.torch_build import TorchBuild
 
 _DRIVER_TOO_OLD = re.compile(r"driver .*too old \(found version (\d+)\)")
@@ -15,7 +15,7 @@ _DRIVER_TOO_OLD = re.compile(r"driver .*too old \(found version (\d+)\)")
 
 
 def check_gpu(began: str, install: str) -> None:
-    """Raise `Infeasible`, kind `unsupported`, where this process has no GPU to compute on.
+    """Raise `Infeasible`, kind `not_installed`, where this process has no GPU to compute on.
 
     `began` is what can't be then, as the sentence begins, `install` the command that installs a PyTorch for
     GPUs here.
@@ -31,7 +31,7 @@ def check_gpu(began: str, install: str) -> None:
         torch.cuda.init()  # type: ignore[no-untyped-call]
     except (RuntimeError, AssertionError) as reason:  # of a build for CPUs it is an AssertionError
         words = str(reason)
-    raise Infeasible("unsupported", no_gpu_told(began, build, words, install))
+    raise Infeasible(NOT_INSTALLED, no_gpu_told(began, build, words, install))
 
 
 def no_gpu_told(began: str, build: TorchBuild, words: str, install: str) -> str:

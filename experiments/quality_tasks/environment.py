@@ -49,7 +49,7 @@ def lm_eval_python(environment: Mapping[str, str] = os.environ) -> Path | None:
     """The Python that has lm-eval, None when none is found.
 
     Raises:
-        Infeasible: kind `unsupported`, when the variable names no file.
+        Infeasible: kind `not_installed`, when the variable names no file.
     """
     return python_with(
         PACKAGE, environment.get(PYTHON_VARIABLE), PYTHON_VARIABLE, ENVIRONMENT_NAME, HOW_TO_INSTALL

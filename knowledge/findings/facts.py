@@ -23,6 +23,7 @@ from db.models import (
     Verdict,
 )
 from db.states import Arm, VerdictOutcome
+from experiments.engines.port import NOT_INSTALLED
 from experiments.space.workload_rules import BATCH_TOKENS, RESOLVED_TOKENS
 from knowledge.findings.exchange import ToldVerdict
 from knowledge.findings.verdict_fact import VerdictFact
@@ -252,6 +253,7 @@ def _fact(
         quality_held=quality_held(verdict.quality),
         cause=experiment.failure or verdict.reason,
         of_an_open_test=of_an_open_test,
+        not_installed=experiment.failure_kind == NOT_INSTALLED,
         campaign=format_label(Noun.CAMPAIGN, campaign.id),
         measured_at=verdict.created_at,
     )

@@ -41,7 +41,8 @@ class VerdictFact:
     Effects and `min_effect` are in the metric's scale: natural logs of candidate over control and 0.03 for
     3 %; for a share, differences and 0.02 for two points. `quality_held` is `None` where quality was not
     measured; `cause` is the verdict's own sentence. `of_an_open_test`: it reruns a test that no verdict
-    decided. `campaign` names the campaign it was reached in, `imported` says that another database told it;
+    decided. `not_installed`: nothing there could make the candidate, which says nothing of the change.
+    `campaign` names the campaign it was reached in, `imported` says that another database told it;
     `verdict_id` counts the verdicts of this one and the imported ones each for themselves. `measured_at` is
     when the verdict was reached, wherever that was (None: not known).
     """
@@ -59,6 +60,7 @@ class VerdictFact:
     quality_held: bool | None
     cause: str
     of_an_open_test: bool = False
+    not_installed: bool = False
     campaign: str = ""
     imported: bool = False
     measured_at: datetime | None = None
@@ -80,9 +82,9 @@ class VerdictFact:
 
     @property
     def saying(self) -> Saying | None:
-        """What the verdict says of the change; `None` for an inconclusive or confounded one, and for any of a
-        rerun of an open test."""
-        if self.of_an_open_test:
+        """What the verdict says of the change; `None` for an inconclusive or confounded one, for any of a
+        rerun of an open test, and where nothing could make the candidate."""
+        if self.of_an_open_test or self.not_installed:
             return None
         match self.outcome:
             case VerdictOutcome.SUPPORTED:

@@ -34,7 +34,7 @@ from db.models import (
     Verdict,
 )
 from db.states import ExperimentKind, FindingStatus, VerdictOutcome
-from experiments.engines.port import PartTime
+from experiments.engines.port import NOT_INSTALLED, PartTime
 from experiments.job.blame import BLAMES, blames_of
 from experiments.measurement.evidence import Metric, Stage
 from experiments.measurement.judging import Outcome
@@ -88,7 +88,8 @@ def carried_trials(session: Session, campaign: Campaign, spec: CampaignSpec) -> 
     With what each of these campaigns told of its trial 0; without that, those under another workload or on
     another target are left out: which shares the parts of a step had there is not known. The target is a kind
     of hardware with its memory, as campaigns name it. Tests on another target than their campaign's,
-    reproductions and confounded tests are left out, and verdicts whose finding a note made stale.
+    reproductions, confounded tests and those of what nothing there could make are left out, and verdicts
+    whose finding a note made stale.
     """
     here = _Asked(
         (spec.plan.workload.concurrency, spec.plan.workload.prompt_tokens), spec.plan.workload.asked_over
@@ -134,6 +135,7 @@ def _measured(session: Session, campaign: Campaign, spec: CampaignSpec, here: _A
             Hypothesis.target == "",
             Hypothesis.metric == spec.plan.metric,
             Verdict.outcome != VerdictOutcome.CONFOUNDED,
+            Experiment.failure_kind.is_distinct_from(NOT_INSTALLED),
         )
         .order_by((Campaign.target == campaign.target).desc(), Verdict.id.desc())
         .limit(MOST_CARRIED)

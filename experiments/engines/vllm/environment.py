@@ -79,7 +79,7 @@ def vllm_python(environment: Mapping[str, str] = os.environ) -> Path | None:
     """The Python that has vLLM, None when none is found.
 
     Raises:
-        Infeasible: kind `unsupported`, when the variable names no file.
+        Infeasible: kind `not_installed`, when the variable names no file.
     """
     return python_with(
         "vllm", environment.get(PYTHON_VARIABLE), PYTHON_VARIABLE, ENVIRONMENT_NAME, HOW_TO_INSTALL

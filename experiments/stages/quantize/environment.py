@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from experiments.engines.one_device import CPU
-from experiments.engines.port import Infeasible
+from experiments.engines.port import NOT_INSTALLED, Infeasible
 from experiments.other_python import package_versions, python_with
 from experiments.torch_build import torch_build
 
@@ -47,7 +47,7 @@ def quantize_python(environment: Mapping[str, str] = os.environ) -> Path | None:
     """The Python that has llmcompressor, None when none is found.
 
     Raises:
-        Infeasible: kind `unsupported`, when the variable names no file.
+        Infeasible: kind `not_installed`, when the variable names no file.
     """
     return python_with(
         PACKAGE, environment.get(PYTHON_VARIABLE), PYTHON_VARIABLE, ENVIRONMENT_NAME, HOW_TO_INSTALL
@@ -57,20 +57,20 @@ def quantize_python(environment: Mapping[str, str] = os.environ) -> Path | None:
 def needed_python(device: str = CPU, cuda_driver: int | None = None) -> Path:
     """As `quantize_python`, of one that quantizes on `device`.
 
-    Raises `Infeasible`, kind `unsupported`, when there is none, or its PyTorch can't compute there;
+    Raises `Infeasible`, kind `not_installed`, when there is none, or its PyTorch can't compute there;
     `cuda_driver` is the newest CUDA that the driver knows (12080 for 12.8), None where that is not known.
     """
     python = quantize_python()
     if python is None or tool_versions(python).get(PACKAGE) is None:
         where = "on this machine" if python is None else f"at {python}"
         raise Infeasible(
-            "unsupported",
+            NOT_INSTALLED,
             f"Quantizing needs the package llmcompressor, which is not {where}: {HOW_TO_INSTALL}.",
         )
     build = None if device == CPU else torch_build(python)
     refused = build and build.refusal(cannot_on(device), cuda_driver, INSTALL_FOR_GPUS)
     if refused:
-        raise Infeasible("unsupported", refused)
+        raise Infeasible(NOT_INSTALLED, refused)
     return python
 
 

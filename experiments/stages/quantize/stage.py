@@ -93,7 +93,7 @@ def quantize(
     on. `tell` is called with the layers done, of how many, and what was done.
 
     Raises:
-        Infeasible: `illegal` for a recipe that the checkpoint does not bear, `unsupported` without
+        Infeasible: `illegal` for a recipe that the checkpoint does not bear, `not_installed` without
         llmcompressor or the device, `checkpoint` for a broken one, `build_failed` when tensors would be lost
         or are not finite, `out_of_memory`, `crashed`.
     """

@@ -299,7 +299,7 @@ def test_a_gpu_that_is_not_there_is_told(tmp_path: Path) -> None:
     why = "PyTorch .* is a build for CPUs" if torch.version.cuda is None else "there is no such GPU here"
     with pytest.raises(Infeasible, match=f"^Ranking layers on cuda:0 can't be: {why}") as told:
         rank_layers({"original": source}, "block_influence", Choice(1, "any"), [(1, 2, 3)], device="cuda:0")
-    assert told.value.kind == "unsupported"
+    assert told.value.kind == "not_installed"
 
 
 class TestKeptScores:

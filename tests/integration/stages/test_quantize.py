@@ -212,7 +212,7 @@ def test_a_gpu_that_is_not_there_is_told_and_not_replaced(original: Path, tmp_pa
     )
     with pytest.raises(Infeasible, match=f"^Quantizing on cuda:0 can't be: {why}") as told:
         quantize(original, tmp_path / "after", FOUR, device="cuda:0")
-    assert told.value.kind == "unsupported"
+    assert told.value.kind == "not_installed"
 
 
 def test_without_the_library_it_says_how_to_install_it(
@@ -226,5 +226,5 @@ def test_without_the_library_it_says_how_to_install_it(
         Infeasible, match=r"llmcompressor, which is not at .*: make .* engines install quantize"
     ) as told:
         quantize(original, tmp_path / "after", FOUR)
-    assert told.value.kind == "unsupported"
+    assert told.value.kind == "not_installed"
     assert not (tmp_path / "after").exists()

@@ -90,4 +90,4 @@ def test_a_process_with_a_build_for_cpus_says_so() -> None:
         Infeasible, match=rf"^Ranking can't be: PyTorch .* at {sys.executable} is a build"
     ) as told:
         check_gpu("Ranking can't be", "install it")
-    assert told.value.kind == "unsupported"
+    assert told.value.kind == "not_installed"

@@ -169,4 +169,4 @@ def test_a_python_that_is_named_goes_before_all_others(tmp_path: Path) -> None:
         Infeasible, match=r"which is no Python; make an environment with `autoinfer engines install quantize`"
     ) as told:
         quantize_python({PYTHON_VARIABLE: str(tmp_path / "missing")})
-    assert told.value.kind == "unsupported"
+    assert told.value.kind == "not_installed"

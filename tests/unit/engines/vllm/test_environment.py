@@ -39,7 +39,7 @@ def test_the_variable_names_the_python_and_a_wrong_one_is_told(tmp_path: Path) -
     assert vllm_python({PYTHON_VARIABLE: sys.executable}) == Path(sys.executable)
     with pytest.raises(Infeasible, match="which is no Python; make an environment") as refused:
         vllm_python({PYTHON_VARIABLE: str(tmp_path / "missing")})
-    assert refused.value.kind == "unsupported"
+    assert refused.value.kind == "not_installed"
 
 
 def test_where_the_folder_of_an_environment_is_named_its_python_is_told(tmp_path: Path) -> None:
