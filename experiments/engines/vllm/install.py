@@ -22,6 +22,7 @@ from experiments.engines.vllm.environment import (
 )
 from experiments.environment_making import LOG_NAME, Run, make_environment, run_logged
 from experiments.other_python import package_versions
+from experiments.torch_build import torch_build
 
 SOUND_AND_VIDEO = ("torchaudio", "torchcodec")
 """Packages that vLLM's build for CPUs asks for and nothing that serves text needs. Those of the package index
@@ -78,12 +79,20 @@ def install(
     if not for_cpu and not (folder / "bin" / "python").is_file():
         _check_room(folder, free_bytes)
     python = make_environment(folder, [wanted], run)
+    torch_build.cache_clear()
     if for_cpu:
         _allow_text_only(python, folder / LOG_NAME, run)
         package_versions.cache_clear()
     found, hint = installed(python), f"What it said is in {folder / LOG_NAME}."
     if found is None:
         raise AutoinferError(f"pip installed {wanted}, and there is no vLLM at {python}.", hint)
+    build = None if for_cpu else torch_build(python)
+    if build is not None and build.cuda is None:
+        raise AutoinferError(
+            f"pip installed {wanted} with a PyTorch that can't serve on a GPU: {build.why_not_on_gpu(None)}.",
+            "An index of builds for CPUs may be named by PIP_EXTRA_INDEX_URL or pip's settings, and goes "
+            f"before others: leave it out and install again, with {folder} removed. {hint}",
+        )
     if for_cpu and run([str(python), "-P", "-c", _NEEDED], folder / LOG_NAME) != 0:
         raise AutoinferError(f"pip installed {wanted}, and this vLLM can't be imported.", hint)
     return found

