@@ -130,7 +130,7 @@ def _install_quantize(settings: Settings, *, for_cpu: bool | None, as_json: bool
     from cli.console.output import print_json, say
     from cli.health.gpu_checks import visible_gpus
     from experiments.environment_making import LOG_NAME, check_made_here
-    from experiments.stages.quantize.environment import REQUIREMENT
+    from experiments.stages.quantize.environment import INSTALL_FOR_GPUS, REQUIREMENT, cannot_on
     from experiments.stages.quantize.install import install, torch_wanted
 
     found, why = visible_gpus()
@@ -162,6 +162,9 @@ def _install_quantize(settings: Settings, *, for_cpu: bool | None, as_json: bool
         return
     built = "CPUs" if made.torch.cuda is None else f"CUDA {made.torch.cuda}"
     say(f"llmcompressor {made.version} is at {made.python}, with PyTorch {made.torch.version} for {built}.")
+    for device, gpu in () if for_cpu else found.items():
+        if refused := made.torch.refusal(cannot_on(device), gpu.cuda_driver, INSTALL_FOR_GPUS):
+            say(refused)
 
 
 def values_apart(known: KnownValues, space: Space) -> list[str]:
