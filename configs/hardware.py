@@ -21,6 +21,10 @@ _MOST_RATE = 100e15
 """Operations per second; above it a figure is a slip of the unit (twenty times a B200 in FP8)."""
 
 
+NEAR = 0.1
+"""How far a driver's figure of a GPU's memory may lie from its vendor's, as a share."""
+
+
 class HardwareProfile(BaseModel):
     """One kind of GPU as its vendor describes it."""
 
@@ -35,7 +39,7 @@ class HardwareProfile(BaseModel):
     """As the vendor counts it, 10⁹ to the gigabyte; a driver shows a little more or less."""
     bandwidth_bytes_per_s: float = Field(ge=1e10, le=_MOST_BANDWIDTH)
     bf16_flop_per_s: float = Field(ge=1e12, le=_MOST_RATE)
-    """Multiply and add count as two; accumulation in FP32."""
+    """Multiply and add count as two; accumulation in FP32. Of a card without bfloat16 that of float16."""
     fp8_flop_per_s: float | None = Field(ge=1e12, le=_MOST_RATE)
     """None where the hardware has no FP8."""
     int8_op_per_s: float = Field(ge=1e12, le=_MOST_RATE)
@@ -51,6 +55,10 @@ class HardwareProfile(BaseModel):
         if any(rate < self.bf16_flop_per_s for rate in narrow):
             raise ValueError("an 8-bit rate is below the bf16 rate: is one of them with sparsity?")
         return self
+
+    def has_memory(self, memory_bytes: int) -> bool:
+        """Whether a driver that tells so much memory may speak of this GPU."""
+        return abs(memory_bytes - self.memory_bytes) <= NEAR * self.memory_bytes
 
     @property
     def balance_flop_per_byte(self) -> float:
@@ -68,7 +76,12 @@ def load_hardware_profile(name_or_path: str | Path) -> HardwareProfile:
     return validated(HardwareProfile, document.data, document.where)
 
 
-def profile_of_device(device_name: str) -> HardwareProfile | None:
-    """The packaged profile of the GPU that the driver calls so; None when there is none."""
+def profile_of_device(device_name: str, memory_bytes: int | None = None) -> HardwareProfile | None:
+    """The packaged profile of the GPU that the driver calls so; None when there is none.
+
+    Where the driver told the memory too, that of the profile is near it: some cards of one name are sold with
+    more or less memory, and then with another bandwidth or other rates.
+    """
     profiles = map(load_hardware_profile, packaged_names(Kind.HARDWARE))
-    return next((profile for profile in profiles if device_name in profile.device_names), None)
+    named = (profile for profile in profiles if device_name in profile.device_names)
+    return next((each for each in named if memory_bytes is None or each.has_memory(memory_bytes)), None)

@@ -97,7 +97,7 @@ def card_of(target: Target) -> Card:
         free_bytes=gpu.free_bytes,
         compute_capability=gpu.compute_capability,
         driver=gpu.driver,
-        listed=profile_of_device(gpu.name),
+        listed=profile_of_device(gpu.name, gpu.memory_bytes),
     )
 
 

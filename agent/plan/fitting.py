@@ -137,7 +137,8 @@ def sentence(
     if limit_bytes is not None:
         told.append(f"--memory {math.ceil(10 * limit_bytes / GB) / 10:g}GB")
     if card is not None:
-        told.append(f"a card such as {card.title} ({card.memory_bytes / GB:.0f} GB)")
+        size = f"{card.memory_bytes / GB:.0f} GB"
+        told.append(f"a card such as {card.title}" + ("" if card.title.endswith(size) else f" ({size})"))
     would = "; ".join(told) or "nothing that this space has"
     missing = f"{format_bytes(room.missing_bytes)} missing"
     return f"{room.what} does not fit: {missing}, it needs {figures}; would fit: {would}."

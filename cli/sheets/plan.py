@@ -117,32 +117,50 @@ def _floor_basis(plan: Plan) -> str:
 
 
 def print_cards(plans: Sequence[Plan]) -> None:
-    """Print the same for several cards, a row each, with the notes that hold on all of them."""
+    """Print the same for several cards: what fits by their memory, a floor for each, and the notes that hold
+    on all of them."""
     out = console()
     out.print(fields(_head(plans[0])[:1] + _head(plans[0])[2:4]))
     out.print()
-    rows = []
-    for plan in plans:
-        one, test = plan.memory.rooms
-        rows.append(
-            (
-                plan.card.name,
-                f"{one.usable_bytes / GB:.1f}",
-                f"{plan.start.default_bytes / GB:.1f}",
-                _begins_from(plan),
-                f"{one.needed_bytes / GB:.1f}" if one.fits else "—",
-                "yes" if test.fits else "in turn" if plan.memory.in_turn_told else "no",
-                _floor_span(plan),
-            )
+    columns = ("memory, GB", ">usable", ">default", ">launch", "a test fits", "begins from")
+    out.print(table(columns, _rows_by_memory(plans), wide=("begins from",)))
+    out.print("usable, and a launch with the engine's default and with what begins, in GB too", style="dim")
+    out.print()
+    rows = [
+        (
+            plan.card.name,
+            f"{plan.card.memory_bytes / GB:.0f}",
+            "—" if plan.card.listed is None else f"{plan.card.listed.bandwidth_bytes_per_s / GB:,.0f}",
+            _floor_span(plan),
         )
-    columns = (
-        *("card", ">usable, GB", ">default, GB", "begins from", ">launch, GB"),
-        *("a test fits", ">floor of a step, ms"),
-    )
-    out.print(table(columns, rows, wide=("begins from",)))
+        for plan in plans
+    ]
+    out.print(table(("card", ">memory, GB", ">GB/s", ">floor of a step, ms"), rows))
     for note in plans[0].notes:
         if all(note in plan.notes for plan in plans):
             say("", note)
+
+
+def _rows_by_memory(plans: Sequence[Plan]) -> list[tuple[str, ...]]:
+    """A row for all cards of as much memory; where some of them take something else, one with their names."""
+    alike: dict[str, dict[tuple[str, ...], list[str]]] = {}
+    for plan in plans:
+        one, test = plan.memory.rooms
+        told = (
+            f"{one.usable_bytes / GB:.1f}",
+            f"{plan.start.default_bytes / GB:.1f}",
+            f"{one.needed_bytes / GB:.1f}" if one.fits else "—",
+            "yes" if test.fits else "in turn" if plan.memory.in_turn_told else "no",
+            _begins_from(plan),
+        )
+        names = alike.setdefault(f"{plan.card.memory_bytes / GB:.0f}", {}).setdefault(told, [])
+        names.append(plan.card.name)
+    rows: list[tuple[str, ...]] = []
+    for memory, groups in alike.items():
+        most, *others = sorted(groups.items(), key=lambda each: -len(each[1]))
+        rows.append((memory, *most[0]))
+        rows += [(f"{memory}: {name}", *told) for told, names in others for name in names]
+    return rows
 
 
 def _begins_from(plan: Plan) -> str:

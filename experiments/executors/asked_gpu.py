@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from configs.hardware import HardwareProfile
+from configs.hardware import NEAR, HardwareProfile
 
 GB = 1e9
-
-NEAR = 0.1
-"""How far a driver's figure of a GPU's memory may lie from its vendor's, as a share."""
 
 
 @dataclass(frozen=True)

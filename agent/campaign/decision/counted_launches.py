@@ -30,7 +30,7 @@ def launches_of(
     found = facts.incumbent_runs.get(CAPTURED) if best.configuration.get(GRAPH_TOKENS) == AUTO else None
     return prompt_launches(
         facts.spec.plan,
-        profile_of_device(facts.gpu_name),
+        profile_of_device(facts.gpu_name, facts.gpu_memory_bytes),
         shape,
         facts.baseline,
         ttft_ms,

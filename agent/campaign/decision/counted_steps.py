@@ -33,7 +33,7 @@ def steps_of(facts: Facts, shape: ModelProfile | None, tpot_ms: float) -> StepTo
         return None
     return counted_steps(
         facts.spec.plan,
-        profile_of_device(facts.gpu_name),
+        profile_of_device(facts.gpu_name, facts.gpu_memory_bytes),
         shape,
         facts.baseline,
         tpot_ms,

@@ -102,7 +102,8 @@ def _speed(here: Here, target: OtherTarget) -> tuple[float, str]:
 
 
 def _bandwidth(here: Here) -> float | None:
-    listed = None if here.facts.gpu_name is None else profile_of_device(here.facts.gpu_name)
+    gpu = here.facts.gpu_name
+    listed = None if gpu is None else profile_of_device(gpu, here.facts.gpu_memory_bytes)
     return here.baseline.bandwidth_bytes_per_s if listed is None else listed.bandwidth_bytes_per_s
 
 

@@ -129,10 +129,19 @@ def test_a_limit_of_memory_is_a_smaller_card(autoinfer: Autoinfer) -> None:
 
 
 def test_all_cards_are_a_row_each(autoinfer: Autoinfer) -> None:
-    done = autoinfer("plan --model qwen3.5-4b --hardware all")
-    assert done.code == 0
-    for name in ("NVIDIA L4", "NVIDIA H200 SXM", "floor of a step", "begins from", "the default"):
-        assert name in done.out
+    """At 80 columns too: what a card of so much memory holds is one row for all of them."""
+    for columns in (80, 120):
+        done = autoinfer("plan --model qwen3.5-4b --hardware all", COLUMNS=str(columns))
+        assert done.code == 0
+        lines = done.out.splitlines()
+        assert max(map(len, lines)) <= columns
+        assert sum(line.startswith("16 ") for line in lines) == 1
+        assert sum("the default" in line for line in lines) == len({16, 24, 32, 40, 48, 80, 141, 180})
+        for name in ("NVIDIA GeForce RTX 3060 12 GB", "NVIDIA T4", "NVIDIA L4", "NVIDIA H200 SXM"):
+            (row,) = (line for line in lines if line.startswith(f"{name} "))
+            assert "…" in row
+        for name in ("floor of a step", "begins from"):
+            assert name in done.out
     plans = autoinfer("plan --model qwen3.5-4b --hardware all --json").json()["plans"]
     memories = [each["target"]["memory_bytes"] for each in plans]
     assert memories == sorted(memories)

@@ -11,7 +11,7 @@ from agent.plan.levers import LeverRow, Standing
 from agent.plan.model import find_model
 from agent.plan.plan import Plan, make_plan
 from cli.running.asked import campaign_asked
-from cli.sheets.plan import print_start
+from cli.sheets.plan import print_cards, print_start
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +71,18 @@ def test_where_all_are_legal_no_empty_table_follows(plan: Plan, capsys: pytest.C
     assert f"levers: {len(legal)} of {len(legal)} values are legal here." in told
     assert "not legal" not in told
     assert "not here, and why" not in told
+
+
+def test_of_cards_with_as_much_memory_the_one_that_differs_has_a_row_with_its_name(
+    plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No real card has made it differ yet: here one is made to need more with the default."""
+    same, other = (replace(plan, card=replace(plan.card, name=name)) for name in ("Same", "Other"))
+    other = replace(other, start=replace(other.start, default_bytes=2 * plan.start.default_bytes))
+    print_cards([plan, other, same])
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("48")]
+    default = f"{plan.start.default_bytes / 1e9:.1f}"
+    assert [row[0] for row in rows] == ["48", "48:"]
+    assert rows[0][2] == default
+    assert rows[1][1] == "Other"
+    assert rows[1][3] != default

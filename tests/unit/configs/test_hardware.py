@@ -13,8 +13,11 @@ from configs.hardware import load_hardware_profile, profile_of_device
 from configs.models import load_model_profile
 from configs.weight_formats import BFLOAT16
 
-AMPERE = {"a100-40gb", "a100-80gb", "rtx-3090"}
-EXPECTED = {"h200", "h100", "b200", "l40s", "l4", "rtx-4090", "rtx-5090", *AMPERE}
+WITHOUT_FP8 = {"a100-40gb", "a100-80gb", "rtx-3060", "rtx-3070", "rtx-3080", "rtx-3090", "t4"}
+ADA = {"l4", "l40s", "rtx-4060", "rtx-4060-ti", "rtx-4070", "rtx-4070-ti-super", "rtx-4080", "rtx-4090"}
+BLACKWELL = {"b200", "rtx-5060-ti", "rtx-5070", "rtx-5070-ti", "rtx-5080", "rtx-5090"}
+EXPECTED = {"h200", "h100", *ADA, *BLACKWELL, *WITHOUT_FP8}
+GEFORCE = sorted(each for each in EXPECTED if each.startswith("rtx-"))
 
 
 def test_every_promised_gpu_is_packaged_under_its_own_name() -> None:
@@ -22,11 +25,20 @@ def test_every_promised_gpu_is_packaged_under_its_own_name() -> None:
     assert {load_hardware_profile(name).name for name in EXPECTED} == EXPECTED
 
 
-def test_only_ampere_has_no_fp8() -> None:
+def test_what_is_older_than_ada_has_no_fp8() -> None:
     profiles = [load_hardware_profile(name) for name in EXPECTED]
     without = {p.name for p in profiles if p.fp8_flop_per_s is None}
-    assert without == AMPERE
-    assert without == {p.name for p in profiles if p.compute_capability in ("8.0", "8.6")}
+    assert without == WITHOUT_FP8
+    assert without == {p.name for p in profiles if p.compute_capability in ("7.5", "8.0", "8.6")}
+
+
+@pytest.mark.parametrize("name", GEFORCE)
+def test_a_geforce_multiplies_in_8_bits_at_a_multiple_of_its_rate_with_sums_in_32(name: str) -> None:
+    """A slip by a factor of two, such as a rate with sums in 16 bits or with sparsity, breaks the ratios."""
+    card = load_hardware_profile(name)
+    assert card.int8_op_per_s / card.bf16_flop_per_s == pytest.approx(4, rel=0.01)
+    if card.fp8_flop_per_s is not None:
+        assert card.fp8_flop_per_s / card.bf16_flop_per_s == pytest.approx(2, rel=0.01)
 
 
 def test_a_profile_is_found_by_the_drivers_name() -> None:
@@ -36,6 +48,38 @@ def test_a_profile_is_found_by_the_drivers_name() -> None:
     assert found is not None
     assert found.name == "h200"
     assert profile_of_device("Quadro 600") is None
+
+
+@pytest.mark.parametrize("name", GEFORCE)
+def test_a_card_is_not_taken_for_its_namesake(name: str) -> None:
+    (own,) = load_hardware_profile(name).device_names
+    for suffix in (" Laptop GPU", " Max-Q", " D", " Ti", " SUPER", " Ti SUPER"):
+        found = profile_of_device(own + suffix)
+        assert found is None or found.device_names == (own + suffix,)
+    assert profile_of_device(f"{own} Laptop GPU") is None
+
+
+@pytest.mark.parametrize(
+    ("device", "mebibytes", "name"),
+    [
+        ("NVIDIA GeForce RTX 3060", 12_288, "rtx-3060"),
+        ("NVIDIA GeForce RTX 3060", 8192, None),
+        ("NVIDIA GeForce RTX 3080", 10_240, "rtx-3080"),
+        ("NVIDIA GeForce RTX 3080", 12_288, None),
+        ("NVIDIA GeForce RTX 4060 Ti", 16_380, "rtx-4060-ti"),
+        ("NVIDIA GeForce RTX 4060 Ti", 8188, None),
+        ("NVIDIA GeForce RTX 5090", 32_607, "rtx-5090"),
+        ("Tesla T4", 15_360, "t4"),
+        ("NVIDIA H200", 143_771, "h200"),
+        ("NVIDIA B200", 183_359, "b200"),
+    ],
+)
+def test_cards_of_one_name_are_told_apart_by_their_memory(
+    device: str, mebibytes: int, name: str | None
+) -> None:
+    """A card with other memory under the same name may have another bandwidth and other rates."""
+    found = profile_of_device(device, mebibytes * 2**20)
+    assert (found.name if found else None) == name
 
 
 def test_the_floor_of_the_nine_billion_shape_on_an_h200_is_below_what_was_measured() -> None:
