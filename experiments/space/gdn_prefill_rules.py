@@ -26,6 +26,12 @@ CONSUMER_BLACKWELL, CONSUMER_BLACKWELL_FROM = 12, (0, 30)
 FLASHINFER_HEAD = 128
 """The only width of a key's head that they serve."""
 
+TRITON_FROM = (8, 0)
+"""The first compute capability that Triton names as supported (its README, since November 2024)."""
+
+GDN = "linear_attention"
+"""The kind of layer that these kernels are for."""
+
 INSTEAD = "vLLM would run Triton's instead."
 
 
@@ -45,6 +51,12 @@ def prefill_doubted(value: KnobValue, profile: ModelProfile, gpu: Gpu) -> str | 
         return (
             f"{_heads(profile, gpu)}, but vLLM takes them there whatever the heads. vLLM 0.33 did not load "
             "so on an H200; where it does not, the baseline's sweep takes Triton's."
+        )
+    if value in ("auto", "triton") and gpu.below(*TRITON_FROM) and GDN in profile.layer_types:
+        return (
+            f"Triton supports GPUs from compute capability 8.0 on, and this GPU has {gpu.capability}: no "
+            "other kernels read prompts in GatedDeltaNet layers there, and whether its do was not tried; its "
+            "load tells."
         )
     if value != "flashinfer" or gpu.number is None or gpu.capability == HOPPER:
         return None

@@ -10,6 +10,10 @@ VLLM = "vllm"
 """The engine whose sources were read."""
 
 
+SERVED_FROM = (7, 5)
+"""The first compute capability that vLLM's documentation on installing it names; to 0.14 it was 7.0."""
+
+
 @dataclass(frozen=True)
 class Gpu:
     """`capability` is the compute capability as NVIDIA writes it, such as 8.9, None where it is not known;

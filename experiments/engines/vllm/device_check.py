@@ -13,7 +13,7 @@ from experiments.engines.vllm.needed_memory import GB, LEANER, doubt, parts_need
 from experiments.engines.vllm.order import chosen_knobs
 from experiments.engines.vllm.would_fit import Place, would_fit
 from experiments.space.configuration import Configuration
-from experiments.space.gpu import VLLM, Gpu
+from experiments.space.gpu import SERVED_FROM, VLLM, Gpu
 from experiments.space.gpu_rules import KERNEL_PACKAGES, LINEAR_BACKEND, refused_on
 from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice, identify
 
@@ -48,6 +48,13 @@ def check_device(
     chosen, profile = chosen_knobs(configuration), read_profile(checkpoint)
     backend = chosen[LINEAR_BACKEND]
     served = Gpu(gpu.compute_capability, VLLM, version)
+    if served.below(*SERVED_FROM):
+        least = ".".join(map(str, SERVED_FROM))
+        raise Infeasible(
+            "unsupported",
+            f"vLLM serves on GPUs from compute capability {least} on, and {gpu.name} has "
+            f"{gpu.compute_capability}: take a newer one.",
+        )
     refused_there = refused_on(chosen, profile, served)
     if refused_there is not None:
         knob, value, why = refused_there

@@ -89,9 +89,14 @@ def with_what_would_fit(
     return Infeasible(failure.kind, cause, failure.missing_bytes)
 
 
-def _not_sure_on(gpu: Gpu, space: Space, profile: ModelProfile) -> dict[tuple[str, KnobValue], str]:
-    """What is not served on a GPU, and of what that is not known: neither is named as a way out."""
-    return {**not_served_by(space, profile, gpu), **not_known_on(space, profile, gpu)}
+def _not_sure_on(
+    gpu: Gpu, space: Space, profile: ModelProfile, configuration: Configuration
+) -> dict[tuple[str, KnobValue], str]:
+    """What is not served on a GPU, and of what beside the configuration's own values that is not known:
+    neither is named as a way out."""
+    doubted = not_known_on(space, profile, gpu).items()
+    elsewhere = {(knob, value): why for (knob, value), why in doubted if configuration.get(knob) != value}
+    return {**elsewhere, **not_served_by(space, profile, gpu)}
 
 
 def _bytes_of(
@@ -119,7 +124,7 @@ def _told(
         profile,
         not_served={
             **not_served_at(space, place.concurrency, tokens),
-            **({} if place.gpu is None else _not_sure_on(place.gpu, space, profile)),
+            **({} if place.gpu is None else _not_sure_on(place.gpu, space, profile, configuration)),
         },
         stored_quantized=plain and stored_bytes(place.checkpoint) is not None,
         packing=packing,

@@ -37,3 +37,13 @@ def test_elsewhere_vllm_runs_tritons_for_such_heads_and_auto_is_sure(capability:
     assert "vLLM would run Triton's instead" in not_served_by(SPACE, OF_64, gpu)[GDN_PREFILL, "flashinfer"]
     assert (GDN_PREFILL, "auto") not in not_known_on(SPACE, OF_64, gpu)
     assert "both are the same" in same_on(SPACE, OF_64, gpu)[GDN_PREFILL, "triton"].why
+
+
+def test_below_what_triton_supports_it_is_not_known_whether_its_kernels_serve() -> None:
+    """Nothing else reads prompts in GatedDeltaNet layers there, so `auto` is not known either."""
+    for value in ("auto", "triton"):
+        told = not_known_on(SPACE, OF_128, Gpu("7.5"))[GDN_PREFILL, value]
+        assert told.startswith("Triton supports GPUs from compute capability 8.0 on, and this GPU has 7.5")
+        assert (GDN_PREFILL, value) not in not_known_on(SPACE, OF_128, Gpu("8.0"))
+    attention = OF_128.model_copy(update={"layer_types": ("full_attention",) * 4})
+    assert not {of for of in not_known_on(SPACE, attention, Gpu("7.5")) if of[0] == GDN_PREFILL}

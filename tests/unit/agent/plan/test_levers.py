@@ -280,9 +280,8 @@ def test_a_processor_has_no_kernel_that_only_a_gpu_has_and_it_is_said_what_is_no
         Card("a card", 141 * 10**9, is_gpu=True),
     )
     of_prompts = {row.value: row for row in on_gpu.levers if row.knob == "serving.gdn_prefill_backend"}
-    assert of_prompts["auto"].standing is of_prompts["triton"].standing is Standing.YES
     unknown = [row for row in on_gpu.levers if row.standing is Standing.NOT_KNOWN]
-    assert of_prompts["flashinfer"] in unknown
+    assert all(of_prompts[value] in unknown for value in ("auto", "triton", "flashinfer"))
     assert all("The card's compute capability is not known" in str(row.why) for row in unknown)
     machete = next(row for row in unknown if row.value == "machete")
     assert "quantization.group_size=64. The card's" in str(machete.why)

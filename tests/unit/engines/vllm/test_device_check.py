@@ -71,7 +71,6 @@ def test_what_is_not_known_to_fail_passes(backend: str, capability: str | None) 
             {"dtype": "float16", "kv_cache_dtype": "fp8_e5m2"},
             "keeps 8-bit keys and values of heads of",
         ),
-        ("7.0", {"dtype": "float16", "weight_dtype": "fp8"}, "rounds weights to 8-bit floats from"),
     ],
 )
 def test_a_format_that_the_gpu_lacks_is_refused_before_anything_loads(
@@ -107,6 +106,13 @@ def test_kernels_for_prompts_with_which_vllm_would_not_load_heads_so_narrow_are_
     with pytest.raises(Infeasible, match=r"serve heads of 128 alone .* these have 64: vLLM would not load"):
         check("9.0", gdn_prefill_backend="flashinfer")
     check("9.0", gdn_prefill_backend="triton")
+
+
+def test_a_gpu_below_what_vllm_s_documentation_names_is_refused_whatever_is_asked() -> None:
+    with pytest.raises(Infeasible, match=r"from compute capability 7\.5 on, and a GPU has 7\.0") as refused:
+        check("7.0", dtype="float16")
+    assert refused.value.kind == "unsupported"
+    check("7.5", dtype="float16")
 
 
 def test_a_kernel_of_a_package_that_vllm_s_python_lacks_is_refused_with_how_to_get_it() -> None:
