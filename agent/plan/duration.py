@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from agent.plan.building import Build
 from agent.plan.length import ARMS, MS_PER_S, affordable_pairs
 from agent.plan.load_and_request import Request, Stored, known_load, known_request
 from agent.surrogate.timed_kernels import TimedKernels
@@ -70,6 +71,7 @@ def duration(
     compiles_s: float = 0.0,
     further: Iterable[FurtherWorkload] = (),
     scored: bool = True,
+    build: Build | None = None,
 ) -> Duration:
     """Time to the first verdict: the baseline of `sweep` configurations and `noise` (launches, blocks), and a
     test under `plan` that ends with its first look, or goes to its end.
@@ -79,6 +81,7 @@ def duration(
     The first load of all takes `first_load_more_s` more, where no load was measured here; `kernels_s` are
     those of timing kernels alone before it, at most, `compiles_s` as in `test_seconds`. `further` workloads
     are measured in every launch of the test. `scored`: quality is, which that of made-up weights is not.
+    `build` comes before the first load; baselines that were measured have it.
     """
     load_s, load_basis = known_load(load, stored)
     told = known_request(request, stored)
@@ -86,7 +89,7 @@ def duration(
         plan.workload, sweep, sweep_blocks, noise, load_s, told, together=together, scored=scored
     )
     first_s = first_load_more_s if stored.load_s is None else 0.0
-    baseline_s += first_s + kernels_s
+    baseline_s += first_s + kernels_s + (0.0 if build is None else build.seconds)
     further_s = further_seconds(further, plan.workload, told)
     quick_s, most_s = test_seconds(
         plan,
@@ -122,6 +125,11 @@ def duration(
         baseline_s = stored.baseline_s + kernels_s
         basis.append(
             f"a baseline of {format_duration(round(stored.baseline_s))} ({stored.baselines} measured here)"
+        )
+    elif build is not None:
+        basis.append(
+            f"{format_duration(round(build.seconds))} for {build.words} what it begins from, which comes "
+            f"first ({build.basis})"
         )
     if stored.test_s is not None:
         test_s = stored.test_s + ARMS * further_s  # of one pair at least

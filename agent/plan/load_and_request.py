@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from agent.plan.card import listed_cards
@@ -79,6 +79,8 @@ class Stored:
     tests: int = 0
     timed: TimedKernels | None = None
     """The newest timing of the engine's kernels alone."""
+    built_s: Mapping[str, float] = field(default_factory=dict)
+    """Those of building checkpoints of this model, by method of quantization or criterion of pruning."""
 
 
 @dataclass(frozen=True)

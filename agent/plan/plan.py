@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from agent.ground.legal import Legal
 from agent.ground.positions import space_on
 from agent.ground.sweep import passed_over
 from agent.plan.at_once import IN_TURN, at_once_told, launches_at_once, parts_on, usable_on
+from agent.plan.building import build_of
 from agent.plan.card import Card, limited, listed_cards
 from agent.plan.duration import Duration, advice, duration, kernels_seconds
 from agent.plan.fewer_at_once import fewer_at_once, fewer_told
@@ -291,7 +292,7 @@ def _duration(
     held = weight_bytes(model.profile, begun)
     as_files = begun.get("quantization.method", "none") == "none"
     size = model.stored_bytes or (model.file_bytes if as_files else None) or held
-    found = duration(
+    return duration(
         spec.plan,
         len(swept_from(start, spec, legal)),
         baseline.sweep_blocks,
@@ -315,7 +316,5 @@ def _duration(
         else stored.timed.pair_compiles_s(begun, configuration, in_turn=in_turn),
         further=further_of(spec),
         scored=not spec.latency_only,
+        build=build_of(begun, model.profile, stored.built_s, made_up=spec.latency_only),
     )
-    if as_files or spec.latency_only:
-        return found
-    return replace(found, basis=(*found.basis, "without quantizing what it begins from, which comes first"))

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from agent.plan.load_and_request import Stored
+from agent.plan.stored_builds import measured_builds
 from agent.surrogate.timed_kernels import TimedKernels
 from configs.campaign_plan import WorkloadSpec
 from db.models import Campaign, Experiment, Launch, Measurement, StageRun
@@ -57,6 +58,7 @@ def stored_times(
         test_s=median(tests) if tests else None,
         tests=len(tests),
         timed=_timed_kernels(session, exact),
+        built_s={} if fingerprint is None else measured_builds(session, fingerprint),
     )
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from agent.campaign.known.builds import CHECKPOINT_KIND
 from agent.campaign.known.weights import PRUNING, QUANTIZATION, weights_of
 from agent.campaign.queue.questions import arms_of
 from agent.ground.legal import Legal
 from agent.plan.disk import Need
 from agent.plan.ground import Ground
 from agent.plan.model import ModelFound
+from agent.plan.stored_builds import CHECKPOINT_KIND
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
 from db.models import Campaign

@@ -13,7 +13,7 @@ from sqlalchemy import Text, cast, select
 from sqlalchemy.orm import Session
 
 from agent.campaign.known import store
-from agent.campaign.known.builds import measured_builds, read_built_ahead
+from agent.campaign.known.builds import read_built_ahead
 from agent.campaign.known.carried import carried_trials
 from agent.campaign.known.carried_best import read_carried_bests
 from agent.campaign.known.facts import Facts, Queued
@@ -30,6 +30,7 @@ from agent.campaign.known.stored_ground import stored_ground
 from agent.campaign.known.worked_before import worked_before
 from agent.campaign.resources.paid import usd_per_s
 from agent.ground.stored_spec import AT_ONCE, FOUND, START
+from agent.plan.stored_builds import measured_builds
 from agent.proposers.dispute import PROPOSER as DISPUTE
 from agent.proposers.port import Trial
 from configs.errors import UsageError

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent.campaign.decision.expected_cost import cost_priors
-from agent.campaign.known.builds import measured_builds
 from agent.campaign.known.measured import Baseline
+from agent.plan.stored_builds import measured_builds
 from agent.surrogate.cost_priors import MEASURE_PRIOR_S, PAIRS_PRIOR, QUANTIZATION_S, CostPriors
 from configs.campaign import load_campaign
 from configs.models import load_model_profile

@@ -218,3 +218,43 @@ def test_questions_of_the_file_change_nothing_of_a_plan_for_which_are_tested_is_
     )
     assert asks.first_verdict == does_not.first_verdict
     assert (asks.levers, asks.memory, asks.notes) == (does_not.levers, does_not.memory, does_not.notes)
+
+
+ON_VLLM = {"engine": "vllm", "space": "vllm", "target": "cuda:0", "baseline.sweep": []}
+
+
+def begun_on(card: str, stored: Stored | None = None, **more: object) -> Duration:
+    spec = load_campaign("default", {**ON_VLLM, **more})
+    return make_plan(spec, find_model("qwen3.5-4b"), card_asked(card), stored=stored).first_verdict
+
+
+def test_what_is_quantized_before_the_baseline_takes_its_time_by_a_guess_by_its_size_or_as_measured() -> None:
+    """On 8 GB a 4B begins in four bits by AWQ; by the guess of its cost belief, 45 s and 60 s a billion."""
+    guessed, measured = begun_on("rtx-4060"), begun_on("rtx-4060", Stored(built_s={"awq": 1000.0}))
+    assert "4 min 57 s for quantizing what it begins from, which comes first (a guess by its size)" in (
+        guessed.basis
+    )
+    assert measured.least_s - guessed.least_s == pytest.approx(1000.0 - 45.0 - 60.0 * 4.206, abs=1.0)
+    assert any("which comes first (as measured here)" in each for each in measured.basis)
+    assert not any("quantizing" in each for each in begun_on("rtx-4090").basis)
+
+
+def test_layers_that_are_taken_out_before_the_baseline_take_their_time_too() -> None:
+    knobs = {"pruning.method": "depth", "pruning.layers_removed": 2}
+    pruned = begun_on("rtx-4090", **{"baseline.start": knobs})
+    assert any(each.startswith("52 s for pruning what it begins from") for each in pruned.basis)
+    assert pruned.least_s > begun_on("rtx-4090").least_s
+    both = begun_on("rtx-4090", **{"baseline.start": knobs | {"quantization.method": "rtn"}})
+    assert any("for pruning and quantizing what it begins from" in each for each in both.basis)
+
+
+def test_baselines_that_were_measured_have_what_was_built_for_them() -> None:
+    """Their time on the clock has the stages in it."""
+    found = begun_on("rtx-4060", Stored(baseline_s=777.0, baselines=1, built_s={"awq": 1000.0}))
+    assert found.baseline_s == pytest.approx(777.0 + KERNELS_S)
+    assert not any("quantizing" in each for each in found.basis)
+
+
+def test_made_up_weights_are_stored_in_fewer_bits_in_no_time_worth_telling() -> None:
+    dummy = begun_on("rtx-4060", weights="dummy", model="qwen3.5-4b")
+    assert not any("quantizing" in each for each in dummy.basis)
