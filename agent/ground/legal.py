@@ -61,6 +61,7 @@ from experiments.space.prompt_graph_rules import same_graphs
 from experiments.space.space import Space
 from experiments.space.stored_packing import StoredPacking
 from experiments.space.workload_rules import not_served_at, same_at
+from experiments.space.writing_rules import writing_refused
 
 UNPRUNED = "none"
 """The value of `pruning.method` that leaves all layers."""
@@ -177,8 +178,10 @@ def legal_here(
         else ParameterBudget.of(profile, spec.parameter_budget, drafter_parameters={})
     )
 
+    writing = writing_memory(spec, gpu)
+
     def refused(configuration: Configuration) -> str | None:
-        reason = joint_refusal(configuration, facts)
+        reason = joint_refusal(configuration, facts) or writing_refused(configuration, profile, writing)
         if reason is not None or budget is None:
             return reason
         known = drafter_parameters(configuration, packaged)
@@ -252,6 +255,13 @@ def same_for(
         first_tokens=spec.plan.metric in (Metric.TTFT_MS, Metric.E2EL_MS),
     )
     return here if gpu is None else {**here, **same_on(space, profile, gpu)}
+
+
+def writing_memory(spec: CampaignSpec, gpu: Gpu | None) -> int | None:
+    """Bytes of the GPU in which a model may write its calibration text; None where they are not known."""
+    if gpu is None or gpu.memory_bytes is None:
+        return None
+    return gpu.memory_bytes if spec.memory is None else min(gpu.memory_bytes, spec.memory)
 
 
 def _inspected(checkpoint: Path) -> CheckpointFiles | None:

@@ -44,12 +44,9 @@ class Card:
     limit_bytes: int | None = None
 
     def served(self, gpu: Gpu) -> Gpu:
-        """The GPU of this card, with what of its memory and name is known; of a size neither tells."""
-        return (
-            gpu
-            if self.compute_capability is None
-            else replace(gpu, memory_bytes=self.memory_bytes, name=self.name)
-        )
+        """The GPU of this card, with its memory, and with its name where that is one; a size has none."""
+        name = None if self.compute_capability is None else self.name
+        return replace(gpu, memory_bytes=self.memory_bytes, name=name)
 
 
 def limited(card: Card, limit_bytes: int | None) -> Card:

@@ -16,6 +16,7 @@ from agent.ground.legal import (
     packaged_methods,
     same_for,
     unsure_on,
+    writing_memory,
 )
 from agent.ground.positions import space_on
 from agent.plan.card import Card
@@ -24,6 +25,7 @@ from configs.campaign import CampaignSpec
 from experiments.space.budget import ParameterBudget
 from experiments.space.configuration import Configuration
 from experiments.space.legality import ModelFacts, joint_refusal, legal_levers
+from experiments.space.writing_rules import writing_refused
 
 
 def planned_legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int | None) -> Legal:
@@ -52,8 +54,10 @@ def planned_legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int 
     limit = spec.parameter_budget
     budget = None if limit is None else ParameterBudget.of(model.profile, limit, drafter_parameters={})
 
+    writing = writing_memory(spec, gpu)
+
     def refused(each: Configuration) -> str | None:
-        reason = joint_refusal(each, facts)
+        reason = joint_refusal(each, facts) or writing_refused(each, model.profile, writing)
         if reason is not None or budget is None:
             return reason
         return replace(budget, drafter_parameters=drafter_parameters(each, packaged)).refusal(each)

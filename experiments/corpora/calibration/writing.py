@@ -16,9 +16,7 @@ from transformers.cache_utils import DynamicCache
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
 from experiments.cache_keyword import with_cache
-
-ROWS_AT_ONCE = 64
-"""Rows of a batch: enough to make a step's weights worth reading, few enough for a large model's state."""
+from experiments.space.writing_rules import ROWS_AT_ONCE
 
 
 @dataclass(frozen=True)
