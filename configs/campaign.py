@@ -317,4 +317,7 @@ def _with_given(data: dict[str, object], name: str) -> CampaignSpec:
         return spec
     option = option_of(name)
     told = f" {quote(fault.told)}: {fault.reason}." if fault.field == name and fault.told else f": {fault}"
-    raise UsageError(f"{option}{told}", f"Give {option} another value.")
+    instead = f"Give {option} another value."
+    if not fault.field:  # nothing is wrong with the value itself
+        instead = f"Leave {option} out, or what it does not go with."
+    raise UsageError(f"{option}{told}", instead)

@@ -203,6 +203,10 @@ def test_a_campaign_cannot_be_changed_in_place() -> None:
             {"budget": "5m", "seed": 2**63},
             f"--seed {2**63}: it must be below {2**63}.",
         ),
+        (
+            {"weights": "dummy", "drafter": "./mine"},
+            "so a drafter has no use there. Leave --drafter out, or what it does not go with.",
+        ),
         ({"proposers": ["rules", "rules"]}, "a proposer stands twice"),
         ({"proposers": []}, "proposers"),
         ({"plan.metric": "speed"}, "plan.metric speed: "),
