@@ -16,6 +16,9 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LEAST_WRITTEN_OUT = 1e-4
 """Below it, zeros would hide the figure."""
 
+LEAST_IN_PLACES = 0.1
+"""Below it, two places after the point tell less than two digits."""
+
 _KIB = 1024
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -72,6 +75,12 @@ def number(value: float, digits: int = 3) -> str:
     rounded = float(f"{value:.{digits - 1}e}")  # 9.996 has three digits as 10.0
     decimals = max(0, digits - 1 - floor(log10(abs(rounded))))
     return f"{value:,.{decimals}f}".replace("-", _MINUS)
+
+
+def in_places(value: float) -> str:
+    """Return a number with two places after the point, or with two significant digits where these are more:
+    `8.45`, `0.0017`."""
+    return f"{value:,.2f}".replace("-", _MINUS) if abs(value) >= LEAST_IN_PLACES else number(value, 2)
 
 
 def between(low: float, high: float, digits: int = 3) -> str:

@@ -15,6 +15,7 @@ from configs.asked_over import asked_over_words
 from configs.quantities import format_bytes, format_duration, format_energy
 from configs.targets import is_rented
 from experiments.space.knob import same_value
+from knowledge.figures import in_places
 from knowledge.figures import size as size_words
 
 if TYPE_CHECKING:
@@ -89,9 +90,9 @@ def _print_floors(plan: Plan) -> None:
     rows = [
         (
             each.words,
-            f"{each.weight_bytes / GB:.2f}",
-            f"{each.cache_bytes / GB:.2f}",
-            "—" if each.floor_ms is None else f"{each.floor_ms:.2f}",
+            in_places(each.weight_bytes / GB),
+            in_places(each.cache_bytes / GB),
+            "—" if each.floor_ms is None else in_places(each.floor_ms),
         )
         for each in plan.floors
     ]
@@ -107,7 +108,7 @@ def _print_floors(plan: Plan) -> None:
 def _floor_span(plan: Plan) -> str:
     """The floors of the largest and the smallest weights: `4.90 … 1.94`."""
     found = [each.floor_ms for each in plan.floors if each.floor_ms is not None]
-    return f"{max(found):.2f} … {min(found):.2f}" if found else "—"
+    return f"{in_places(max(found))} … {in_places(min(found))}" if found else "—"
 
 
 def _floor_basis(plan: Plan) -> str:

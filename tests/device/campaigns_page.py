@@ -21,6 +21,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from knowledge.figures import in_places
+
 SAMPLED = ("tpot_ms", "ttft_ms", "e2el_ms")
 COLUMNS = ("experiment", "arm", "launch", "stage", "block", "position", "item", "metric", "value")
 ENDED = "done"
@@ -94,9 +96,9 @@ class Course:
     def floors(self) -> list[str]:
         """What the step of every profiled experiment would take by its bytes alone."""
         return [
-            f"Floor of {each['id']} by physics: {profile['floor_ms']:.2f} of {profile['step_ms']:.2f} ms a "
-            f"step, its bytes at {profile['bandwidth_bytes_per_s'] / 1e9:,.0f} GB/s "
-            f"({profile['bandwidth_method']})."
+            f"Floor of {each['id']} by physics: {in_places(profile['floor_ms'])} of "
+            f"{in_places(profile['step_ms'])} ms a step, its bytes at "
+            f"{profile['bandwidth_bytes_per_s'] / 1e9:,.0f} GB/s ({profile['bandwidth_method']})."
             for each in self.experiments
             if (profile := each["profile"]) is not None and profile.get("floor_ms") is not None
         ] + [

@@ -147,6 +147,16 @@ def test_all_cards_are_a_row_each(autoinfer: Autoinfer) -> None:
     assert memories == sorted(memories)
 
 
+def test_the_floor_of_a_small_model_is_not_rounded_to_nothing(autoinfer: Autoinfer) -> None:
+    """The packaged model's step reads 10 MB, which takes an H200 some 2 µs."""
+    one, every = (autoinfer(f"plan --hardware {which}").out.splitlines() for which in ("h200", "all"))
+    (floor,) = (line.split()[-1] for line in one if line.startswith("16 bits "))
+    assert 0 < float(floor) < 0.01
+    (row,) = (line for line in every if line.startswith("NVIDIA H200 SXM "))
+    assert row.split()[-3] == floor
+    assert "0.00 " not in f"{row} "
+
+
 def test_of_all_cards_what_is_said_below_them_holds_on_each(autoinfer: Autoinfer, tmp_path: Path) -> None:
     """What a sweep passes over goes by the card: Triton's kernels are timed on an H200 and not on an L4."""
     folder = Path(shutil.copytree(reference_model_path(), tmp_path / "mute"))

@@ -12,6 +12,14 @@ def test_a_figure_has_a_sign_unless_it_rounds_to_zero(value: float, text: str) -
     assert figures.signed(value) == text
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(126.94, "126.94"), (8.448, "8.45"), (0.1, "0.10"), (0.0987, "0.099"), (0.0017, "0.0017"), (0.0, "0")],
+)
+def test_a_figure_in_two_places_keeps_two_digits_where_zeros_would_hide_it(value: float, text: str) -> None:
+    assert figures.in_places(value) == text
+
+
 def test_thousands_are_apart_by_commas_in_counts_and_latencies() -> None:
     assert figures.counted(3_192, "sample") == "3,192 samples"
     assert figures.counted(1, "sample") == "1 sample"
