@@ -21,6 +21,7 @@ from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.known_values import KnownValues
 from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import Configuration
+from experiments.space.gpu import Gpu
 from tests.simulated.campaign import CONFIG
 from tests.unit.agent.test_questions import database
 
@@ -190,3 +191,17 @@ def test_the_log_begins_with_what_the_user_should_know_of_the_budget(database: D
     with database.read() as session:
         [started] = read(session, 0, campaign_id=1)
     assert started.text.endswith(f". {survey(spec).warning}")
+
+
+@pytest.mark.parametrize(
+    ("memory_bytes", "limit", "writes"), [(10**9, None, True), (10**7, None, False), (10**9, "10MB", False)]
+)
+def test_a_campaign_asks_for_no_text_that_its_gpu_can_t_hold_the_writing_model_for(
+    memory_bytes: int, limit: str | None, writes: bool
+) -> None:
+    """The packaged model writes in 43 MB; the smaller GPU is made up."""
+    spec = load_campaign("levers", {"engine": "vllm", "space": "vllm", "target": "cuda:0", "memory": limit})
+    found = legal_here(spec, reference_model_path(), 2, Gpu("8.9", memory_bytes=memory_bytes))
+    asked = found.space.configuration({"quantization.method": "awq", "quantization.corpus": "self"})
+    assert (found.refused(asked) is None) is writes
+    assert found.refused(found.space.configuration({"quantization.method": "awq"})) is None
