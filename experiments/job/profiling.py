@@ -5,7 +5,8 @@ name with its calls and times, and one step in order, so that parts can be told 
 made or used it tells the parts, the memory's bandwidth and the names that no part is known for; where the
 engine profiles a lone prompt too, under `prompt` its parts and the measured rate of products, or why it has
 none. A prompt that failed is tried again by the next job that profiles the same: with the step, as an
-artifact whose parent is the one before, up to `PROMPT_TRIES`.
+artifact whose parent is the one before, up to `PROMPT_TRIES`. Where that fails whole, the artifact holds the
+profile of the one before, whose digest it has as `kept`, and the prompt's failure tells of both.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 from experiments.artifacts.key import ArtifactKey
 from experiments.engines.port import DEVICE_FAULTS, GenerationRequest, Infeasible, PartTime
 from experiments.job.checkpoints import prepare_checkpoint, record_artifact
+from experiments.job.limits import ENDS_MEASURING
 from experiments.job.open_launch import ArmInfeasible, OpenLaunch
 from experiments.job.running_job import RunningJob
 from experiments.job.second_try import PROFILED_ANEW, SecondTries
@@ -48,6 +50,9 @@ TOLD_OF_PROMPT = (
 
 PROMPT_TRIES = 2
 """Profiles of the same whose lone prompt failed, after which no job tries it again."""
+
+KEPT = "kept"
+"""In an artifact: the digest of the one before it whose profile it holds."""
 
 UNKNOWN_PART = "other"
 """The part of kernels that no part is known for."""
@@ -102,10 +107,20 @@ def _profile(
     request = job.context.material.requests(workload, job.spec.seed, 0, 0)[0]
     _, parents = prepare_checkpoint(job, configuration)
 
+    kept: dict[str, Any] | None = None
+
     def build(folder: Path) -> None:
-        parts = up.profile(request, workload.concurrency)
-        record = getattr(up.launch, "profile_record", None)
-        document = {"parts": [asdict(part) for part in parts], "record": record}
+        try:
+            parts = up.profile(request, workload.concurrency)
+            document: dict[str, Any] = {
+                "parts": [asdict(part) for part in parts],
+                "record": getattr(up.launch, "profile_record", None),
+            }
+        except (ArmInfeasible, Infeasible) as failed:
+            reason = _reason(job, failed)
+            if kept is None or reason.kind in (*DEVICE_FAULTS, *ENDS_MEASURING):
+                raise
+            document = failed_again(kept, reason.cause)
         (folder / PROFILE_NAME).write_text(json.dumps(document), encoding="utf-8")
 
     for _ in range(PROMPT_TRIES):
@@ -115,8 +130,8 @@ def _profile(
         document = json.loads((artifact.path / PROFILE_NAME).read_bytes())
         if artifact.built or not prompt_failed(document["record"] or {}):
             break
-        parents = (*parents, artifact.digest)
-    told.outcome = "done" if artifact.built else "reused"
+        parents, kept = (*parents, artifact.digest), {**document, KEPT: artifact.digest}
+    told.outcome = "done" if artifact.built and KEPT not in document else "reused"
     told.detail = {**told.detail, "artifact": artifact.digest, **told_of(document["record"] or {})}
     job.records.profile([PartTime(**part) for part in document["parts"]])
     told.advance()
@@ -158,6 +173,14 @@ def prompt_failed(record: Mapping[str, Any]) -> bool:
     return bool((record.get("prompt") or {}).get("failure"))
 
 
+def failed_again(kept: Mapping[str, Any], cause: str) -> dict[str, Any]:
+    """A kept profile, whose lone prompt failed, after a second try that failed whole for this cause; pure."""
+    record = kept["record"]
+    before = record["prompt"]["failure"]
+    failure = f"{before} It was tried again, and the whole profile failed: {cause}"
+    return {**kept, "record": {**record, "prompt": {**record["prompt"], "failure": failure}}}
+
+
 def told_of(record: Mapping[str, Any]) -> dict[str, Json]:
     """What the stage tells of an engine's record; pure."""
     found: dict[str, Json] = {name: record[name] for name in TOLD if name in record}
@@ -174,6 +197,15 @@ def told_of(record: Mapping[str, Any]) -> dict[str, Json]:
             told |= {"operations_per_s": rate["operations_per_s"], "operations_method": rate["method"]}
         found["prompt"] = told | _unknown(prompt)
     return found
+
+
+def _reason(job: RunningJob, failed: ArmInfeasible | Infeasible) -> Infeasible:
+    """Why a launch was not profiled; where its time was up, which kills it, that."""
+    try:
+        job.limits.check()
+    except Infeasible as up:
+        return up
+    return failed.reason if isinstance(failed, ArmInfeasible) else failed
 
 
 def _unknown(record: Mapping[str, Any]) -> dict[str, Json]:

@@ -1,16 +1,20 @@
 """A profile is an artifact of its configuration, of the baseline and, where that is cheap, of candidates."""
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from experiments.engines.port import PartTime
+from experiments.engines.port import DEVICE_LOST, Infeasible, PartTime
+from experiments.job.limits import TIME_IS_UP, ask_to_end
 from experiments.job.profiling import PROFILE_KIND, told_of
 from experiments.job.result import JobResult
+from experiments.job.spec import BaselineJob, TestJob
 from experiments.measurement.evidence import Stage
-from experiments.measurement.judging import Evaluate, MeasurePair
+from experiments.measurement.judging import Evaluate, MeasurePair, Step
 from tests.integration.job.running import Run, run
 from tests.simulated.engine import SimulatedEngine, SimulatedLaunch
 from tests.simulated.specs import CONTROL, FASTER, a_baseline_job, a_test_job
@@ -172,3 +176,99 @@ def test_a_prompt_s_profile_that_failed_twice_is_not_tried_again(
     ]
     one, two = [each for each in result.artifacts if each.kind == PROFILE_KIND]
     assert one.digest in two.inputs["parents"]
+
+
+class ProfilesAll(ProfilesPrompts, CheapToProfile):
+    pass
+
+
+STEPS: Sequence[Step] = [MeasurePair(Stage.QUICK, 2)]
+
+NO_STEP = "The profiler recorded no whole step, so its parts can't be told."
+
+
+def raising(kind: str) -> Callable[..., NoReturn]:
+    """In place of a launch's profile: one that fails whole."""
+
+    def profile(*_: object) -> NoReturn:
+        raise Infeasible(kind, NO_STEP)
+
+    return profile
+
+
+@pytest.mark.parametrize("spec", [a_baseline_job((CONTROL,)), a_test_job()], ids=["baseline", "test"])
+def test_a_second_try_that_fails_whole_leaves_the_kept_profile_and_counts(
+    spec: BaselineJob | TestJob, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = {"prompt": {"failure": "It died."}}
+    monkeypatch.setattr(SimulatedLaunch, "profile_record", failed, raising=False)
+    first = run(spec, STEPS, engine=ProfilesAll())
+    with monkeypatch.context() as broken:
+        broken.setattr(SimulatedLaunch, "profile", raising("crashed"))
+        second = run(spec, STEPS, engine=ProfilesAll())
+    third = run(spec, STEPS, engine=ProfilesAll())
+    assert [outcomes(each) for each in (first, second, third)] == [["done"], ["reused"], ["reused"]]
+    assert [each.failure for each in (first, second, third)] == [None] * 3
+    assert first.profile == second.profile == third.profile != ()
+    assert (
+        lone_prompt_told(second)
+        == lone_prompt_told(third)
+        == {"failure": f"It died. It was tried again, and the whole profile failed: {NO_STEP}"}
+    )
+    one, two = [each for each in third.artifacts if each.kind == PROFILE_KIND]
+    assert one.digest in two.inputs["parents"]
+
+
+@pytest.mark.parametrize("kind", [DEVICE_LOST, TIME_IS_UP])
+def test_a_second_try_that_fails_by_no_fault_of_the_profile_does_not_count(
+    kind: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed, found = {"prompt": {"failure": "It died."}}, {"prompt": {"first_token_ms": 60.0}}
+    monkeypatch.setattr(SimulatedLaunch, "profile_record", failed, raising=False)
+    run(a_baseline_job((CONTROL,)), engine=ProfilesAll())
+    with monkeypatch.context() as broken:
+        broken.setattr(SimulatedLaunch, "profile", raising(kind))
+        stopped = run(a_baseline_job((CONTROL,)), engine=ProfilesAll())
+    assert outcomes(stopped) == ["timed_out" if kind == TIME_IS_UP else "failed"]
+    monkeypatch.setattr(SimulatedLaunch, "profile_record", found)
+    again = run(a_baseline_job((CONTROL,)), engine=ProfilesAll())
+    assert (outcomes(again), lone_prompt_told(again)) == (["done"], found["prompt"])
+
+
+def test_a_second_try_that_is_cut_off_as_its_test_ends_does_not_count(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed, found = {"prompt": {"failure": "It died."}}, {"prompt": {"first_token_ms": 60.0}}
+    monkeypatch.setattr(SimulatedLaunch, "profile_record", failed, raising=False)
+    run(a_test_job(), STEPS, engine=ProfilesAll())
+
+    def cut_off(launch: SimulatedLaunch, *_: object) -> NoReturn:
+        ask_to_end(launch._log_path.parents[1], "Enough was measured.")
+        launch.process.wait()
+        raise Infeasible("crashed", "The process ended.")
+
+    with monkeypatch.context() as ended:
+        ended.setattr(SimulatedLaunch, "profile", cut_off)
+        stopped = run(a_test_job(), STEPS, engine=ProfilesAll())
+    assert outcomes(stopped) == ["timed_out"]
+    monkeypatch.setattr(SimulatedLaunch, "profile_record", found)
+    again = run(a_test_job(), STEPS, engine=ProfilesAll())
+    assert (outcomes(again), lone_prompt_told(again)) == (["done"], found["prompt"])
+
+
+def test_a_second_try_that_outlasts_its_stage_leaves_the_kept_profile(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = {"prompt": {"failure": "It died."}}
+    monkeypatch.setattr(SimulatedLaunch, "profile_record", failed, raising=False)
+    run(a_baseline_job((CONTROL,)), engine=ProfilesAll())
+
+    def until_killed(launch: SimulatedLaunch, *_: object) -> NoReturn:
+        launch.process.wait()
+        raise Infeasible("crashed", "The process ended.")
+
+    monkeypatch.setattr(SimulatedLaunch, "profile", until_killed)
+    limits_s = {Stage.PROFILE: 0.2}
+    late = run(a_baseline_job((CONTROL,)), engine=ProfilesAll(), limits_s=limits_s)
+    assert (late.failure, outcomes(late)) == (None, ["reused"])
+    assert "took longer than its limit" in str(lone_prompt_told(late))
