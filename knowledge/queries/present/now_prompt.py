@@ -37,7 +37,10 @@ BEYOND_PROFILE = "beyond the profiled prompt"
 NOT_KNOWN = "The least time by physics is not known here: "
 NOT_PROFILED = NOT_KNOWN + "no lone prompt was profiled."
 NO_BANDWIDTH = NOT_KNOWN + "the memory's bandwidth was not measured."
-BEST_NOT_PROFILED = "The best was not profiled, so its floor is not known."
+BEST_NOT_PROFILED = "No lone prompt of the best was profiled, so its floor is not known."
+BEST_NO_BANDWIDTH = (
+    "The memory's bandwidth was not measured beside the best's profile, so its floor is not known."
+)
 """Why there is no floor, a sentence each."""
 
 
@@ -60,7 +63,7 @@ def with_first_token(session: Session, campaign: Campaign, best: BestView) -> Be
     )
     baseline, why = _profiled(session, baseline_run)
     if baseline is None:
-        return best.model_copy(update={"no_floor": f"{NOT_PROFILED} {why}" if why else NOT_PROFILED})
+        return best.model_copy(update={"no_floor": _because(NOT_PROFILED, why)})
     floor = prompt_floor_of(baseline)
     if floor is None:
         return best.model_copy(update={"no_floor": NO_BANDWIDTH})
@@ -70,10 +73,13 @@ def with_first_token(session: Session, campaign: Campaign, best: BestView) -> Be
         "overhead": prompt_overhead_of(baseline, floor, best.baseline_ms),
     }
     if best.experiment is not None:
-        own, _ = _profiled(session, parse_label_of(Noun.EXPERIMENT, best.experiment))
+        own, why = _profiled(session, parse_label_of(Noun.EXPERIMENT, best.experiment))
         found["best_floor"] = own_floor = None if own is None else prompt_floor_of(own)
         found["best_overhead"] = () if own is None else prompt_overhead_of(own, own_floor, best.best_ms)
-        found["no_floor"] = BEST_NOT_PROFILED if own_floor is None else None
+        if own is None:
+            found["no_floor"] = _because(BEST_NOT_PROFILED, why)
+        elif own_floor is None:
+            found["no_floor"] = BEST_NO_BANDWIDTH
     return best.model_copy(update=found)
 
 
@@ -110,6 +116,10 @@ def prompt_overhead_of(
         OverheadView(part=PART_WORDS["outside"], ms=scale * outside_ms),
         OverheadView(part=BEYOND_PROFILE, ms=max(0.0, measured_ms - above_ms)),
     )
+
+
+def _because(sentence: str, why: str | None) -> str:
+    return f"{sentence} {why}" if why else sentence
 
 
 def _profiled(session: Session, experiment_id: int | None) -> tuple[StepProfileView | None, str | None]:

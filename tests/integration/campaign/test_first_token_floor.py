@@ -121,12 +121,33 @@ def test_a_best_with_a_profile_of_its_own_is_told_beside_the_baseline(profiled: 
     assert "of the best: kernels above their floor 1.00\u202fms; outside kernels" in figure.caption
 
 
-def test_of_a_best_that_was_not_profiled_that_is_said(profiled: Database) -> None:
+@pytest.mark.parametrize(
+    ("detail", "reason"),
+    [
+        (None, "No lone prompt of the best was profiled, so its floor is not known."),
+        (RATES, "No lone prompt of the best was profiled, so its floor is not known."),
+        (
+            FAILED,
+            "No lone prompt of the best was profiled, so its floor is not known. The profiler recorded no "
+            "whole prompt.",
+        ),
+        (
+            {"parts": STEP, "prompt": lone(1.0)["prompt"]},
+            "The memory's bandwidth was not measured beside the best's profile, so its floor is not known.",
+        ),
+    ],
+    ids=["no profile", "a step's alone", "prompt failed", "no bandwidth"],
+)
+def test_of_a_best_without_a_floor_the_reason_is_told_beside_what_the_baseline_spends(
+    profiled: Database, detail: JsonObject | None, reason: str
+) -> None:
+    if detail is not None:
+        profile_best(profiled, detail)
     best, page = best_and_page(profiled)
     assert best.floor is not None
     assert (best.best_floor, best.best_overhead) == (None, ())
-    assert "The best was not profiled, so its floor is not known." in page
-    assert "Only the baseline was profiled" in page
+    told = f"{reason} The baseline's {best.baseline_ms - 2.0:.1f}\u202fms above its floor by part, ms:"
+    assert told in page
 
 
 def test_a_best_below_its_floor_has_the_reasons_of_a_prompt(profiled: Database) -> None:
