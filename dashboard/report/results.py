@@ -171,7 +171,11 @@ def _floors(best: BestView) -> str:
     if best.of_prompt and best.best_overhead:
         above = "; ".join(f"{each.part} {words.milliseconds(each.ms)}" for each in best.best_overhead)
         said += f" Beside it lie, from left to right, of the best: {above}."
-    said += f" The best lies below it, {best.floor.too_high}" if best.is_below_floor else ""
+    if best.is_below_floor and best.steps:
+        said += f" The best lies below it, {best.floor.too_high}"
+        said += " The baseline lies below its floor too." if best.is_baseline_below_floor else ""
+    elif best.is_baseline_below_floor:
+        said += f" The baseline lies below its floor, {best.floor.too_high}"
     return said
 
 

@@ -118,6 +118,12 @@ class BestView(View):
         floor = self.best_floor or (None if self.of_prompt else self.floor)
         return floor is not None and self.best_ms < floor.ms
 
+    @property
+    def is_baseline_below_floor(self) -> bool:
+        """Whether the baseline takes less than its own floor, which then is too high, whatever is known of
+        the best's."""
+        return self.floor is not None and self.baseline_ms < self.floor.ms
+
 
 class Told(View):
     """What the log says of a best: one event of kind `campaign.best`."""

@@ -159,6 +159,56 @@ def test_a_best_below_its_floor_has_the_reasons_of_a_prompt(profiled: Database) 
     assert "a cache of prefixes spared some of the prompt" in page
 
 
+def too_high(detail: JsonObject) -> JsonObject:
+    """The same profile with a floor of 40 ms, more than baseline and best were measured to take."""
+    return {**detail, "prompt": {**detail["prompt"], "operations_per_s": 0.05e15}}
+
+
+BELOW_ITS_FLOOR = "The baseline lies below its floor</b>, so the floor is too high: "
+
+
+@pytest.mark.parametrize(
+    ("of_best", "told"),
+    [
+        (None, ("its floor is not known. <b>" + BELOW_ITS_FLOOR,)),
+        (lone(4.0), ("is what is left to win. <b>" + BELOW_ITS_FLOOR, "The best's by part, ms:")),
+        (
+            too_high(lone(4.0)),
+            ("The best lies below this floor</b>", "The baseline lies below its floor too."),
+        ),
+    ],
+    ids=["best not profiled", "best above its floor", "both below"],
+)
+def test_a_baseline_below_its_floor_is_said_whatever_is_known_of_the_best(
+    tmp_path: Path, of_best: JsonObject | None, told: tuple[str, ...]
+) -> None:
+    database = begun(tmp_path, too_high(lone(12.0)))
+    step(database, 1, FIRST, {}, tpot=0.95)
+    if of_best is not None:
+        profile_best(database, of_best)
+    best, page = best_and_page(database)
+    with database.read() as session:
+        figure = waterfall(report(session, 1, MADE)).blocks[0]
+    database.close()
+    assert best.is_baseline_below_floor
+    assert page.count("so the floor is too high") == 1
+    for words in told:
+        assert words in page, words
+    assert "floor 40.0\u202fms, more than was measured" in page
+    assert "floor 40.0\u202fms, and what lies above it" not in page
+    assert isinstance(figure, Figure)
+    assert "The baseline lies below its floor" in figure.caption
+    assert figure.caption.count("so the floor is too high") == 1
+
+
+def test_a_baseline_by_itself_below_its_floor_is_told_as_the_baseline(tmp_path: Path) -> None:
+    database = begun(tmp_path, too_high(lone(12.0)))
+    _, page = best_and_page(database)
+    database.close()
+    assert f"<b>{BELOW_ITS_FLOOR}" in page
+    assert "The best lies below" not in page
+
+
 @pytest.mark.parametrize(
     ("detail", "reason"),
     [
