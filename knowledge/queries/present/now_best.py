@@ -72,7 +72,8 @@ class BestView(View):
     takes beside that baseline, by their ratio in the sweep. `overhead` is the baseline's time above its
     floor, by part, `best_overhead` the best's, empty where it was not profiled itself; they and the floors
     are of a token on TPOT, on TTFT of the first token of a lone prompt, and there are none on another metric.
-    `no_floor` says why there is none on TTFT, in a sentence.
+    `no_floor` says why there is none on TTFT, in a sentence, and `beyond` what a measured first token has
+    beyond its profile.
     """
 
     metric: str = DEFAULT_METRIC
@@ -101,6 +102,7 @@ class BestView(View):
     overhead: tuple[OverheadView, ...]
     best_overhead: tuple[OverheadView, ...] = ()
     no_floor: str | None = None
+    beyond: str | None = None
 
     @property
     def left_ms(self) -> float | None:

@@ -36,8 +36,8 @@ TOO_HIGH = (
 """What is to be made of a time below its floor, as the end of a sentence."""
 
 PROMPT_TOO_HIGH = (
-    "so the floor is too high: the GPU copies or multiplies faster than was measured, or a cache of prefixes "
-    "spared some of the prompt."
+    "so the floor is too high: the device copies or multiplies faster than was measured, or a cache of "
+    "prefixes spared some of the prompt."
 )
 """The same of a first token."""
 

@@ -1,8 +1,9 @@
 """The least time to a first token, and what lies above it, of a campaign about one request at once.
 
 From the profiles of a lone prompt (docs/profile.md) that the baseline and the best have. They are taken
-within the engine, of a few prompts of one launch, so the measured time has more: HTTP, the tokenizer, prompts
-and launches that were slower. That is told apart, and taken for none of the model's parts.
+within the engine, of a few prompts of one launch, so the measured time has more: prompts and launches that
+were slower, and where requests come over HTTP, that and the tokenizer. That is told apart, and taken for none
+of the model's parts.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from math import fsum
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from configs.asked_over import ASKED_OVER, HTTP, IN_ENGINE
 from db.labels import Noun, parse_label_of
 from db.models import Campaign, Environment, Experiment, Launch
 from db.states import ExperimentKind, ExperimentState
@@ -26,13 +28,19 @@ from knowledge.queries.measured.step_profile import (
 )
 from knowledge.queries.present.now_best import BestView
 from knowledge.queries.present.now_floor import OverheadView, PromptFloorView
-from knowledge.stored import number
+from knowledge.stored import number, workload_of
 
 FIRST_TOKEN = Metric.TTFT_MS.value
 """The metric that a lone prompt's profile tells of."""
 
 ABOVE_FLOOR = "kernels above their floor"
 BEYOND_PROFILE = "beyond the profiled prompt"
+
+BEYOND_OVER = {
+    HTTP: "HTTP, the tokenizer, and prompts and launches that were slower",
+    IN_ENGINE: "prompts and launches that were slower",
+}
+"""What lies there, by the way that the measured requests reach the engine."""
 
 NOT_KNOWN = "The least time by physics is not known here: "
 NOT_PROFILED = NOT_KNOWN + "no lone prompt was profiled."
@@ -67,10 +75,12 @@ def with_first_token(session: Session, campaign: Campaign, best: BestView) -> Be
     floor = prompt_floor_of(baseline)
     if floor is None:
         return best.model_copy(update={"no_floor": NO_BANDWIDTH})
+    asked = workload_of(campaign.spec.get("plan") or {}).get(ASKED_OVER)
     found = {
         "floor": floor,
         "best_floor": floor,
         "overhead": prompt_overhead_of(baseline, floor, best.baseline_ms),
+        "beyond": BEYOND_OVER[HTTP if asked == HTTP else IN_ENGINE],
     }
     if best.experiment is not None:
         own, why = _profiled(session, parse_label_of(Noun.EXPERIMENT, best.experiment))

@@ -156,7 +156,36 @@ def test_a_best_below_its_floor_has_the_reasons_of_a_prompt(profiled: Database) 
     profile_best(profiled, slow)
     best, page = best_and_page(profiled)
     assert best.is_below_floor
-    assert "a cache of prefixes spared some of the prompt" in page
+    assert (
+        "the device copies or multiplies faster than was measured, or a cache of prefixes spared some" in page
+    )
+    assert "GPU" not in page.split('class="wf-left"')[1].split("</section>")[0]
+
+
+@pytest.mark.parametrize(
+    ("way", "beyond"),
+    [
+        (
+            "http",
+            "what was measured beyond it is HTTP, the tokenizer, and prompts and launches that were slower.",
+        ),
+        ("engine", "what was measured beyond it is prompts and launches that were slower."),
+        (None, "what was measured beyond it is prompts and launches that were slower."),
+    ],
+    ids=["over HTTP", "in the engine", "an old record"],
+)
+def test_what_lies_beyond_the_profile_goes_by_the_way_that_requests_came(
+    profiled: Database, way: str | None, beyond: str
+) -> None:
+    with profiled.write() as session:
+        campaign = session.get_one(Campaign, 1)
+        plan = campaign.spec["plan"]
+        others = {name: value for name, value in plan["workload"].items() if name != "asked_over"}
+        workload = others if way is None else {**others, "asked_over": way}
+        campaign.spec = {**campaign.spec, "plan": {**plan, "workload": workload}}
+    profile_best(profiled, lone(4.0))
+    _, page = best_and_page(profiled)
+    assert beyond in page
 
 
 def too_high(detail: JsonObject) -> JsonObject:
