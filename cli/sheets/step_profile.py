@@ -38,6 +38,8 @@ def print_step_profile(profile: StepProfileView) -> None:
     rows = [_cells(row, counts) for row in profile.parts]
     rows.append(_together(profile, counts))
     out.print(table((*columns, f">{profile.share_of_floor}"), rows))
+    if profile.uncounted is not None:
+        out.print(profile.uncounted, style="dim")
     out.print(profile.basis, style="dim")
     for each in profile.unknown_kernels[:MOST_UNKNOWN]:
         calls = "call" if each.launches == 1 else "calls"

@@ -38,6 +38,10 @@ their rate."""
 NO_BANDWIDTH = "the memory's bandwidth was not measured, so there is no floor"
 NO_RATES = "neither bandwidth nor rate of the device was measured, so there is no floor"
 
+UNCOUNTED = (
+    "Of the parts that are not counted no floor is known; their time counts as above that of the whole"
+)
+
 PART_WORDS = {
     "gdn": "GatedDeltaNet layers",
     "attention": "attention",
@@ -126,6 +130,11 @@ class StepProfileView(View):
     def all_counted(self) -> bool:
         """Whether the work of every part is counted."""
         return all(row.counted for row in self.parts)
+
+    @property
+    def uncounted(self) -> str | None:
+        """What parts that are not counted are to the whole, in words; None where all are."""
+        return None if self.all_counted else UNCOUNTED
 
     @property
     def whole(self) -> str:

@@ -34,6 +34,8 @@ FIRST_TOKEN = Metric.TTFT_MS.value
 """The metric that a lone prompt's profile tells of."""
 
 ABOVE_FLOOR = "kernels above their floor"
+ABOVE_OR_WITHOUT = "kernels above their floor, or without one"
+"""The same where the work of some is not counted, whose time is all of it here."""
 BEYOND_PROFILE = "beyond the profiled prompt"
 
 BEYOND_OVER = {
@@ -122,7 +124,7 @@ def prompt_overhead_of(
     above_ms, measured_ms = kernels_ms + outside_ms, ttft_ms - floor.ms
     scale = min(1.0, measured_ms / above_ms) if above_ms else 1.0
     return (
-        OverheadView(part=ABOVE_FLOOR, ms=scale * kernels_ms),
+        OverheadView(part=ABOVE_FLOOR if profile.all_counted else ABOVE_OR_WITHOUT, ms=scale * kernels_ms),
         OverheadView(part=PART_WORDS["outside"], ms=scale * outside_ms),
         OverheadView(part=BEYOND_PROFILE, ms=max(0.0, measured_ms - above_ms)),
     )

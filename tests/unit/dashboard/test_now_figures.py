@@ -8,6 +8,7 @@ from knowledge.queries.present.now_best import Told, Trial, steps_of
 from knowledge.queries.present.now_floor import FloorView, Part, best_floor_of, floor_of, overhead_of
 from knowledge.queries.present.now_prompt import (
     ABOVE_FLOOR,
+    ABOVE_OR_WITHOUT,
     BEYOND_PROFILE,
     prompt_floor_of,
     prompt_overhead_of,
@@ -88,8 +89,18 @@ def test_a_first_token_is_its_floor_kernels_above_it_what_is_outside_and_what_th
     assert floor is not None
     assert (floor.ms, floor.profiled_ms, floor.prompt_tokens) == (5.0, pytest.approx(48.6), 512)
     above = prompt_overhead_of(prompt(), floor, 60.0)
-    assert [each.part for each in above] == [ABOVE_FLOOR, PART_WORDS["outside"], BEYOND_PROFILE]
+    assert [each.part for each in above] == [ABOVE_OR_WITHOUT, PART_WORDS["outside"], BEYOND_PROFILE]
     assert [each.ms for each in above] == pytest.approx([3.6, 40.0, 11.4])
+
+
+def test_kernels_are_all_above_their_floor_only_where_the_work_of_each_is_counted() -> None:
+    some = prompt()
+    all_counted = some.model_copy(update={"parts": tuple(row for row in some.parts if row.counted)})
+    assert len(all_counted.parts) == 2
+    floor = prompt_floor_of(all_counted)
+    assert prompt_overhead_of(all_counted, floor, 60.0)[0].part == ABOVE_FLOOR
+    assert prompt_overhead_of(some, floor, 60.0)[0].part == ABOVE_OR_WITHOUT
+    assert "or without" in ABOVE_OR_WITHOUT
 
 
 def test_a_prompt_that_took_longer_while_it_was_profiled_shares_the_measured_time() -> None:

@@ -192,8 +192,11 @@ def test_operations_of_a_device_whose_rate_is_not_known_are_no_floor_of_nothing(
     assert [(row.counted, row.floor_ms) for row in view.parts] == [(False, None)]
 
 
-def test_of_a_decode_step_all_bytes_are_counted() -> None:
-    assert all(row.counted for row in profile_view(detail()).parts)
+def test_of_a_decode_step_all_bytes_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    view = profile_view(detail())
+    assert all(row.counted for row in view.parts)
+    print_step_profile(view)
+    assert "not counted" not in capsys.readouterr().out
 
 
 def test_a_part_that_is_not_counted_is_printed_so(
@@ -201,7 +204,9 @@ def test_a_part_that_is_not_counted_is_printed_so(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "140")  # a line for each part
     print_step_profile(with_uncounted())
-    told = {line.split("  ")[0].strip(): line for line in capsys.readouterr().out.splitlines()}
+    out = capsys.readouterr().out
+    assert "no floor is known; their time counts as above that of the whole" in out
+    told = {line.split("  ")[0].strip(): line for line in out.splitlines()}
     for part in ("GatedDeltaNet state", "norms, gates, activations, copies", "attention"):
         assert "not counted" in told[part], part
         assert "%" not in told[part].split("not counted")[1], part
