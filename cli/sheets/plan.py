@@ -77,7 +77,8 @@ FLOOR_NOT_KNOWN = (
 
 
 FLOOR_OF_A_STEP = {
-    "ttft_ms": "The first token has no such floor: reading a prompt is arithmetic more than bytes.",
+    "ttft_ms": "The first token has no such floor: reading a prompt is arithmetic more than bytes. With vLLM "
+    "the profile of a lone prompt tells the least that it can take.",
     "e2el_ms": "A request has such a step for each token after its first.",
 }
 """What a step's floor is to a campaign that is about more than a token, by its metric."""

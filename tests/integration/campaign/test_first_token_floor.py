@@ -10,12 +10,14 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, update
+from sqlalchemy import insert, select, update
 
 from dashboard.pages.now import PAGE
 from dashboard.report.document import Figure
 from dashboard.report.results import waterfall
-from db.models import Campaign, StageRun
+from db.event_kinds import EventKind
+from db.events import of_kind
+from db.models import Campaign, Event, StageRun
 from db.models.base import JsonObject
 from db.session import Database
 from db.states import StageOutcome
@@ -268,6 +270,25 @@ def test_several_requests_at_once_are_no_lone_prompt(tmp_path: Path) -> None:
     database.close()
     assert best.floor is None
     assert "is told of a lone prompt, and here are 8 at once." in page
+
+
+@pytest.mark.parametrize(("metric", "words"), [("e2el_ms", "end-to-end latency"), ("itl_ms", "ITL")])
+def test_a_campaign_about_another_time_is_told_of_which_times_the_least_is_known(
+    tmp_path: Path, metric: str, words: str
+) -> None:
+    database = begun(tmp_path, lone(12.0))
+    with database.write() as session:
+        session.execute(update(Campaign).values(objective={"metric": metric}))
+        told = session.scalars(select(Event).where(of_kind(EventKind.CAMPAIGN_BASELINE, 1))).one()
+        told.data = {**told.data, "baseline": {**told.data["baseline"], metric: 20.0}}
+    best, page = best_and_page(database)
+    database.close()
+    assert (best.floor, best.no_floor) == (None, None)
+    said = (
+        "The least time by physics is told of the time per token and of that to the first token of a lone "
+        f"prompt, and this campaign is after {words}."
+    )
+    assert said in page
 
 
 def test_a_campaign_about_a_token_is_told_a_steps_floor_though_a_prompt_was_profiled(tmp_path: Path) -> None:
