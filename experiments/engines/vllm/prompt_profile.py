@@ -112,16 +112,17 @@ def by_prompt(steps: Sequence[Step], prompts: int) -> tuple[list[Step], int]:
 
 def operations_of(read: Mapping[str, Any], tokens: int, steps: int) -> dict[str, int]:
     """Multiplications and additions of a prompt's products by part: the output head's of one token a step,
-    attention's of each token with itself and those before it, states' of each token.
+    attention's of each token with itself and those before it, states' of each token, less what the first may
+    spare.
 
     Of weights in 8 bits none: their products may be faster than the rate in 16 bits that was measured.
     """
     pairs = tokens * (tokens + 1) // 2
     without_weights = {
         "attention": pairs * read.get("attention_operations", 0),
-        "gdn_state": tokens * read.get("state_operations", 0),
+        "gdn_state": tokens * read.get("state_operations", 0) - read.get("spared_operations", 0),
     }
-    found = {part: count for part, count in without_weights.items() if count}
+    found = {part: count for part, count in without_weights.items() if count > 0}
     for part, count in read.get("operations", {}).items():
         bytes_each = OPERATIONS_A_WEIGHT * read["weight_bytes"].get(part, 0) / count if count else 0.0
         if not LEAST_BYTES_OF_8_BITS < bytes_each < MOST_BYTES_OF_8_BITS:

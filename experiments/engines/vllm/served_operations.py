@@ -38,10 +38,26 @@ def state_operations(states: Iterable[Any]) -> int:
     The gated delta rule (Yang, Kautz and Hatamizadeh, arXiv:2412.06464) is S_t = α_t S_{t−1} (I − β_t k_t
     k_tᵀ) + β_t v_t k_tᵀ and o_t = S_t q_t: the state times the key, what is added to it, and the state times
     the query, 2 · keys · values each. Computed by chunks these three stay, as products of matrices with the
-    state before the chunk, and those within a chunk come on top. A prompt shorter than a head's size can be
-    read with fewer. Scaling by α is not counted.
+    state before the chunk, and those within a chunk come on top; but a first chunk has no state before it,
+    for which `spared_operations` are taken off a prompt's. Scaling by α is not counted.
     """
     return sum(STATE_PRODUCTS * A_PRODUCT * int(state[0].numel()) for state in states)
+
+
+def spared_operations(states: Iterable[Any]) -> int:
+    """The most operations that a prompt can take less than `state_operations` for each of its tokens, in the
+    layers of these states.
+
+    The state before a prompt is 0, so its first n tokens, read as one chunk, take 2 · n² · values, causal
+    products of what is added and of what is read out, and 2 · n · keys · values for the state after them;
+    products of keys with keys and queries are left out, for heads may share them. That spares most where n is
+    the size of keys: 2 · keys² · values. A prompt shorter than a third of that size counts nothing.
+    """
+    found = 0
+    for state in states:
+        heads, values, keys = map(int, state.shape[1:])
+        found += heads * 2 * keys**2 * values
+    return found
 
 
 def _of_a_pair(layer: Any) -> int:

@@ -13,7 +13,11 @@ from typing import Any
 import torch
 
 from experiments.engines.vllm.describe import gdn_and_attention, layer_caches
-from experiments.engines.vllm.served_operations import attention_operations, state_operations
+from experiments.engines.vllm.served_operations import (
+    attention_operations,
+    spared_operations,
+    state_operations,
+)
 from experiments.measurement.evidence import Json
 
 _NOT_TEXT = ("visual", "vision_tower", "mtp", "audio_tower")
@@ -26,9 +30,9 @@ def read_by_step(runner: Any, draft_tokens: int) -> dict[str, Json]:
     output head that it shares. `operations` are the multiplications and additions of one token in the linear
     layers, by part, and in the output head; `attention_operations` are those of one token that looks at one,
     0 where a drafter's layers are among the model's, and `state_operations` those of one in the GatedDeltaNet
-    recurrences. `state_bytes` are those of one sequence's GatedDeltaNet states
-    and `conv_bytes` of its windows, each read once and written once for every token of a step;
-    `kv_bytes_per_token` are those of one token in all layers' caches.
+    recurrences, of which a prompt may spare `spared_operations`. `state_bytes` are those of one sequence's
+    GatedDeltaNet states and `conv_bytes` of its windows, each read once and written once for every token of a
+    step; `kv_bytes_per_token` are those of one token in all layers' caches.
     """
     model = runner.get_model()
     weights = _weight_bytes(model)
@@ -47,6 +51,7 @@ def read_by_step(runner: Any, draft_tokens: int) -> dict[str, Json]:
         "operations": {part: int(count) for part, count in _operations(model).items()},
         "attention_operations": 0 if drafter is not None else attention_operations(attention),
         "state_operations": state_operations(states),
+        "spared_operations": spared_operations(states),
         "state_bytes": slots * sum(map(_slot_bytes, states)),
         "conv_bytes": 2 * sum(_slot_bytes(found[0]) for found in caches if len(found) > 1),
         "kv_bytes_per_token": sum(map(_token_bytes, attention)),

@@ -82,6 +82,14 @@ def test_attention_looks_from_each_token_at_itself_and_those_before_and_states_g
     assert operations_of(read, 3, 2) == operations_of(read, 3, 1), "in pieces it is no more"
 
 
+def test_of_states_what_a_prompt_s_first_tokens_may_spare_is_not_counted_and_nothing_of_a_short_prompt() -> (
+    None
+):
+    read = {**READ, "state_operations": 24, "spared_operations": 50}
+    assert operations_of(read, 3, 1) == {"gdn_state": 24 * 3 - 50}
+    assert operations_of(read, 2, 1) == {}
+
+
 @pytest.mark.parametrize(("stored_bytes", "counted"), [(400, True), (200, False), (230, False), (112, True)])
 def test_of_weights_in_eight_bits_no_floor_is_counted(stored_bytes: int, counted: bool) -> None:
     """200 weights: 2 bytes each, 1, 1 with scales, and half of one with scales."""
