@@ -16,6 +16,7 @@ from experiments.corpora.calibration.corpus import calibration_corpus
 from experiments.engines import one_answer
 from experiments.stages.pruning.choosing import Choice
 from experiments.stages.pruning.scoring import rank_layers
+from experiments.stages.quantize import environment
 from experiments.stages.quantize.recipe import QuantizationRecipe
 from experiments.stages.quantize.stage import quantize
 from tests.integration.corpora.test_self_written import tiny_checkpoint
@@ -54,6 +55,7 @@ def test_a_process_sees_the_gpu_that_it_is_for_and_no_other(
         started.append(env)
         raise Begun
 
+    monkeypatch.setattr(environment, "torch_build", lambda _: None)  # a build for CPUs begins none
     monkeypatch.setattr(one_answer, "subprocess", SimpleNamespace(Popen=start, PIPE=PIPE))
     with pytest.raises(Begun):
         work(tmp_path)
