@@ -113,6 +113,11 @@ class VllmOrder:
     dummy: bool = False
     variables: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def draft_passes(self) -> int:
+        """How often a drafter runs in a step: once for a block of DFlash's, else once for each token."""
+        return min(1, self.draft_tokens) if self.drafting_method == "dflash" else self.draft_tokens
+
 
 def order_data(order: VllmOrder) -> dict[str, Any]:
     """The order as a driver reads it: one that sets no variable names none."""

@@ -27,8 +27,9 @@ from experiments.measurement.evidence import Json
 if TYPE_CHECKING:
     from experiments.engines.vllm.loaded_engine import LoadedEngine
 
-PROFILE_VERSION = 2
-"""Raised when the same would be profiled otherwise, or more of it: the first had no lone prompt."""
+PROFILE_VERSION = 3
+"""Raised when the same would be profiled otherwise, or more of it: the first had no lone prompt, the second
+counted the weights of DFlash's drafter once for each token."""
 
 MOST_TOKENS = 48
 """Tokens that are generated while kernels are recorded: each step has hundreds of them."""
@@ -47,7 +48,8 @@ async def profile(engine: LoadedEngine, request: GenerationRequest, concurrency:
     """
     short = replace(request, new_tokens=min(request.new_tokens, MOST_TOKENS))
     step_ms = await _step_ms(engine, short, concurrency)
-    read = await engine.call("autoinfer_read_by_step", engine.order.draft_tokens)
+    order = engine.order
+    read = await engine.call("autoinfer_read_by_step", order.draft_tokens, order.draft_passes)
     await engine.call("autoinfer_trace", True)
     try:
         traced_ms = await _step_ms(engine, short, concurrency)

@@ -36,6 +36,9 @@ METHOD = "torch.profiler over lone prompts; the time from the same number of pro
 
 OPERATIONS_A_WEIGHT = 2
 
+DRAFT = "draft"
+"""The part of a model that drafts."""
+
 LEAST_BYTES_OF_8_BITS, MOST_BYTES_OF_8_BITS = 0.75, 1.5
 """Between these bytes a weight, scales included, are those of 8 bits."""
 
@@ -66,7 +69,7 @@ async def profile_prompt(
     parts = parts_of(
         kernels,
         first_ms,
-        {part: steps_each * count for part, count in read["weight_bytes"].items()},
+        weights_read(read, steps_each),
         {},
         operations_of(read, tokens, steps_each),
     )
@@ -82,6 +85,14 @@ async def profile_prompt(
         "parts": [asdict(part) for part in parts],
         "kernels": [each.data() for each in kernels],
     }
+
+
+def weights_read(read: Mapping[str, Any], steps: int) -> dict[str, int]:
+    """Bytes of weights that reading a prompt in so many steps takes, by part; pure.
+
+    Not a drafter's: what of it a prompt runs, its whole or what makes keys and values alone, is its own.
+    """
+    return {part: steps * count for part, count in read["weight_bytes"].items() if part != DRAFT}
 
 
 def by_prompt(steps: Sequence[Step], prompts: int) -> tuple[list[Step], int]:

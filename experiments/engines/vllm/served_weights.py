@@ -23,16 +23,17 @@ from experiments.measurement.evidence import Json
 _NOT_TEXT = ("visual", "vision_tower", "mtp", "audio_tower")
 
 
-def read_by_step(runner: Any, draft_tokens: int) -> dict[str, Json]:
+def read_by_step(runner: Any, draft_tokens: int, draft_passes: int) -> dict[str, Json]:
     """Classes of the linear layers in the order of a step, bytes of weights by part, and of the caches.
 
-    `weight_bytes` has a part `draft` where a model drafts: its weights once for each draft token, as the
-    output head that it shares. `operations` are the multiplications and additions of one token in the linear
-    layers, by part, and in the output head; `attention_operations` are those of one token that looks at one,
-    0 where a drafter's layers are among the model's, and `state_operations` those of one in the GatedDeltaNet
-    recurrences, of which a prompt may spare `spared_operations`. `state_bytes` are those of one sequence's
-    GatedDeltaNet states and `conv_bytes` of its windows, each read once and written once for every token of a
-    step; `kv_bytes_per_token` are those of one token in all layers' caches.
+    `weight_bytes` has a part `draft` where a model drafts: its weights, and the output head that it shares,
+    once for each of its passes in a step, `draft_passes`. `operations` are the multiplications and additions
+    of one token in the linear layers, by part, and in the output head; `attention_operations` are those of
+    one token that looks at one, 0 where a drafter's layers are among the model's, and `state_operations`
+    those of one in the GatedDeltaNet recurrences, of which a prompt may spare `spared_operations`.
+    `state_bytes` are those of one sequence's GatedDeltaNet states and `conv_bytes` of its windows, each read
+    once and written once for every token of a step; `kv_bytes_per_token` are those of one token in all
+    layers' caches.
     """
     model = runner.get_model()
     weights = _weight_bytes(model)
@@ -40,7 +41,7 @@ def read_by_step(runner: Any, draft_tokens: int) -> dict[str, Json]:
     if drafter is not None:
         own = _weight_bytes(drafter)
         head = own.pop("lm_head", 0) or weights.get("lm_head", 0)
-        weights["draft"] = draft_tokens * (sum(own.values()) + head)
+        weights["draft"] = draft_passes * (sum(own.values()) + head)
     gdn, attention = gdn_and_attention(runner.vllm_config)
     caches = [layer_caches(layer) for layer in gdn]
     states = [found[-1] for found in caches if found]

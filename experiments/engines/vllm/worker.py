@@ -145,9 +145,9 @@ class EngineProbe:
         return self.__dict__.pop("_autoinfer_trace").stop()
 
     @_answers
-    def autoinfer_read_by_step(self, draft_tokens: int) -> Any:
+    def autoinfer_read_by_step(self, draft_tokens: int, draft_passes: int) -> Any:
         """What a step reads, by part (`served_weights.py`), and how fast the GPU copies and multiplies."""
-        read = read_by_step(self.model_runner, draft_tokens)  # type: ignore[attr-defined]
+        read = read_by_step(self.model_runner, draft_tokens, draft_passes)  # type: ignore[attr-defined]
         return {**read, "bandwidth": copy_bandwidth(), "products": product_rate()}
 
 

@@ -76,6 +76,14 @@ def test_beside_a_copy_of_the_output_head_a_kernel_is_named_for_packed_weights_a
     assert "kernel_config" not in arguments(**drafts, drafting__lm_head=head)
 
 
+@pytest.mark.parametrize(
+    ("method", "tokens", "passes"), [("none", 0, 0), ("mtp", 3, 3), ("dflash", 7, 1), ("draft_model", 2, 2)]
+)
+def test_a_drafter_runs_for_each_token_and_dflash_for_a_block(method: str, tokens: int, passes: int) -> None:
+    order = VllmOrder("folder", "cuda:0", {}, drafting_method=method, draft_tokens=tokens)
+    assert order.draft_passes == passes
+
+
 def test_tokens_of_a_step_are_left_to_vllm_where_prompts_are_not_cut_too() -> None:
     """It takes what it takes else, or the whole context where that is more."""
     told = arguments(serving__chunked_prefill="off", serving__max_model_len=8192)

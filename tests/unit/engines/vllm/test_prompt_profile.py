@@ -12,7 +12,13 @@ from experiments.engines.port import GenerationRequest, Infeasible
 from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.kernel_steps import Kernel, Region, Step
 from experiments.engines.vllm.kernel_trace import MARK_BYTES, MARKS, trace_of
-from experiments.engines.vllm.prompt_profile import PROMPTS, by_prompt, operations_of, profile_prompt
+from experiments.engines.vllm.prompt_profile import (
+    PROMPTS,
+    by_prompt,
+    operations_of,
+    profile_prompt,
+    weights_read,
+)
 
 READ = {
     "weight_bytes": {"down_proj": 400, "qkv_proj": 120, "lm_head": 800, "small": 5},
@@ -88,6 +94,11 @@ def test_of_states_what_a_prompt_s_first_tokens_may_spare_is_not_counted_and_not
     read = {**READ, "state_operations": 24, "spared_operations": 50}
     assert operations_of(read, 3, 1) == {"gdn_state": 24 * 3 - 50}
     assert operations_of(read, 2, 1) == {}
+
+
+def test_of_a_drafter_no_weights_are_counted_for_a_prompt() -> None:
+    read = {"weight_bytes": {"gate_up_proj": 100, "draft": 7_000, "lm_head": 10}}
+    assert weights_read(read, 2) == {"gate_up_proj": 200, "lm_head": 20}
 
 
 @pytest.mark.parametrize(("stored_bytes", "counted"), [(400, True), (200, False), (230, False), (112, True)])
