@@ -17,6 +17,7 @@ TITLES = {
     "h200-9b-prefill": "Two kernels for prompts: Qwen3.5-9B's shape on an H200, with vLLM 0.33",
     "h200-9b-heads": "Copies of the output head to draft with: Qwen3.5-9B's shape on an H200, with vLLM 0.33",
     "h200-9b-steps": "How many tokens a step reads: Qwen3.5-9B's shape on an H200, with vLLM 0.33",
+    "h200-9b-dflash": "Drafting by DFlash: Qwen3.5-9B's shape on an H200, with vLLM 0.33",
     "h200-9b-graphs": "CUDA graphs of prompts' steps: Qwen3.5-9B's shape on an H200, with vLLM 0.33",
     "h200-9b-http": "Qwen3.5-9B's shape on H200s, asked over HTTP beside loads",
     "h200-9b-launches": "Qwen3.5-9B's shape on H200s, over HTTP: two launches of each",
