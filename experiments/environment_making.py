@@ -55,14 +55,15 @@ def make_environment(
     already is installed into.
 
     `first` are words of a `pip install` that goes before, of what comes from elsewhere. pip takes packages
-    from where it is set up to. Raises `AutoinferError` with the log's name when a step fails; what was made
+    from where it is set up to, and of what is wanted the newest that there is, also in place of a build that
+    would do by its version. Raises `AutoinferError` with the log's name when a step fails; what was made
     stays, to look at.
     """
     folder.mkdir(parents=True, exist_ok=True)
     log_path, python = folder / LOG_NAME, folder / "bin" / "python"
     log_path.unlink(missing_ok=True)
     steps: list[tuple[str, list[str]]] = [
-        ("pip", [str(python), "-m", "pip", "install", "--no-input", *words])
+        ("pip", [str(python), "-m", "pip", "install", "--no-input", "--upgrade", *words])
         for words in (first, wanted)
         if words
     ]

@@ -46,6 +46,20 @@ def test_one_s_own_and_a_place_where_nothing_is_yet_are_installed_into(tmp_path:
     check_made_here(tmp_path / "larger/disk/bin/python", default, "vllm_python", WANTED)
 
 
+def test_what_is_wanted_is_taken_anew_where_another_build_of_it_is_there(tmp_path: Path) -> None:
+    """`torch==2.13.0` is content with the build that a driver is too old for, whatever index is named."""
+    commands: list[Sequence[str]] = []
+
+    def run(command: Sequence[str], log_path: Path) -> int:
+        commands.append(command)
+        return 0
+
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").touch()
+    make_environment(tmp_path, ["torch==2.13.0"], run)
+    assert [command[-2:] for command in commands] == [["--upgrade", "torch==2.13.0"]]
+
+
 @pytest.mark.parametrize(
     ("said", "told"),
     [
