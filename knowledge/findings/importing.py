@@ -38,7 +38,8 @@ class Imported:
 def export_verdicts(session: Session, origin: str, campaign_id: int | None = None) -> VerdictFile:
     """Return the verdicts of this database that compare two configurations, of one campaign or of all.
 
-    What was imported is not told on: it is its origin's to tell.
+    What was imported is not told on: it is its origin's to tell. Nor is what failed because nothing here
+    could make it, which says nothing of the change.
     """
     query = (
         select(Verdict.id, Experiment.control_configuration_id, Experiment.candidate_configuration_id)
@@ -53,7 +54,7 @@ def export_verdicts(session: Session, origin: str, campaign_id: int | None = Non
         fact.verdict_id: fact
         for pair in dict.fromkeys(wanted.values())
         for fact in facts_of_pair(session, *pair)
-        if fact.changes  # an A/A pair compares nothing
+        if fact.changes and not fact.not_installed  # an A/A pair compares nothing
     }
     told = tuple(_told(session, facts[each]) for each in wanted if each in facts)
     return VerdictFile(origin=origin, verdicts=told)

@@ -10,6 +10,7 @@ from db.models import Finding
 from experiments.engines.port import NOT_INSTALLED
 from experiments.job.result import Failure
 from experiments.measurement.judging import Outcome
+from knowledge.findings.importing import export_verdicts
 from knowledge.findings.verdict_fact import SAYING, Saying
 from tests.integration.campaign.sealed import Dispatched, dispatched
 from tests.simulated.by_hand import measure_baseline, run_by_hand
@@ -32,6 +33,9 @@ def test_a_later_campaign_hears_of_it_where_it_is_of_the_configuration_alone(
     assert trial.outcome is Outcome.INFEASIBLE, "the campaign itself tries the lever no more"
     does_not_run = [each for each in found if each.scope.get(SAYING) == Saying.DOES_NOT_RUN]
     assert bool(does_not_run) is told_on
+    with dispatched.database.read() as session:
+        exported = export_verdicts(session, "here").verdicts
+    assert bool(exported) is told_on
     _, later = start(tmp_path, dispatched.database)
     measure_baseline(dispatched.database, later)
     with dispatched.database.read() as session:
