@@ -18,10 +18,13 @@ CHECKPOINT_KIND = "checkpoint"
 
 def measured_builds(session: Session, model_fingerprint: str) -> dict[str, float]:
     """Median seconds that builds of this model's checkpoints took here, by the method of quantization or the
-    criterion of pruning; for the greedy criterion, a layer that went."""
+    criterion of pruning; for the greedy criterion, a layer that went. What was not built here tells nothing.
+    """
     rows = session.execute(
         select(Artifact.inputs, Artifact.build_s).where(
-            Artifact.kind == CHECKPOINT_KIND, Artifact.inputs["model"].as_string() == model_fingerprint
+            Artifact.kind == CHECKPOINT_KIND,
+            Artifact.inputs["model"].as_string() == model_fingerprint,
+            Artifact.build_s > 0,
         )
     )
     found: dict[str, list[float]] = {}

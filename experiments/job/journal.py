@@ -193,7 +193,12 @@ class Fold:
                 self._end(self._stages[-1])
             case RecordKind.ARTIFACT:
                 content = {key: value for key, value in line.items() if key not in ("record", "at")}
-                self._artifacts[line["digest"]] = ArtifactRecord(**content)
+                used = ArtifactRecord(**content)
+                before = self._artifacts.get(used.digest)
+                # what the job built and used again was built all the same
+                self._artifacts[used.digest] = (
+                    used if before is None else replace(used, build_s=max(used.build_s, before.build_s))
+                )
             case RecordKind.PROFILE:
                 self._profile = tuple(PartTime(**part) for part in line["parts"])
             case RecordKind.CHOSEN:

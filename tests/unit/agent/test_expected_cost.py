@@ -99,6 +99,7 @@ def test_builds_are_read_by_method_of_this_model_alone_and_a_greedy_one_by_layer
             [
                 built("a", 100.0, **awq),
                 built("b", 300.0, **awq),
+                built("e", 0.0, **awq),  # made elsewhere and used here
                 built("c", 9.0, "other", **awq),
                 built("d", 80.0, stage="prune", knobs=greedy),
             ]

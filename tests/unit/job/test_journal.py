@@ -57,6 +57,15 @@ def test_what_was_told_is_what_is_read(tmp_path: Path):
     assert result.memory == HeldMemory(1, 30, 2, 0.5, "It stays.")
 
 
+def test_what_a_job_built_and_used_again_took_as_long_as_it_took_to_build(tmp_path: Path) -> None:
+    """A candidate's checkpoint is prepared once more for its profile."""
+    with Records(tmp_path / "records.jsonl") as records:
+        write_a_job(records)
+        records.artifact(ArtifactRecord("e" * 64, "evaluation", {"model": "m"}, {}, "/a", 5, 0.0))
+    (artifact,) = read_records(tmp_path / "records.jsonl").artifacts
+    assert artifact.build_s == 0.5
+
+
 def test_what_was_left_out_before_blocks_were_told_is_the_whole_pair(tmp_path: Path):
     path = tmp_path / "records.jsonl"
     with Records(path) as records:
