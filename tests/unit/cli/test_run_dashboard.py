@@ -175,7 +175,7 @@ def test_it_is_started_once_the_baseline_is_dispatched(
             dispatched.append(database.execute("SELECT count(*) FROM job").fetchone()[0])
 
     monkeypatch.setattr(stub, "keep", keep)
-    assert ran(tmp_path, "--budget", "1s").exit_code == 0
+    assert ran(tmp_path, "--budget", "5s").exit_code == 0  # a busy machine dispatches nothing within one
     assert dispatched[0] == 1
 
 
