@@ -14,13 +14,13 @@ from sqlalchemy.orm import Session
 
 from configs.campaign import CHECKPOINT, DUMMY
 from db.models import Campaign, Environment, Experiment, Launch
-from db.states import ExperimentKind, ExperimentState
 from experiments.corpora.standard_library import fingerprint, held_out_modules
 from experiments.job.versions_here import no_engine_here, versions_here
 from experiments.recording import texts_of
 from knowledge.figures import listed
 from knowledge.findings.facts import versions_of_experiments
 from knowledge.findings.staleness import of_other_versions
+from knowledge.queries.measured.baseline_run import newest_baseline
 
 
 def cannot_run_here(session: Session, experiment: Experiment, device: str) -> str | None:
@@ -50,17 +50,7 @@ def _other_texts(session: Session, campaign: Campaign) -> str | None:
     """Why the texts of a campaign's baseline, which its tests are sealed for, can't be cut here."""
     if str(campaign.spec.get("weights", CHECKPOINT)) == DUMMY:
         return None  # its prompts are random words
-    newest = (
-        select(Experiment.id)
-        .where(
-            Experiment.campaign_id == campaign.id,
-            Experiment.kind == ExperimentKind.BASELINE,
-            Experiment.state == ExperimentState.DONE,
-        )
-        .order_by(Experiment.id.desc())
-        .limit(1)
-    )
-    baseline = session.scalar(newest)
+    baseline = newest_baseline(session, campaign.id)
     then = None if baseline is None else texts_of(session, baseline)
     if baseline is None or then is None or then == fingerprint(held_out_modules()):
         return None

@@ -15,9 +15,9 @@ from sqlalchemy.orm import Session
 
 from configs.asked_over import ASKED_OVER, HTTP, IN_ENGINE
 from db.labels import Noun, parse_label_of
-from db.models import Campaign, Environment, Experiment, Launch
-from db.states import ExperimentKind, ExperimentState
+from db.models import Campaign, Environment, Launch
 from experiments.measurement.evidence import Metric, Stage
+from knowledge.queries.measured.baseline_run import newest_baseline
 from knowledge.queries.measured.stages import stages_of
 from knowledge.queries.measured.step_profile import (
     OUTSIDE,
@@ -61,17 +61,7 @@ def with_first_token(session: Session, campaign: Campaign, best: BestView) -> Be
     if at_once is not None and at_once != 1:
         several = f"The least time by physics is told of a lone prompt, and here are {at_once:g} at once."
         return best.model_copy(update={"no_floor": several})
-    baseline_run = session.scalar(
-        select(Experiment.id)
-        .where(
-            Experiment.campaign_id == campaign.id,
-            Experiment.kind == ExperimentKind.BASELINE,
-            Experiment.state == ExperimentState.DONE,
-        )
-        .order_by(Experiment.id.desc())
-        .limit(1)
-    )
-    baseline, why = _profiled(session, baseline_run)
+    baseline, why = _profiled(session, newest_baseline(session, campaign.id))
     if baseline is None:
         return best.model_copy(update={"no_floor": _because(NOT_PROFILED, why)})
     floor = prompt_floor_of(baseline)
