@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
+from compressed_tensors.offload import remove_dispatch
 from llmcompressor import oneshot
 from llmcompressor.modifiers.quantization import QuantizationModifier
 from llmcompressor.modifiers.transform.awq import AWQMapping, AWQModifier
 from llmcompressor.pipelines.cache import IntermediatesCache
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
@@ -49,6 +50,16 @@ def compress(
         IntermediatesCache.pin_memory = _do_not_pin
     # The processor would only tokenize, and there is no text here; any object stands for it.
     oneshot(model=model, recipe=recipe, processor=object(), **asked)
+
+
+def let_go(model: Qwen3_5ForCausalLM) -> None:
+    """Free the weights of a model that was compressed, whoever still holds the model.
+
+    torch.fx remembers for good what it wrapped to trace a model for AWQ, and so each layer would stay in
+    memory to the end of the process (torch 2.13, llmcompressor 0.14).
+    """
+    remove_dispatch(model)  # its parameters are looked after by llmcompressor and can't be replaced before
+    nn.Module.to(model, "meta")
 
 
 def _do_not_pin(self: object, batch_index: int, input_names: list[str] | None = None) -> None:

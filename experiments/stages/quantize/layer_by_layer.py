@@ -14,7 +14,7 @@ from torch import Tensor
 
 from experiments.engines.reference.checkpoint import module_tensor
 from experiments.engines.reference.inspection import CheckpointFiles
-from experiments.stages.quantize.compression import compress
+from experiments.stages.quantize.compression import compress, let_go
 from experiments.stages.quantize.finished_layers import FinishedLayers
 from experiments.stages.quantize.one_layer import (
     embedded,
@@ -101,6 +101,7 @@ class LayerByLayer:
         tensors, squares = packed_layer(
             model, layer, planned, self._rescaled_of(layer), self._headers, self._recipe
         )
+        let_go(model)
         if after and layer + 1 < len(self._files.layer_types):
             self._finished.put_states(layer + 1, after)
         self._finished.put(layer, tensors, squares)
@@ -112,6 +113,7 @@ class LayerByLayer:
         model = head_model(self._files, module_tensor(head[0].source), self._dtype, self._device)
         compress(model, config_of_layer(self._files, self._recipe, head=True), [], [], None)
         tensors, squares = packed_layer(model, None, head, (), self._headers, self._recipe)
+        let_go(model)
         self._finished.put(None, tensors, squares)
 
     def _rescaled_of(self, layer: int) -> list[str]:

@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from experiments.engines.one_answer import ask
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.packed_layout import packed_modules
+from experiments.stages.quantize.environment import needed_python
 from experiments.stages.quantize.finished_layers import FinishedLayers
 from experiments.stages.quantize.recipe import QuantizationRecipe
 from experiments.stages.quantize.stage import quantize
@@ -74,6 +76,21 @@ def test_each_layer_is_told_when_it_is_finished(whole: tuple[Path, Told]) -> Non
     assert told[1][2] == "quantized layer 2 of 5"
     assert told[-1][2] == "quantized the head"
     assert not (whole[0] / "unfinished").exists()
+
+
+@pytest.mark.parametrize("recipe", [AWQ, replace(AWQ, method="rtn")], ids=["awq", "rtn"])
+def test_nothing_of_a_finished_layer_is_held(
+    wrapped: Path, recipe: QuantizationRecipe, tmp_path: Path
+) -> None:
+    """Else a model would be in memory whole when its last layer is quantized."""
+    request = {
+        "checkpoint": str(wrapped),
+        "work": str(tmp_path),
+        "recipe": asdict(recipe),
+        "documents": [list(each) for each in TEXT.documents] if recipe.method == "awq" else [],
+    }
+    held = ask("tests.integration.stages.held_layers", request, doing="quantizes", python=needed_python())
+    assert held == [0] * (len(LAYERS) + 1), "bytes after each layer and after the head"
 
 
 @pytest.fixture(scope="module")
