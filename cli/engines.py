@@ -130,16 +130,16 @@ def _install_quantize(settings: Settings, *, for_cpu: bool | None, as_json: bool
     from cli.console.output import print_json, say
     from cli.health.gpu_checks import visible_gpus
     from experiments.environment_making import LOG_NAME, check_made_here
-    from experiments.stages.quantize.environment import INSTALL_FOR_GPUS, REQUIREMENT, cannot_on
-    from experiments.stages.quantize.install import install, torch_wanted
+    from experiments.stages.quantize.environment import INSTALL_FOR_GPUS, cannot_on
+    from experiments.stages.quantize.install import install, packages_wanted
 
     found, why = visible_gpus()
     looked = for_cpu is None
     if for_cpu is None:
         for_cpu = not found
-    wanted = (REQUIREMENT, torch_wanted(for_cpu=for_cpu))
+    wanted, first = packages_wanted(for_cpu=for_cpu)
     default = made_in(settings, "quantize_python")
-    check_made_here(settings.quantize_python, default, "quantize_python", wanted)
+    check_made_here(settings.quantize_python, default, "quantize_python", wanted, first=first)
     folder = settings.quantize_python.parent.parent
     if not as_json:
         told = f" PyTorch for CPUs, because no GPU is seen ({why.rstrip('.')}); --gpu takes the other."

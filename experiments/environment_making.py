@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -62,11 +63,7 @@ def make_environment(
     folder.mkdir(parents=True, exist_ok=True)
     log_path, python = folder / LOG_NAME, folder / "bin" / "python"
     log_path.unlink(missing_ok=True)
-    steps: list[tuple[str, list[str]]] = [
-        ("pip", [str(python), "-m", "pip", "install", "--no-input", "--upgrade", *words])
-        for words in (first, wanted)
-        if words
-    ]
+    steps = [("pip", command) for command in _installs(python, wanted, first)]
     if not python.is_file():
         steps.insert(0, ("venv", [sys.executable, "-m", "venv", str(folder)]))
     for name, command in steps:
@@ -79,11 +76,23 @@ def make_environment(
     return python
 
 
-def check_made_here(python: Path, default: Path, setting: str, wanted: Sequence[str]) -> None:
+def _installs(python: Path, wanted: Sequence[str], first: Sequence[str]) -> list[list[str]]:
+    """The commands that install, in their order; see `make_environment`."""
+    return [
+        [str(python), "-m", "pip", "install", "--no-input", "--upgrade", *words]
+        for words in (first, wanted)
+        if words
+    ]
+
+
+def check_made_here(
+    python: Path, default: Path, setting: str, wanted: Sequence[str], *, first: Sequence[str] = ()
+) -> None:
     """Refuse to install into an environment that a user named by `setting` and `make_environment` did not
     make: what is there would be replaced by what is `wanted`.
 
-    A place where nothing is yet is as good as the `default`. Raises `UsageError` with how to install there.
+    A place where nothing is yet is as good as the `default`. Raises `UsageError` with the commands that
+    `make_environment` would install by.
     """
     folder = python.parent.parent
     made_here = (folder / LOG_NAME).is_file() and (folder / "pyvenv.cfg").is_file()
@@ -91,8 +100,8 @@ def check_made_here(python: Path, default: Path, setting: str, wanted: Sequence[
         return
     if python == folder / "bin" / "python" and (made_here or not folder.exists()):
         return
-    packages = " ".join(f"'{each}'" for each in wanted)
-    yourself = f"Install there yourself: {python} -m pip install {packages}. Or leave"
+    commands = " && ".join(map(shlex.join, _installs(python, wanted, first)))
+    yourself = f"Install there yourself: {commands}. Or leave"
     leave = yourself if python.is_file() else "Leave"
     raise UsageError(
         f"The setting {setting} names {python}, which was not made here, so nothing is installed into it.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,9 +27,25 @@ def test_an_environment_that_somebody_else_made_is_left_alone(tmp_path: Path) ->
     with pytest.raises(UsageError, match=f"names {python}, which was not made here") as told:
         check_made_here(python, tmp_path / "engines/vllm/bin/python", "vllm_python", WANTED)
     assert told.value.hint == (
-        f"Install there yourself: {python} -m pip install 'vllm>=0.26,<0.34'. Or leave vllm_python out, for "
-        f"an environment in {tmp_path}/engines/vllm."
+        f"Install there yourself: {python} -m pip install --no-input --upgrade 'vllm>=0.26,<0.34'. Or leave "
+        f"vllm_python out, for an environment in {tmp_path}/engines/vllm."
     )
+
+
+@pytest.mark.parametrize("first", [(), ("--extra-index-url", "https://cpus", "torch==2.13.0+cpu")])
+def test_what_is_told_to_run_there_is_what_an_install_runs(first: tuple[str, ...], tmp_path: Path) -> None:
+    wanted, commands = ["vllm>=0.26,<0.34", "torch==2.13.0,!=2.13.0+cpu"], list[str]()
+
+    def run(command: Sequence[str], log_path: Path) -> int:
+        commands.append(shlex.join(command))
+        return 0
+
+    python = environment_at(tmp_path / "mine", made_here=False)
+    make_environment(python.parent.parent, wanted, run, first=first)
+    with pytest.raises(UsageError) as told:
+        check_made_here(python, tmp_path / "engines/bin/python", "vllm_python", wanted, first=first)
+    assert told.value.hint.startswith(f"Install there yourself: {' && '.join(commands)}. Or ")
+    assert len(commands) == 1 + bool(first)
 
 
 def test_nothing_is_installed_beside_what_is_no_python(tmp_path: Path) -> None:

@@ -39,14 +39,19 @@ def torch_wanted(*, for_cpu: bool, platform: str = sys.platform) -> str:
     return f"{version}{OF_CPUS}" if for_cpu else FOR_GPUS
 
 
-def install(folder: Path, *, for_cpu: bool, run: Run = run_logged) -> QuantizeEnvironment:
-    """Make the environment in `folder` and return it, as `make_environment` does; `run` runs its commands.
+def packages_wanted(*, for_cpu: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What pip is asked for, and the words of the `pip install` before it, none for GPUs.
 
     PyTorch for CPUs comes first and alone from its index, which nothing else is taken from.
     """
     torch = torch_wanted(for_cpu=for_cpu)
-    first = ("--no-deps", "--extra-index-url", CPU_INDEX, torch) if for_cpu else ()
-    python = make_environment(folder, [REQUIREMENT, torch], run, first=first)
+    return (REQUIREMENT, torch), ("--no-deps", "--extra-index-url", CPU_INDEX, torch) if for_cpu else ()
+
+
+def install(folder: Path, *, for_cpu: bool, run: Run = run_logged) -> QuantizeEnvironment:
+    """Make the environment in `folder` and return it, as `make_environment` does; `run` runs its commands."""
+    wanted, first = packages_wanted(for_cpu=for_cpu)
+    python = make_environment(folder, wanted, run, first=first)
     torch_build.cache_clear()
     version, build = tool_versions(python)[PACKAGE], torch_build(python)
     hint = f"What it said is in {folder / LOG_NAME}."

@@ -1,6 +1,7 @@
 """Which build of PyTorch `autoinfer engines install quantize` takes; pip and the driver are stood in for."""
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,9 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
-from experiments.stages.quantize.install import QuantizeEnvironment
+from configs.errors import UsageError
+from experiments.stages.quantize.install import QuantizeEnvironment, packages_wanted
 from experiments.telemetry.identity import DeviceIdentity
-from experiments.torch_build import TorchBuild
+from experiments.torch_build import CPU_INDEX, TorchBuild
 from tests.unit.cli.test_gpu_checks import CARD
 
 ASKED = ["engines", "install", "quantize"]
@@ -67,3 +69,23 @@ def test_a_driver_that_is_too_old_for_what_was_installed_is_said_at_once(
     assert "knows CUDA up to 12.8, is too old for it; update NVIDIA's driver" in said(tmp_path)
     stood_in(monkeypatch, replace(CARD, cuda_driver=13000))
     assert "too old" not in said(tmp_path)
+
+
+@pytest.mark.parametrize("for_cpu", [True, False])
+def test_in_an_environment_of_one_s_own_it_tells_the_commands_that_it_would_run(
+    for_cpu: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without PyTorch's index of builds for CPUs, pip would find none."""
+    python = tmp_path / "mine" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    monkeypatch.setenv("AUTOINFER_QUANTIZE_PYTHON", str(python))
+    stood_in(monkeypatch, None)
+    more = ["--cpu" if for_cpu else "--gpu"]
+    done = CliRunner().invoke(app, ["--data-dir", str(tmp_path / "data"), *ASKED, *more])
+    assert isinstance(done.exception, UsageError)
+    told = done.exception.hint
+    wanted, first = packages_wanted(for_cpu=for_cpu)
+    assert (CPU_INDEX in told) is for_cpu
+    for words in filter(None, (first, wanted)):
+        assert f"-m pip install --no-input --upgrade {shlex.join(words)}" in told
