@@ -134,6 +134,7 @@ def aa(
             beside=words,
             alone=alone,
             new=new,
+            worked_here=worker,
         )
         _drive(ctx, database, settings, spec, series_id, words, with_worker=worker, as_json=json)
 
@@ -202,11 +203,12 @@ def _start_or_continue(
     beside: tuple[str, ...],
     alone: bool,
     new: bool,
+    worked_here: bool,
 ) -> int:
     from agent.campaign.beginning.survey import survey
     from agent.noise.series import AaAsked, configuration_of, create_series, interrupted_series, resize
 
-    ground = survey(spec, where)
+    ground = survey(spec, where, worked_here=worked_here)
     asked = AaAsked(configuration_of(spec, ground, assignments), blocks, launches, beside, alone)
     with database.write() as session:
         found = None if new else interrupted_series(session, spec, ground, asked)

@@ -172,7 +172,7 @@ def _plans(
     from agent.plan.card import card_asked, card_of, listed_cards
     from agent.plan.model import ModelFound
     from agent.plan.plan import make_plan
-    from agent.plan.tools_there import OnGpu
+    from agent.plan.tools_there import MadeOn
     from cli.console.opening import settings_of
     from configs.targets import devices_of
     from experiments.job.named import asked_in_the_way, newer_told, version_told
@@ -226,7 +226,7 @@ def _plans(
             stored=_stored(ctx, target.key, found.folder, spec),
             notes=[*notes, *devices_told(target), *([note] if note else [])],
             served_by=served_by,
-            on_gpu=OnGpu.of(target),
+            made_on=MadeOn.of(spec, target),
         )
     ]
 

@@ -233,7 +233,7 @@ def run(
         if worker:
             check_folders(settings, found.spec.devices)
         endpoint_there(found.spec, settings, os.environ)
-        ground = survey(found.spec, found.where, settings.data_dir / SHAPES)
+        ground = survey(found.spec, found.where, settings.data_dir / SHAPES, worked_here=worker)
         spec = found.spec.model_copy(update={"target": ",".join(ground.devices)})
         check_leaves(spec, beside)
         budget_told = None

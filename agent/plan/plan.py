@@ -24,7 +24,7 @@ from agent.plan.model import ModelFound
 from agent.plan.processor_memory import dense_step_bytes
 from agent.plan.start import Start, figures, first_served, swept_from
 from agent.plan.starting import start_on
-from agent.plan.tools_there import OnGpu, tools_told
+from agent.plan.tools_there import MadeOn, tools_told
 from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.campaign import CampaignSpec
 from experiments.engines.launch_memory import Part, needed_bytes, weight_bytes
@@ -114,7 +114,7 @@ def make_plan(
     in_turn: bool = False,
     begun_from: Start | None = None,
     served_by: str | None = None,
-    on_gpu: OnGpu | None = None,
+    made_on: MadeOn | None = None,
 ) -> Plan:
     """The plan of a campaign for a model on a card, with `knobs` in place of those that it begins from.
 
@@ -143,7 +143,7 @@ def make_plan(
         told.append(f"What is planned is not legal here: {why}")
     if found_note:
         told.append(found_note)
-    told += tools_told(spec, legal, on_gpu)
+    told += tools_told(spec, legal, made_on)
     if not start.fits:
         told += fewer_told(fewer_at_once(spec, model, card, cores))
     memory = _memory(spec, model, card, legal, start, configuration, context, in_turn=in_turn)

@@ -9,7 +9,7 @@ from agent.plan.at_once import parts_on, usable_on
 from agent.plan.card import Card
 from agent.plan.model import ModelFound
 from agent.plan.start import Room, Start, find_start
-from agent.plan.tools_there import OnGpu, cannot_quantize
+from agent.plan.tools_there import MadeOn, cannot_quantize
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
 from configs.quantities import format_bytes
@@ -50,9 +50,9 @@ def start_on(spec: CampaignSpec, model: ModelFound, card: Card, legal: Legal, co
     return _told_in_use(find_start(spec.baseline, room), card)
 
 
-def check_start(spec: CampaignSpec, card: Card, start: Start, on_gpu: OnGpu | None = None) -> None:
+def check_start(spec: CampaignSpec, card: Card, start: Start, made_on: MadeOn | None) -> None:
     """Raise `UsageError` where nothing fits that a campaign could begin from, or where what it begins from
-    must be quantized first and nothing here quantizes, on the GPU where it is one of this machine."""
+    must be quantized first, on a device of this machine, and nothing here quantizes there."""
     if not start.fits:
         raise UsageError(
             f"{start.told} No campaign was begun.",
@@ -62,7 +62,7 @@ def check_start(spec: CampaignSpec, card: Card, start: Start, on_gpu: OnGpu | No
         )
     if spec.latency_only or start.configuration.get("quantization.method", "none") == "none":
         return
-    if (why := cannot_quantize(on_gpu)) is not None:
+    if (why := cannot_quantize(made_on)) is not None:
         raise UsageError(
             f"The campaign would begin from {start.words}, and that is quantized first. {why}",
             "Or name what it begins from: --baseline KNOB=VALUE, or --baseline default",

@@ -1,4 +1,4 @@
-"""Whether what makes quantized and pruned checkpoints computes on a target's GPU, said before anything is
+"""Whether what makes quantized and pruned checkpoints computes on a target's device, said before anything is
 measured: their stages run there, in Pythons of their own."""
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 from agent.ground.legal import UNPRUNED, Legal
 from agent.ground.target import Target
 from configs.campaign import CampaignSpec
+from configs.targets import CPU, LOCAL, executor_of
 from experiments.engines.port import Infeasible
 from experiments.space.budget import METHOD as PRUNING
 from experiments.space.knob import is_among
@@ -22,40 +23,45 @@ CORPUS, WRITTEN_BY_THE_MODEL = "quantization.corpus", "self"
 
 
 @dataclass(frozen=True)
-class OnGpu:
-    """A GPU of this machine: its name as a device, and the newest CUDA that its driver knows (12080 for 12.8;
-    None where it does not say)."""
+class MadeOn:
+    """The device of this machine on which a campaign's checkpoints are made: its name, and the newest CUDA
+    that its driver knows (12080 for 12.8; None of a processor, and where it does not say)."""
 
     device: str
     cuda_driver: int | None = None
 
     @classmethod
-    def of(cls, target: Target) -> OnGpu | None:
-        """The GPU of a target; None of a processor, and of what is rented: other Pythons are there."""
-        if target.gpu is None or target.place is not None:
+    def of(cls, spec: CampaignSpec, target: Target, *, worked_here: bool = True) -> MadeOn | None:
+        """That of a target; None where they are made elsewhere, by other Pythons of which nothing is known
+        here: on what is rented, by another executor, or by workers of other hosts alone (not `worked_here`).
+        """
+        if not worked_here or target.place is not None or executor_of(spec.target, spec.executor) != LOCAL:
             return None
-        return cls(target.device, target.gpu.cuda_driver)
+        return cls(target.device, None if target.gpu is None else target.gpu.cuda_driver)
 
 
-def tools_told(spec: CampaignSpec, legal: Legal, on_gpu: OnGpu | None) -> tuple[str, ...]:
+def tools_told(spec: CampaignSpec, legal: Legal, made_on: MadeOn | None) -> tuple[str, ...]:
     """What of the legal values can't be made on the GPU and what to do, a sentence each; nothing where all
-    can, where there is no GPU, and of made-up weights, which are made in any format as they are."""
-    if on_gpu is None or spec.latency_only:
+    can, of a processor and of what is elsewhere (None), and of made-up weights, which are made in any format
+    as they are."""
+    if made_on is None or made_on.device == CPU or spec.latency_only:
         return ()
     told = []
-    if asks_for_more(legal, QUANTIZATION, UNQUANTIZED) and (why := cannot_quantize(on_gpu)) is not None:
+    if asks_for_more(legal, QUANTIZATION, UNQUANTIZED) and (why := cannot_quantize(made_on)) is not None:
         told.append(f"No hypothesis that quantizes can be tested yet: {why}")
-    if asks_for_more(legal, PRUNING, UNPRUNED) and (why := _cannot_rank(on_gpu)) is not None:
+    if asks_for_more(legal, PRUNING, UNPRUNED) and (why := _cannot_rank(made_on)) is not None:
         nor = f", nor one with {CORPUS}={WRITTEN_BY_THE_MODEL}" if _writes(legal) else ""
         told.append(f"No hypothesis that takes layers out can be tested yet{nor}: {why}")
     return tuple(told)
 
 
-def cannot_quantize(on_gpu: OnGpu | None) -> str | None:
-    """Why nothing here quantizes on the GPU, or, where it is None, on the processor, in a sentence; None
-    where it does."""
+def cannot_quantize(made_on: MadeOn | None) -> str | None:
+    """Why nothing here quantizes on the device, in a sentence; None where it does, and where it would be done
+    elsewhere."""
+    if made_on is None:
+        return None
     try:
-        needed_python() if on_gpu is None else needed_python(on_gpu.device, on_gpu.cuda_driver)
+        needed_python(made_on.device, made_on.cuda_driver)
     except Infeasible as missing:
         return missing.cause
     return None
@@ -72,12 +78,12 @@ def _writes(legal: Legal) -> bool:
     return quantizes and any(is_among(WRITTEN_BY_THE_MODEL, values) for values in corpora)
 
 
-def _cannot_rank(on_gpu: OnGpu) -> str | None:
+def _cannot_rank(made_on: MadeOn) -> str | None:
     """Why the PyTorch of this Python, by which layers are ranked, can't compute on the GPU."""
     python = Path(sys.executable)
     build = torch_build(python)
     if build is None:
         return f"ranking layers needs PyTorch, which is not at {python}; install it: {install_into(python)}."
     return build.refusal(
-        f"Ranking layers on {on_gpu.device} can't be", on_gpu.cuda_driver, install_into(python)
+        f"Ranking layers on {made_on.device} can't be", made_on.cuda_driver, install_into(python)
     )

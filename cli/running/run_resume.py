@@ -83,7 +83,7 @@ def resume_campaign(
         if beside.worker:
             check_folders(settings, spec.devices)
         endpoint_there(spec, settings, os.environ)
-        ground = survey(spec, without_missing=True)
+        ground = survey(spec, without_missing=True, worked_here=beside.worker)
         absent = tuple(each for each in spec.devices if each not in ground.devices)
         check_leaves(spec, beside)
         more_usd = dollars.budget_usd or 0.0

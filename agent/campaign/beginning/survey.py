@@ -32,7 +32,7 @@ from agent.plan.legal_planned import planned_legal
 from agent.plan.model import find_model, model_at
 from agent.plan.start import Start, first_served, swept_from
 from agent.plan.starting import check_start, start_on
-from agent.plan.tools_there import OnGpu, tools_told
+from agent.plan.tools_there import MadeOn, tools_told
 from configs.campaign import CampaignSpec
 from configs.data_dir import default_data_dir
 from configs.errors import UsageError
@@ -64,20 +64,23 @@ def survey(
     shapes: Path | None = None,
     *,
     without_missing: bool = False,
+    worked_here: bool = True,
 ) -> Ground:
     """Look at the checkpoint, the target, and what the campaign asks of them. Loads no weights.
 
     A model of the hub is fetched when everything else is there; without weights its shape is written below
     the folder `shapes` (the data's own if not given). `without_missing` leaves out devices that are not there
-    any more, as long as one is. Raises `AutoinferError` with what to do when something is missing, and
-    `UsageError` that names `where`, which is the campaign's file, for a name that nothing is registered
-    under, a checkpoint that is not whole, a swept knob or a question that its space does not have, more
-    requests at once than its engine serves, a further workload that what it begins from does not, a parameter
-    budget that can't be met, a drafter that is none or does not fit the model, and a quality task that can't
-    be asked here.
+    any more, as long as one is; what makes checkpoints here is looked at only where the campaign is
+    `worked_here`, by a worker of this machine. Raises `AutoinferError` with what to do when something is
+    missing, and `UsageError` that names `where`, which is the campaign's file, for a name that nothing is
+    registered under, a checkpoint that is not whole, a swept knob or a question that its space does not
+    have, more requests at once than its engine serves, a further workload that what it begins from does
+    not, a parameter budget that can't be met, a drafter that is none or does not fit the model, and a
+    quality task that can't be asked here.
     """
     check_dollars(spec)
     target = find_target(spec.target, without_missing=without_missing)
+    made_on = MadeOn.of(spec, target, worked_here=worked_here)
     if spec.rented:
         check_goes_there(spec)
     check_engine_is_here(spec.engine, target.device)
@@ -92,7 +95,7 @@ def survey(
         check_serves_shapes(engine)
         found = find_shape(spec.model, shapes or default_data_dir(os.environ) / SHAPES)
     else:
-        _check_before_fetching(spec, target)
+        _check_before_fetching(spec, target, made_on)
         found = find_checkpoint(spec.model)
     folder = found.folder
     fingerprint = checkpoint_fingerprint(folder)
@@ -114,8 +117,7 @@ def survey(
     context = max(of_tasks, Workload.model_validate(spec.plan.workload.model_dump()).context_tokens)
     model, card = model_at(spec.model, found), limited(card_of(target), spec.memory)
     start = start_on(spec, model, card, legal, context)
-    on_gpu = OnGpu.of(target)
-    check_start(spec, card, start, on_gpu)
+    check_start(spec, card, start, made_on)
     place = (folder, target.device)
 
     def checked(each: Start) -> int | None:
@@ -135,7 +137,7 @@ def survey(
     note = " ".join(filter(None, (found.note, of_drafter, passed))) or None
     if target.place is not None:
         note = " ".join(each for each in (note, ENGINE_IS_THERE) if each)
-    to_know = (legal.over_budget(spec.parameter_budget), *tools_told(spec, legal, on_gpu))
+    to_know = (legal.over_budget(spec.parameter_budget), *tools_told(spec, legal, made_on))
     return Ground(
         checkpoint=folder,
         fingerprint=fingerprint,
@@ -165,7 +167,7 @@ def _check_whole(folder: Path) -> None:
         raise UsageError(damaged.cause, PUT_RIGHT) from None
 
 
-def _check_before_fetching(spec: CampaignSpec, target: Target) -> None:
+def _check_before_fetching(spec: CampaignSpec, target: Target, made_on: MadeOn | None) -> None:
     """Raise as `check_start` for a model of the hub whose weights are not here, before they are fetched."""
     if hub_name(spec.model) is None or Path(spec.model).expanduser().is_dir():
         return
@@ -175,7 +177,7 @@ def _check_before_fetching(spec: CampaignSpec, target: Target) -> None:
     card = limited(card_of(target), spec.memory)
     legal = planned_legal(spec, model, card, target.cpu.cores)
     context = Workload.model_validate(spec.plan.workload.model_dump()).context_tokens
-    check_start(spec, card, start_on(spec, model, card, legal, context), OnGpu.of(target))
+    check_start(spec, card, start_on(spec, model, card, legal, context), made_on)
 
 
 def _check_further(

@@ -1,26 +1,30 @@
 """What quantizes and what ranks layers is looked at for the target's GPU before anything is measured."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent.ground.legal import Legal
+from agent.ground.target import Target, find_target
 from agent.plan.card import Card
 from agent.plan.model import find_model
 from agent.plan.plan import make_plan
 from agent.plan.start import Start
 from agent.plan.starting import check_start
-from agent.plan.tools_there import OnGpu, tools_told
+from agent.plan.tools_there import MadeOn, tools_told
 from configs.campaign import CampaignSpec, load_campaign
+from configs.cpu import probe_cpu
 from configs.errors import UsageError
 from experiments import torch_build
 from experiments.space.loading import load_space
 from experiments.stages.quantize.environment import PYTHON_VARIABLE
 from experiments.torch_build import TorchBuild
+from tests.unit.cli.test_gpu_checks import CARD as CARD_OF_DRIVER
 
-GPU = OnGpu("cuda:0", 13000)
-OLD_GPU = OnGpu("cuda:0", 12080)
+GPU = MadeOn("cuda:0", 13000)
+OLD_GPU = MadeOn("cuda:0", 12080)
 
 TELLS = """#!/bin/sh
 case "$*" in
@@ -80,7 +84,7 @@ def test_nothing_is_said_where_both_compute_there(quantizing: Path, monkeypatch:
     ],
 )
 def test_a_build_that_can_t_compute_there_is_told_with_what_to_do(
-    quantizing: Path, monkeypatch: pytest.MonkeyPatch, cuda: str | None, on: OnGpu, why: str
+    quantizing: Path, monkeypatch: pytest.MonkeyPatch, cuda: str | None, on: MadeOn, why: str
 ) -> None:
     with_build(quantizing, cuda)
     of_this_python(monkeypatch, cuda)
@@ -107,7 +111,8 @@ def test_nothing_is_looked_for_that_the_campaign_can_t_ask_for(
     of_this_python(monkeypatch, None)
     legal = Legal(load_space("vllm").restrict({"quantization.method": ("none",)}))
     assert [each[: len(PRUNES)] for each in tools_told(asked(), legal, GPU)] == [PRUNES]
-    assert tools_told(asked(), all_legal(), None) == (), "no GPU of this machine"
+    for elsewhere_or_cpu in (None, MadeOn("cpu")):
+        assert tools_told(asked(), all_legal(), elsewhere_or_cpu) == ()
     assert tools_told(asked(weights="dummy", model="qwen3.5-4b"), all_legal(), GPU) == ()
 
 
@@ -115,20 +120,59 @@ def test_a_plan_says_it(quantizing: Path, monkeypatch: pytest.MonkeyPatch) -> No
     with_build(quantizing, None)
     of_this_python(monkeypatch, "13.0")
     card = Card("NVIDIA H100 80GB HBM3", 80 * 10**9, here=True, free_bytes=80 * 10**9)
-    plan = make_plan(asked(), find_model("qwen3.5-4b"), card, on_gpu=GPU)
+    plan = make_plan(asked(), find_model("qwen3.5-4b"), card, made_on=GPU)
     (said,) = (each for each in plan.notes if each.startswith(QUANTIZES))
     assert "is a build for CPUs" in said
     elsewhere = make_plan(asked(), find_model("qwen3.5-4b"), card)
     assert not [each for each in elsewhere.notes if each.startswith(QUANTIZES)]
 
 
-def test_a_start_that_is_quantized_first_needs_a_build_for_the_gpu(quantizing: Path) -> None:
-    with_build(quantizing, None)
+def quantized_start() -> Start:
     space = load_space("vllm")
     default = space.configuration({})
     rounded = space.with_change(default, {"quantization.method": "rtn"})
-    start = Start(rounded, default, 1, "quantization.method=rtn")
-    card = Card("a card", 8 * 2**30)
-    check_start(asked(), card, start)
+    return Start(rounded, default, 1, "quantization.method=rtn")
+
+
+CARD = Card("a card", 8 * 2**30)
+
+
+def test_a_start_that_is_quantized_first_needs_a_build_for_the_gpu(quantizing: Path) -> None:
+    with_build(quantizing, None)
+    check_start(asked(), CARD, quantized_start(), MadeOn("cpu"))
     with pytest.raises(UsageError, match=r"that is quantized first\. Quantizing on cuda:0 can't be"):
-        check_start(asked(), card, start, GPU)
+        check_start(asked(), CARD, quantized_start(), GPU)
+
+
+def of_this_machine(device: str) -> Target:
+    gpu = None if device == "cpu" else replace(CARD_OF_DRIVER, cuda_driver=13000)
+    return Target(device, probe_cpu(), gpu)
+
+
+@pytest.mark.parametrize(("device", "driver"), [("cpu", None), ("cuda:0", 13000)])
+def test_what_quantizes_here_is_asked_of_a_target_of_this_machine(
+    quantizing: Path, device: str, driver: int | None
+) -> None:
+    spec = asked(target=device)
+    made_on = MadeOn.of(spec, of_this_machine(device))
+    assert made_on == MadeOn(device, driver)
+    with pytest.raises(UsageError, match="autoinfer engines install quantize"):  # nothing is installed
+        check_start(spec, CARD, quantized_start(), made_on)
+
+
+@pytest.mark.parametrize("target", ["modal:H100!", "modal:cpu", "runpod:H100-SXM"])
+def test_nothing_of_this_machine_is_said_of_a_rented_target(quantizing: Path, target: str) -> None:
+    """There another Python quantizes, on a processor too; here is none at all."""
+    spec = asked(target=target)
+    nothing_is_said(spec, MadeOn.of(spec, find_target(target)))
+
+
+def test_nor_where_another_executor_or_workers_of_other_hosts_run_the_jobs(quantizing: Path) -> None:
+    target = of_this_machine("cuda:0")
+    nothing_is_said(asked(), MadeOn.of(asked(), target, worked_here=False))
+    nothing_is_said(asked(), MadeOn.of(asked(executor="queue-of-a-cluster"), target))
+
+
+def nothing_is_said(spec: CampaignSpec, made_on: MadeOn | None) -> None:
+    assert tools_told(spec, all_legal(), made_on) == ()
+    check_start(spec, CARD, quantized_start(), made_on)

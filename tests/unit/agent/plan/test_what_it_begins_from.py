@@ -244,7 +244,7 @@ def test_where_a_desktop_holds_a_part_of_a_card_that_has_too_little_room_it_is_s
         assert start.then is None or str(start.then.told).endswith(IN_USE)
     if not start.fits:
         with pytest.raises(UsageError) as refused:
-            check_start(load_campaign("default"), Card("a card", 8 * 2**30), start)
+            check_start(load_campaign("default"), Card("a card", 8 * 2**30), start, None)
         assert refused.value.message.count("are in use") == (told is not None)
 
 
@@ -257,6 +257,7 @@ def test_what_must_be_quantized_first_needs_something_that_quantizes(monkeypatch
     knobs: dict[str, KnobValue] = {"quantization.method": "rtn"}
     with pytest.raises(UsageError, match=r"begin from quantization\.method=rtn, and that is quantized first"):
         survey(load_campaign("levers", {"baseline.start": knobs}))
+    survey(load_campaign("levers", {"baseline.start": knobs}), worked_here=False)  # a worker of another host
 
 
 def test_what_does_not_run_gives_way_to_fewer_bits_and_the_last_ends_the_campaign(database: Database) -> None:
