@@ -31,6 +31,10 @@ PACKAGES = (CUDA_PACKAGE, CPU_PACKAGE, "torch", "transformers", "compressed-tens
 OLDEST, NEWEST_TRIED = (0, 26), (0, 33)
 """The oldest vLLM that is served with, and the newest that this engine was run with."""
 
+IN_IMAGES = f"{NEWEST_TRIED[0]}.{NEWEST_TRIED[1]}.0"
+"""The version that images have, Docker's for GPUs (`Dockerfile`) and Modal's; `autoinfer engines install
+vllm` takes the last of the same minor version."""
+
 HOW_TO_INSTALL = (
     "make an environment with `autoinfer engines install vllm`, or install vLLM anywhere and set "
     f"{PYTHON_VARIABLE} to its Python"

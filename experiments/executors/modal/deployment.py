@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import experiments
+from experiments.engines.vllm.environment import CUDA_PACKAGE, IN_IMAGES
 from experiments.executors.modal import remote
 from experiments.executors.modal.client import Calls, boards, heads_of, in_our_words, library
 from experiments.executors.modal.prices import Rates, current_rates
@@ -36,12 +37,12 @@ if TYPE_CHECKING:
 PACKAGES = ("agent", "configs", "db", "experiments", "knowledge")
 """The packages that go up: what a job imports, and nothing of the pages or the command line."""
 
-VLLM = "vllm==0.26.0"
-"""The engine in the image; the newest version that was measured on a GPU."""
+VLLM = f"{CUDA_PACKAGE}=={IN_IMAGES}"
+"""The engine in the image."""
 
 CUDA_IMAGE = "nvidia/cuda:13.0.1-devel-ubuntu22.04"
 """What the image begins with: vLLM's kernels that are compiled when they first run need CUDA's compiler,
-of the version that vLLM 0.26 is built with."""
+of the version that vLLM 0.26 to 0.33 are built with."""
 
 PYTHON_SERIES = "3.12"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.main import call
+from experiments.engines.vllm.environment import IN_IMAGES
 from experiments.executors.modal import deployment
 from experiments.executors.modal.client import boards
 from experiments.executors.modal.executor import END_S, ModalExecutor
@@ -46,7 +47,7 @@ def test_deploy_puts_up_the_code_says_what_it_is_and_leaves_nothing_behind(
         fake.functions.clear()
         fake.functions.update(before)
     assert document["version"] == 1
-    assert document["vllm"] == "vllm==0.26.0"
+    assert document["vllm"] == f"vllm=={IN_IMAGES}"
     for needed in (
         "/root/experiments/executors/modal/remote.py",
         "/root/configs/packaged/campaigns/default.yaml",

@@ -7,8 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from packaging.requirements import Requirement
 
 from configs.errors import AutoinferError, DiskFull, UsageError
+from experiments.engines.vllm.environment import IN_IMAGES, NEWEST_TRIED, version_number
 from experiments.engines.vllm.install import LOG_NAME, install, requirement
 from experiments.environment_making import run_logged
 
@@ -62,6 +64,11 @@ def test_an_environment_is_made_and_vllm_is_installed_into_it(tmp_path: Path) ->
     assert pip[0] == str(found.python)
     assert pip[-1] == "vllm>=0.26,<0.34"
     assert (folder / LOG_NAME).read_text() == "what it said\n" * 2
+
+
+def test_the_version_of_the_images_is_one_that_an_install_takes_by_itself() -> None:
+    assert Requirement(requirement(None, for_cpu=False)).specifier.contains(IN_IMAGES)
+    assert version_number(IN_IMAGES) == NEWEST_TRIED
 
 
 def test_nothing_is_fetched_for_an_environment_that_the_disk_has_no_room_for(tmp_path: Path) -> None:
