@@ -1,7 +1,6 @@
 """The steps that make an environment that quantizes; pip itself is stood in for."""
 
 import tomllib
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,35 +11,15 @@ from experiments.environment_making import LOG_NAME
 from experiments.stages.quantize.environment import REQUIREMENT
 from experiments.stages.quantize.install import install, torch_wanted
 from experiments.torch_build import CPU_INDEX
+from tests.simulated.installing import InstallSteps, of_torch
 
 ROOT = Path(__file__).parents[3]
 
-TELLS = """#!/bin/sh
-case "$*" in
-  *version.py*) echo 'TORCH' ;;
-  *) echo '{"llmcompressor": VERSION, "torch": "2.13.0"}' ;;
-esac
-"""
-
-OF_CPUS = '{"version": "2.13.0+cpu", "cuda": null}'
-OF_GPUS = '{"version": "2.13.0", "cuda": "13.0"}'
+OF_CPUS, OF_GPUS = of_torch("2.13.0+cpu"), of_torch("2.13.0")
 
 
-class Steps:
-    """Does what the steps would leave: a Python that tells which packages it has."""
-
-    def __init__(self, torch: str = OF_GPUS, version: str = '"0.14.0.1"') -> None:
-        self.commands: list[list[str]] = []
-        self._tells = TELLS.replace("TORCH", torch).replace("VERSION", version)
-
-    def __call__(self, command: Sequence[str], log_path: Path) -> int:
-        self.commands.append(list(command))
-        if "venv" in command:
-            python = Path(command[-1]) / "bin" / "python"
-            python.parent.mkdir(parents=True)
-            python.write_text(self._tells)
-            python.chmod(0o755)
-        return 0
+def steps_of(torch: str = OF_GPUS, version: str = '"0.14.0.1"') -> InstallSteps:
+    return InstallSteps({"llmcompressor": version, "torch": '"2.13.0"'}, torch)
 
 
 def test_the_pins_are_those_of_the_makefile_and_of_what_ranks_layers() -> None:
@@ -61,23 +40,21 @@ def test_each_build_of_pytorch_is_asked_for_so_that_the_other_can_t_come() -> No
 
 
 def test_the_build_for_cpus_comes_from_its_index_alone_and_before_all_else(tmp_path: Path) -> None:
-    steps, folder = Steps(OF_CPUS), tmp_path / "quantize"
+    steps, folder = steps_of(OF_CPUS), tmp_path / "quantize"
     found = install(folder, for_cpu=True, run=steps)
     assert (found.python, found.version) == (folder / "bin" / "python", "0.14.0.1")
     assert (found.torch.version, found.torch.cuda) == ("2.13.0+cpu", None)
-    venv, torch, rest = steps.commands
-    assert venv[1:] == ["-m", "venv", str(folder)]
-    assert torch[:4] == rest[:4] == [str(found.python), "-m", "pip", "install"]
+    torch, rest = steps.pips(folder)
     assert torch[-4:] == ["--no-deps", "--extra-index-url", CPU_INDEX, "torch==2.13.0+cpu"]
     assert rest[-2:] == ["llmcompressor==0.14.*", "torch==2.13.0+cpu"]
     assert CPU_INDEX not in rest
 
 
 def test_the_build_for_gpus_is_that_of_the_package_index(tmp_path: Path) -> None:
-    steps = Steps()
+    steps = steps_of()
     found = install(tmp_path / "quantize", for_cpu=False, run=steps)
     assert found.torch.cuda == "13.0"
-    _, only = steps.commands
+    (only,) = steps.pips(tmp_path / "quantize")
     assert only[-2:] == ["llmcompressor==0.14.*", "torch==2.13.0,!=2.13.0+cpu"]
     assert CPU_INDEX not in only
 
@@ -85,12 +62,12 @@ def test_the_build_for_gpus_is_that_of_the_package_index(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("steps", "words"),
     [
-        (Steps(version="null"), "there is no llmcompressor at"),
-        (Steps(torch="null"), "there is no PyTorch at"),
-        (Steps(torch=OF_CPUS), r"PyTorch 2\.13\.0\+cpu at .* is a build for CPUs"),
+        (steps_of(version="null"), "there is no llmcompressor at"),
+        (steps_of(torch="null"), "there is no PyTorch at"),
+        (steps_of(torch=OF_CPUS), r"PyTorch 2\.13\.0\+cpu at .* is a build for CPUs"),
     ],
 )
-def test_what_pip_did_not_bring_is_told_with_the_log(tmp_path: Path, steps: Steps, words: str) -> None:
+def test_what_pip_did_not_bring_is_told_with_the_log(tmp_path: Path, steps: InstallSteps, words: str) -> None:
     with pytest.raises(AutoinferError, match=words) as told:
         install(tmp_path / "quantize", for_cpu=False, run=steps)
     assert str(tmp_path / "quantize" / LOG_NAME) in told.value.hint

