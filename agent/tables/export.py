@@ -16,9 +16,9 @@ from statistics import fmean, median, stdev
 from typing import Any
 
 from agent.tables.cell import CellFigures, figures
-from agent.tables.floor import step_bytes
+from agent.tables.floor import drafter_parameters, step_bytes
 from agent.tables.gpu import gpu_columns
-from agent.tables.grid import TableWorkload, in_full
+from agent.tables.grid import DUMMY, TableWorkload, in_full
 from agent.tables.journal import Line, Scope, scope_of
 from agent.tables.prepared import Prepared
 from agent.tables.trained import trained_columns
@@ -35,6 +35,9 @@ with a space between them."""
 
 OF_ACCEPTANCE = ("tpot", "itl", "e2el")
 """Those that depend on how many drafts are accepted."""
+
+DRAFTER_PARAMETERS = ("drafting", "drafter", "parameters")
+"""Where a resolved configuration has how many weights a drafter of its own has."""
 
 RESOLVED = {
     "resolved.linear_kernel": ("linear_kernel",),
@@ -69,6 +72,17 @@ class _Row:
     cells: list[Line] = field(default_factory=list)
     failures: list[Line] = field(default_factory=list)
     loads: list[Line] = field(default_factory=list)
+
+    @property
+    def resolved(self) -> Mapping[str, Any]:
+        """What really ran, by the last load that tells it; empty where none does."""
+        return next((load["resolved"] for load in reversed(self.loads) if load["resolved"]), {})
+
+    @property
+    def drafter_parameters(self) -> int | None:
+        """How many weights the drafter of its own had that ran; None where that is not told."""
+        told = _at(self.resolved, DRAFTER_PARAMETERS)
+        return told if isinstance(told, int) else None
 
 
 @dataclass(frozen=True)
@@ -147,9 +161,7 @@ def _made(
         "stored_as": line["stored_as"],
         **{knob: _written(in_full(line["configuration"]).get(knob)) for knob in knobs},
     }
-    told = (load["resolved"] for load in reversed(row.loads) if load["resolved"])
-    resolved: Mapping[str, Any] = next(told, {})
-    found |= {column: _at(resolved, path) for column, path in RESOLVED.items()}
+    found |= {column: _at(row.resolved, path) for column, path in RESOLVED.items()}
     found |= {name: workload.get(name) for name in ("concurrency", "prompt_tokens", "new_tokens", "requests")}
     failure = row.failures[-1]["failure"] if row.failures and not row.cells else None
     found |= {
@@ -207,11 +219,17 @@ def _figures(row: _Row, *, drafts: bool) -> dict[str, object]:
 def _floor(
     row: _Row, profile: ModelProfile | None, bandwidth: float | None, step_ms: object
 ) -> dict[str, object]:
-    told = row.line["workload"]
+    unknown: dict[str, object] = {"step_bytes": None, "floor_ms": None, "above_floor_ms": None}
+    told, configuration = row.line["workload"], Configuration.of(row.line["configuration"])
     if profile is None or bandwidth is None or told is None:
-        return {"step_bytes": None, "floor_ms": None, "above_floor_ms": None}
+        return unknown
+    drafter = drafter_parameters(
+        profile, configuration, made_up=row.line["weights"] == DUMMY, told=row.drafter_parameters
+    )
+    if drafter is None:
+        return unknown
     workload = TableWorkload(**{name: told[name] for name in TableWorkload.__dataclass_fields__})
-    moved = step_bytes(profile, Configuration.of(row.line["configuration"]), workload)
+    moved = step_bytes(profile, configuration, workload, drafter)
     floor_ms = moved.floor_ms(bandwidth)
     above = round(step_ms - floor_ms, DIGITS) if isinstance(step_ms, float) else None
     return {"step_bytes": round(moved.total), "floor_ms": round(floor_ms, DIGITS), "above_floor_ms": above}

@@ -1,8 +1,9 @@
 """The least time that a step can take: the bytes it must move over the memory's bandwidth (FACTS §6). Pure.
 
 A step reads the weights once, for each sequence that is served its keys, values and GDN state, and writes the
-state back. With k drafts a step handles k + 1 tokens of a sequence and keeps k states more, and an MTP head
-reads its own weights and the output head, or the copy that it drafts with, once a draft.
+state back. With k drafts a step handles k + 1 tokens of a sequence and keeps k states more, and what drafts
+reads its own weights and the output head, or the copy that it drafts with, each time that it runs: an MTP
+head once a draft, a DFlash drafter once a step. Keys and values of what drafts are left out.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from dataclasses import dataclass, replace
 
 from agent.surrogate.weight_bytes import step_weight_bytes
 from agent.tables.grid import TableWorkload
-from configs.models import ModelProfile
-from configs.weight_formats import BFLOAT16, FP8
-from experiments.engines.stored_bytes import draft_lm_head_bits
-from experiments.engines.vllm.order import drafting_of
+from configs.models import ModelProfile, PartKind
+from configs.weight_formats import BFLOAT16, BITS_PER_BYTE, FP8, SIXTEEN_BIT
+from experiments.engines.reference.drafting.order import PACKAGED, DraftingOrder
+from experiments.engines.stored_bytes import draft_lm_head_bits, part_bytes
+from experiments.engines.vllm.order import draft_passes, drafting_of
+from experiments.shapes.drafter import drafter_for
 from experiments.space.configuration import Configuration
 
 MS_PER_S = 1e3
@@ -45,8 +48,27 @@ class StepBytes:
         return MS_PER_S * self.total / bandwidth_bytes_per_s
 
 
-def step_bytes(profile: ModelProfile, configuration: Configuration, workload: TableWorkload) -> StepBytes:
-    """Bytes of a decode step in the middle of the answers; drafters other than MTP are not counted."""
+def drafter_parameters(
+    profile: ModelProfile, configuration: Configuration, *, made_up: bool, told: int | None
+) -> int | None:
+    """How many weights a DFlash drafter has: those that its launch `told`, or of the one that a shape with
+    `made_up` weights brings, by its sizes; None where neither is known, 0 where none drafts."""
+    drafting = drafting_of(configuration)
+    if drafting.method != "dflash":
+        return 0
+    if told is None and made_up and drafting.drafter == PACKAGED:
+        return drafter_for(profile).parameters
+    return told
+
+
+def step_bytes(
+    profile: ModelProfile,
+    configuration: Configuration,
+    workload: TableWorkload,
+    drafter_parameters: int = 0,
+) -> StepBytes:
+    """Bytes of a decode step in the middle of the answers; `drafter_parameters` are the weights of a DFlash
+    drafter, which has no output head of its own. A `draft_model` is not counted."""
     context = workload.prompt_tokens + workload.new_tokens / 2
     drafting = drafting_of(configuration)
     if configuration.get("serving.weight_dtype") == "fp8":
@@ -55,11 +77,24 @@ def step_bytes(profile: ModelProfile, configuration: Configuration, workload: Ta
         weights = step_weight_bytes(profile, configuration).mean
     kv = profile.kv_bytes_per_token * KV_SHARE.get(str(configuration.get("serving.kv_cache_dtype")), 1.0)
     state = profile.gdn_state_bytes * STATE_SHARE.get(str(configuration.get("serving.gdn_state_dtype")), 1.0)
-    drafts_in = replace(BFLOAT16, head_bits=draft_lm_head_bits(configuration) or BFLOAT16.head_bits)
-    own = profile.mtp_bytes_per_draft_token(drafts_in) if drafting.method == "mtp" else 0.0
     return StepBytes(
         weights,
         workload.concurrency * kv * context,
         workload.concurrency * state * (2 + drafting.draft_tokens),
-        drafting.draft_tokens * own,
+        draft_passes(drafting.method, drafting.draft_tokens)
+        * _pass_bytes(profile, configuration, drafting, drafter_parameters),
     )
+
+
+def _pass_bytes(
+    profile: ModelProfile, configuration: Configuration, drafting: DraftingOrder, drafter_parameters: int
+) -> float:
+    """Bytes of weights that what drafts reads each time that it runs."""
+    if drafting.method == "mtp":
+        drafts_in = replace(BFLOAT16, head_bits=draft_lm_head_bits(configuration) or BFLOAT16.head_bits)
+        return profile.mtp_bytes_per_draft_token(drafts_in)
+    if drafting.method != "dflash":
+        return 0.0
+    head = next(part for part in profile.parts if part.kind is PartKind.LM_HEAD)
+    own = drafter_parameters * SIXTEEN_BIT / BITS_PER_BYTE  # vLLM quantizes no drafter with its target
+    return own + part_bytes(profile, head, configuration)

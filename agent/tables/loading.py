@@ -12,7 +12,9 @@ from agent.tables.grid import DUMMY, PlannedLoad
 from configs.asked_over import IN_ENGINE, AskedOver
 from configs.models import ModelProfile
 from experiments.engines.port import Engine, Infeasible, Launch
+from experiments.engines.reference.drafting.order import drafter_folder
 from experiments.engines.vllm.engine import VllmEngine
+from experiments.engines.vllm.order import drafting_of
 from experiments.engines.vllm.reserved_cache import cache_bytes
 from experiments.measurement.random_words import random_words
 from experiments.reference_model.load import reference_model_path
@@ -105,7 +107,7 @@ class Loading:
             self.launch = None
 
     def needed_bytes(self) -> int:
-        """Bytes of weights and cache."""
+        """Bytes of weights, what drafts among them, and of the cache."""
         return needed_bytes(self.load, self.digest, self.sources)
 
     def _run(self) -> None:
@@ -131,12 +133,21 @@ class Loading:
 
 
 def needed_bytes(load: PlannedLoad, digest: str, sources: Sources) -> int:
-    """Bytes of a load's weights and cache; 0 for what can't be, which fails before it takes any."""
+    """Bytes of a load's weights, of those of a drafter of its own, and of its cache; 0 for what can't be,
+    which fails before it takes any."""
     try:
         folder = sources.folder_of(load, digest)
-        shape = shape_in(folder)
-        files = folder.glob("*.safetensors")
-        weights = sum(path.stat().st_size for path in files) if shape is None else shape.weight_bytes
+        drafting = drafting_of(load.configuration)
+        drafters = [drafter_folder(drafting, folder)] if drafting.drafter else []
+        weights = sum(map(_weight_bytes, (folder, *drafters)))
         return weights + cache_bytes(load.configuration, folder)
     except Infeasible:
         return 0
+
+
+def _weight_bytes(folder: Path) -> int:
+    """Bytes of the weights of a checkpoint or a drafter, or of those that are made up for it."""
+    shape = shape_in(folder)
+    if shape is not None:
+        return shape.weight_bytes
+    return sum(path.stat().st_size for path in folder.glob("*.safetensors"))

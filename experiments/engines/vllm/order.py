@@ -115,8 +115,13 @@ class VllmOrder:
 
     @property
     def draft_passes(self) -> int:
-        """How often a drafter runs in a step: once for a block of DFlash's, else once for each token."""
-        return min(1, self.draft_tokens) if self.drafting_method == "dflash" else self.draft_tokens
+        """How often a drafter runs in a step."""
+        return draft_passes(self.drafting_method, self.draft_tokens)
+
+
+def draft_passes(method: str, draft_tokens: int) -> int:
+    """How often what drafts runs in a step: once for a block of DFlash's, else once for each token."""
+    return min(1, draft_tokens) if method == "dflash" else draft_tokens
 
 
 def order_data(order: VllmOrder) -> dict[str, Any]:

@@ -10,12 +10,13 @@ import pytest
 from agent.replay.cells import is_result
 from agent.replay.read import Asked, read_table
 from agent.tables.export import export
-from agent.tables.floor import step_bytes
+from agent.tables.floor import StepBytes, step_bytes
 from agent.tables.gpu import GPU_COLUMNS
 from agent.tables.grid import TableWorkload
 from agent.tables.measure import ALONE, LOADING
 from agent.tables.same import same_rows
 from configs.models import load_model_profile
+from experiments.shapes.drafter import drafter_for
 from experiments.space.configuration import Configuration
 
 PROFILE = load_model_profile("qwen3.5-9b")
@@ -188,14 +189,17 @@ def test_cells_beside_a_load_for_comparing_are_in_no_row_and_are_compared() -> N
     assert second.held
 
 
+def configuration_of(**knobs: Any) -> Configuration:
+    return Configuration.of({name.replace("__", "."): value for name, value in knobs.items()})
+
+
 def test_bytes_of_a_step_are_those_of_the_floor_formula() -> None:
     """FACTS §6: 15.87 GB of weights in bfloat16, 5.64 in W4 of groups of 128; states and cache grow with
     concurrency, and narrower types halve them."""
     alone, many = TableWorkload(1, 512, 128, 1), TableWorkload(64, 512, 128, 64)
 
-    def bytes_of(workload: TableWorkload = alone, **knobs: Any) -> Any:
-        named = {name.replace("__", "."): value for name, value in knobs.items()}
-        return step_bytes(PROFILE, Configuration.of(named), workload)
+    def bytes_of(workload: TableWorkload = alone, **knobs: Any) -> StepBytes:
+        return step_bytes(PROFILE, configuration_of(**knobs), workload)
 
     plain = bytes_of()
     assert plain.weights / 1e9 == pytest.approx(15.87, abs=0.01)
@@ -209,3 +213,62 @@ def test_bytes_of_a_step_are_those_of_the_floor_formula() -> None:
     copied = bytes_of(drafting__method="mtp", drafting__draft_tokens=2, drafting__lm_head="fp8")
     head = PROFILE.vocabulary * PROFILE.hidden
     assert drafted.drafter - copied.drafter == 2 * head  # a byte less of each weight, read twice
+
+
+@pytest.mark.parametrize("draft_tokens", [1, 7, 15])
+def test_a_dflash_drafter_and_the_output_head_are_read_once_more_a_step_for_a_whole_block(
+    draft_tokens: int,
+) -> None:
+    workload, drafts = TableWorkload(1, 512, 128, 1), {"drafting.method": "dflash"}
+    drafts["drafting.draft_tokens"] = draft_tokens
+
+    def drafter(parameters: int, **more: Any) -> float:
+        asked = Configuration.of({**drafts, **more})
+        return step_bytes(PROFILE, asked, workload, parameters).drafter
+
+    head = PROFILE.vocabulary * PROFILE.hidden
+    assert drafter(1_000) == 2 * (1_000 + head)
+    assert drafter(1_000, **{"serving.weight_dtype": "fp8"}) == 2 * (1_000 + head), "the target's alone"
+    packed = {"quantization.method": "awq", "quantization.bits": 4, "quantization.group_size": 128}
+    quantized = packed | {"quantization.symmetric": True, "quantization.lm_head": "quantized"}
+    assert drafter(1_000, **packed) == 2 * (1_000 + head)
+    assert drafter(1_000, **quantized) == 2 * 1_000 + head * (4 + 16 / 128) / 8
+
+
+def dflash_rows(drafter: str, weights: str, told: int | None) -> list[dict[str, str]]:
+    """The rows of a load that drafts by DFlash and of the same without."""
+    knobs = {"drafting.method": "dflash", "drafting.draft_tokens": 7, "drafting.drafter": drafter}
+    resolved = {"drafting": {"drafter": {} if told is None else {"parameters": told}}}
+    lines = [
+        line("load", "a", knobs, load_s=1.0, resolved=resolved, launch="a"),
+        cell("a", knobs, [0, 6_000], steps=1),
+        cell("b", PLAIN, [5_000, 5_000]),
+    ]
+    return rows([{**each, "weights": weights} for each in lines])
+
+
+@pytest.mark.parametrize(
+    ("drafter", "weights", "told", "parameters"),
+    [
+        ("packaged", "dummy", None, drafter_for(PROFILE).parameters),
+        ("packaged", "dummy", 1_000_000_000, 1_000_000_000),
+        ("/a/drafter", "dummy", 500_000_000, 500_000_000),
+        ("/a/drafter", "checkpoint", 500_000_000, 500_000_000),
+    ],
+)
+def test_a_drafter_has_the_weights_that_its_launch_told_or_those_of_the_shape(
+    drafter: str, weights: str, told: int | None, parameters: int
+) -> None:
+    drafting, plain = dflash_rows(drafter, weights, told)
+    states = 7 * PROFILE.gdn_state_bytes
+    head = PROFILE.vocabulary * PROFILE.hidden
+    more = int(drafting["step_bytes"]) - int(plain["step_bytes"])
+    assert more == states + 2 * (parameters + head)
+    assert float(drafting["floor_ms"]) == pytest.approx(int(drafting["step_bytes"]) / 4.8e9, abs=1e-3)
+
+
+@pytest.mark.parametrize(("drafter", "weights"), [("/a/drafter", "dummy"), ("packaged", "checkpoint")])
+def test_a_drafter_of_which_no_size_is_told_leaves_the_floor_empty(drafter: str, weights: str) -> None:
+    drafting, plain = dflash_rows(drafter, weights, None)
+    assert [drafting[each] for each in ("step_bytes", "floor_ms", "above_floor_ms")] == ["", "", ""]
+    assert plain["floor_ms"] != ""
