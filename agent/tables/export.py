@@ -24,6 +24,7 @@ from agent.tables.prepared import Prepared
 from agent.tables.trained import trained_columns
 from configs.asked_over import ASKED_OVER, IN_ENGINE
 from configs.models import ModelProfile
+from experiments.engines.port import Infeasible
 from experiments.space.configuration import Configuration
 
 METRICS = ("ttft", "tpot", "itl", "e2el", "step")
@@ -223,13 +224,15 @@ def _floor(
     told, configuration = row.line["workload"], Configuration.of(row.line["configuration"])
     if profile is None or bandwidth is None or told is None:
         return unknown
-    drafter = drafter_parameters(
-        profile, configuration, made_up=row.line["weights"] == DUMMY, told=row.drafter_parameters
-    )
-    if drafter is None:
-        return unknown
     workload = TableWorkload(**{name: told[name] for name in TableWorkload.__dataclass_fields__})
-    moved = step_bytes(profile, configuration, workload, drafter)
+    made_up = row.line["weights"] == DUMMY
+    try:
+        drafter = drafter_parameters(profile, configuration, made_up=made_up, told=row.drafter_parameters)
+        if drafter is None:
+            return unknown
+        moved = step_bytes(profile, configuration, workload, drafter)
+    except Infeasible:  # such a row failed, and tells why
+        return unknown
     floor_ms = moved.floor_ms(bandwidth)
     above = round(step_ms - floor_ms, DIGITS) if isinstance(step_ms, float) else None
     return {"step_bytes": round(moved.total), "floor_ms": round(floor_ms, DIGITS), "above_floor_ms": above}

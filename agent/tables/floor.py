@@ -52,7 +52,10 @@ def drafter_parameters(
     profile: ModelProfile, configuration: Configuration, *, made_up: bool, told: int | None
 ) -> int | None:
     """How many weights a DFlash drafter has: those that its launch `told`, or of the one that a shape with
-    `made_up` weights brings, by its sizes; None where neither is known, 0 where none drafts."""
+    `made_up` weights brings, by its sizes; None where neither is known, 0 where none drafts.
+
+    Raises `Infeasible` for drafting that can't be.
+    """
     drafting = drafting_of(configuration)
     if drafting.method != "dflash":
         return 0
@@ -68,7 +71,10 @@ def step_bytes(
     drafter_parameters: int = 0,
 ) -> StepBytes:
     """Bytes of a decode step in the middle of the answers; `drafter_parameters` are the weights of a DFlash
-    drafter, which has no output head of its own. A `draft_model` is not counted."""
+    drafter, which has no output head of its own. A `draft_model` is not counted.
+
+    Raises `Infeasible` for drafting that can't be.
+    """
     context = workload.prompt_tokens + workload.new_tokens / 2
     drafting = drafting_of(configuration)
     if configuration.get("serving.weight_dtype") == "fp8":

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agent.tables.grid import DUMMY, PlannedLoad
 from configs.asked_over import IN_ENGINE, AskedOver
+from configs.errors import AutoinferError
 from configs.models import ModelProfile
 from experiments.engines.port import Engine, Infeasible, Launch
 from experiments.engines.reference.drafting.order import drafter_folder
@@ -141,7 +142,7 @@ def needed_bytes(load: PlannedLoad, digest: str, sources: Sources) -> int:
         drafters = [drafter_folder(drafting, folder)] if drafting.drafter else []
         weights = sum(map(_weight_bytes, (folder, *drafters)))
         return weights + cache_bytes(load.configuration, folder)
-    except Infeasible:
+    except (Infeasible, AutoinferError):  # the latter of a draft model that is not there
         return 0
 
 

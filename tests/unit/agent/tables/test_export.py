@@ -272,3 +272,10 @@ def test_a_drafter_of_which_no_size_is_told_leaves_the_floor_empty(drafter: str,
     drafting, plain = dflash_rows(drafter, weights, None)
     assert [drafting[each] for each in ("step_bytes", "floor_ms", "above_floor_ms")] == ["", "", ""]
     assert plain["floor_ms"] != ""
+
+
+def test_a_load_that_failed_for_drafting_that_can_t_be_has_a_row_without_a_floor() -> None:
+    never = MTP | {"drafting.draft_tokens": 99}
+    failure = {"kind": "illegal", "cause": "drafting.draft_tokens is 99."}
+    found = rows([cell("a", PLAIN, [5_000, 5_000]), line("failure", "b", never, failure=failure)])
+    assert [(row["cause_kind"], row["floor_ms"] != "") for row in found] == [("", True), ("illegal", False)]

@@ -1,5 +1,6 @@
 """What a load of a table takes of a GPU's memory, by which several are up at once."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -19,13 +20,17 @@ PROFILE = load_model_profile("qwen3.5-9b")
 PLAIN: dict[str, KnobValue] = {"serving.max_model_len": 2048, "serving.max_sequences": 16}
 
 
-def weights_needed(folder: Path, **drafting: KnobValue) -> int:
-    """What a load needs beside its cache."""
+def planned(folder: Path, drafting: Mapping[str, KnobValue]) -> tuple[PlannedLoad, str, Sources]:
     named = {f"drafting.{name}": value for name, value in drafting.items()}
     load = PlannedLoad(Configuration.of({**PLAIN, **named}), StoredAs.COMPRESSED_TENSORS)
-    sources = Sources(PROFILE, folder, folder, 1.0)
-    needed = needed_bytes(load, "it", sources)
-    return needed - cache_bytes(load.configuration, sources.folder_of(load, "it"))
+    return load, "it", Sources(PROFILE, folder, folder, 1.0)
+
+
+def weights_needed(folder: Path, **drafting: KnobValue) -> int:
+    """What a load needs beside its cache."""
+    load, digest, sources = planned(folder, drafting)
+    cache = cache_bytes(load.configuration, sources.folder_of(load, digest))
+    return needed_bytes(load, digest, sources) - cache
 
 
 @pytest.mark.parametrize("draft_tokens", [1, 7])
@@ -46,9 +51,18 @@ def test_a_draft_model_counts_as_its_files_or_as_what_is_made_up_for_it(tmp_path
     assert found - alone == 2 * small.text_parameters
 
 
-def test_an_mtp_head_s_weights_are_needed_and_what_can_t_be_needs_nothing(tmp_path: Path) -> None:
+def test_an_mtp_head_s_weights_are_needed(tmp_path: Path) -> None:
     alone = weights_needed(tmp_path)
     assert weights_needed(tmp_path, method="mtp", draft_tokens=3) - alone == 2 * PROFILE.mtp_parameters
-    never = Configuration.of({**PLAIN, "drafting.method": "mtp", "drafting.draft_tokens": 99})
-    load = PlannedLoad(never, StoredAs.COMPRESSED_TENSORS)
-    assert needed_bytes(load, "it", Sources(PROFILE, tmp_path, tmp_path, 1.0)) == 0
+
+
+@pytest.mark.parametrize(
+    "drafting",
+    [
+        {"method": "mtp", "draft_tokens": 99},
+        {"method": "dflash", "drafter": "/there/is/no/such/folder"},
+        {"method": "draft_model", "drafter": "/there/is/no/such/folder"},
+    ],
+)
+def test_what_can_t_be_needs_nothing(tmp_path: Path, drafting: dict[str, KnobValue]) -> None:
+    assert needed_bytes(*planned(tmp_path, drafting)) == 0
