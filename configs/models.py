@@ -202,14 +202,6 @@ class ModelProfile(BaseModel):
         """Bytes of weights that one decode step reads."""
         return sum(self.weight_bytes_by_part(weights).values())
 
-    def mtp_bytes_per_draft_token(self, weights: WeightFormat) -> float:
-        """Bytes of weights that drafting one token with the MTP head reads; its head is the model's own.
-
-        The MTP head stays in the format's unquantized type, as every quantizer leaves it.
-        """
-        mtp = self.mtp_parameters * weights.other_bits / BITS_PER_BYTE
-        return mtp + self.weight_bytes_by_part(weights)["lm_head"]
-
     @property
     def kv_bytes_per_token(self) -> int:
         """Bytes of the KV cache, in bfloat16, that one token of context adds."""

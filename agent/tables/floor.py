@@ -8,12 +8,12 @@ head once a draft, a DFlash drafter once a step. Keys and values of what drafts 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from agent.surrogate.weight_bytes import step_weight_bytes
 from agent.tables.grid import TableWorkload
 from configs.models import ModelProfile, PartKind
-from configs.weight_formats import BFLOAT16, BITS_PER_BYTE, FP8, SIXTEEN_BIT
+from configs.weight_formats import BITS_PER_BYTE, FP8, SIXTEEN_BIT
 from experiments.engines.reference.drafting.order import PACKAGED, DraftingOrder
 from experiments.engines.stored_bytes import draft_lm_head_bits, part_bytes
 from experiments.engines.vllm.order import draft_passes, drafting_of
@@ -97,10 +97,28 @@ def _pass_bytes(
 ) -> float:
     """Bytes of weights that what drafts reads each time that it runs."""
     if drafting.method == "mtp":
-        drafts_in = replace(BFLOAT16, head_bits=draft_lm_head_bits(configuration) or BFLOAT16.head_bits)
-        return profile.mtp_bytes_per_draft_token(drafts_in)
-    if drafting.method != "dflash":
-        return 0.0
+        return _mtp_bytes(profile, configuration) + _draft_head_bytes(profile, configuration)
+    if drafting.method == "dflash":  # vLLM quantizes no drafter with its target
+        own = drafter_parameters * SIXTEEN_BIT / BITS_PER_BYTE
+        return own + _draft_head_bytes(profile, configuration)
+    return 0.0
+
+
+def _mtp_bytes(profile: ModelProfile, configuration: Configuration) -> float:
+    """An MTP head's own weights: quantizers leave them as they are, vLLM rounds them with the others."""
+    parts = [part for part in profile.parts if part.kind is PartKind.MTP]
+    if configuration.get("serving.weight_dtype") != "fp8":
+        return sum(part_bytes(profile, part, {}) for part in parts)
+    bits = (
+        each.matmul_parameters * FP8.matmul_bits + each.other_parameters * FP8.other_bits for each in parts
+    )
+    return sum(bits) / BITS_PER_BYTE
+
+
+def _draft_head_bytes(profile: ModelProfile, configuration: Configuration) -> float:
+    """The output head that drafts: the model's own as it is stored, or a copy of it in fewer bits."""
     head = next(part for part in profile.parts if part.kind is PartKind.LM_HEAD)
-    own = drafter_parameters * SIXTEEN_BIT / BITS_PER_BYTE  # vLLM quantizes no drafter with its target
-    return own + part_bytes(profile, head, configuration)
+    bits = draft_lm_head_bits(configuration)
+    if bits is None:
+        return part_bytes(profile, head, configuration)
+    return head.reads_parameters * bits / BITS_PER_BYTE
