@@ -15,7 +15,6 @@ from agent.tables.grid import REFERENCE, VLLM
 from agent.tables.journal import Scope
 from configs.asked_over import IN_ENGINE, AskedOver
 from configs.errors import AutoinferError, UsageError
-from configs.hardware import profile_of_device
 from configs.targets import CPU, kind_of
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm.environment import needed_environment
@@ -46,17 +45,13 @@ class TableDevice:
     driver: str | None
     engine_version: str
     asked_over: AskedOver = IN_ENGINE
+    memory_bytes: int | None = None
+    """Of a GPU, as its driver tells it: some cards of one name have more or less, and another bandwidth."""
 
     @property
     def is_gpu(self) -> bool:
         """Whether it is a GPU."""
         return kind_of(self.device) != CPU
-
-    @property
-    def bandwidth_bytes_per_s(self) -> float | None:
-        """The memory's bandwidth as the vendor lists it; None where it is not listed."""
-        listed = profile_of_device(self.name)
-        return None if listed is None else listed.bandwidth_bytes_per_s
 
     @property
     def scope(self) -> Scope:
@@ -115,7 +110,8 @@ def find_device(device: str, engine: str = VLLM, asked_over: AskedOver = IN_ENGI
         found = needed_environment(device)
     except Infeasible as reason:
         raise AutoinferError(f"No table can be measured on {device}: {reason.cause}") from None
-    return TableDevice(device, name, None if gpu is None else gpu.driver, found.version, asked_over)
+    driver, memory = (None, None) if gpu is None else (gpu.driver, gpu.memory_bytes)
+    return TableDevice(device, name, driver, found.version, asked_over, memory)
 
 
 @contextmanager

@@ -8,10 +8,13 @@ head once a draft, a DFlash drafter once a step. Keys and values of what drafts 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from agent.surrogate.weight_bytes import step_weight_bytes
 from agent.tables.grid import TableWorkload
+from agent.tables.journal import Line
+from configs.hardware import profile_of_device
 from configs.models import ModelProfile, PartKind
 from configs.weight_formats import BITS_PER_BYTE, FP8, SIXTEEN_BIT
 from experiments.engines.reference.drafting.order import PACKAGED, DraftingOrder
@@ -46,6 +49,21 @@ class StepBytes:
     def floor_ms(self, bandwidth_bytes_per_s: float) -> float:
         """The least time of a step, ms."""
         return MS_PER_S * self.total / bandwidth_bytes_per_s
+
+
+def listed_bandwidth(lines: Iterable[Line]) -> float | None:
+    """The bandwidth that the vendor lists of the memory of the GPU that a journal's lines were measured on,
+    bytes a second; None of several and of one that no profile lists.
+
+    Told from other cards of its name by its memory, by the name alone where no line has it, as before 30
+    November 2026.
+    """
+    identities = [line["identity"] for line in lines]
+    names = {str(each.get("name")) for each in identities}
+    sizes = {each.get("memory_bytes") for each in identities} - {None} or {None}
+    profiles = {profile_of_device(name, size) for name in names for size in sizes}
+    listed = profiles.pop() if len(names) == len(profiles) == 1 else None
+    return None if listed is None else listed.bandwidth_bytes_per_s
 
 
 def drafter_parameters(

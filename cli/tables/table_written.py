@@ -157,16 +157,10 @@ def same(table: Table, as_json: Json = False) -> None:
 def _exported(lines: list[Line], bandwidth_bytes_per_s: float | None) -> Exported:
     """The table of a journal's lines, floors by the given bandwidth or the one that the vendor lists."""
     from agent.tables.export import export as export_table
+    from agent.tables.floor import listed_bandwidth
     from agent.tables.grid import DUMMY
-    from configs.hardware import profile_of_device
 
-    names = {line["identity"].get("name") for line in lines}
-    listed = profile_of_device(str(names.pop())) if len(names) == 1 else None
-    speed = (
-        bandwidth_bytes_per_s
-        if bandwidth_bytes_per_s is not None or listed is None
-        else listed.bandwidth_bytes_per_s
-    )
+    speed = listed_bandwidth(lines) if bandwidth_bytes_per_s is None else bandwidth_bytes_per_s
     models = {(line["model"], line["weights"]) for line in lines if "model" in line}
     if len(models) != 1:
         return export_table(lines, None, speed)
