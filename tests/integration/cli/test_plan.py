@@ -94,7 +94,7 @@ def test_a_card_too_small_for_the_default_tells_what_a_campaign_begins_from(auto
     assert rows["quantization.group_size", 128]["standing"] == "yes"
 
 
-@pytest.mark.parametrize(("hardware", "told"), [("8GB", " (not known)"), ("l4", "")])
+@pytest.mark.parametrize(("hardware", "told"), [("8GB", " (not known)"), ("l4", ""), ("a10", "")])
 def test_the_configuration_doubts_what_the_levers_doubt(
     autoinfer: Autoinfer, hardware: str, told: str
 ) -> None:
@@ -141,8 +141,8 @@ def test_all_cards_are_a_row_each(autoinfer: Autoinfer) -> None:
         assert max(map(len, lines)) <= columns
         assert sum(line.startswith("16 ") for line in lines) == 1
         assert sum("the default" in line for line in lines) == len({16, 24, 32, 40, 48, 80, 141, 180})
-        for name in ("NVIDIA GeForce RTX 3060 12 GB", "NVIDIA T4", "NVIDIA L4", "NVIDIA H200 SXM"):
-            (row,) = (line for line in lines if line.startswith(f"{name} "))
+        for name in ("GeForce RTX 3060 12 GB", "T4", "L4", "A10", "H200 SXM"):
+            (row,) = (line for line in lines if line.startswith(f"NVIDIA {name} "))
             assert "…" in row
         for name in ("floor of a step", "begins from"):
             assert name in done.out

@@ -13,7 +13,7 @@ from configs.hardware import load_hardware_profile, profile_of_device
 from configs.models import load_model_profile
 from configs.weight_formats import BFLOAT16
 
-WITHOUT_FP8 = {"a100-40gb", "a100-80gb", "rtx-3060", "rtx-3070", "rtx-3080", "rtx-3090", "t4"}
+WITHOUT_FP8 = {"a10", "a100-40gb", "a100-80gb", "rtx-3060", "rtx-3070", "rtx-3080", "rtx-3090", "t4"}
 ADA = {"l4", "l40s", "rtx-4060", "rtx-4060-ti", "rtx-4070", "rtx-4070-ti-super", "rtx-4080", "rtx-4090"}
 BLACKWELL = {"b200", "rtx-5060-ti", "rtx-5070", "rtx-5070-ti", "rtx-5080", "rtx-5090"}
 EXPECTED = {"h200", "h100", *ADA, *BLACKWELL, *WITHOUT_FP8}
@@ -50,6 +50,19 @@ def test_a_profile_is_found_by_the_drivers_name() -> None:
     assert profile_of_device("Quadro 600") is None
 
 
+def test_the_rate_of_an_a10_is_what_its_tensor_cores_make() -> None:
+    """288 of them, 128 multiplications and additions a clock with sums in 32 bits, 1.695 GHz."""
+    card = load_hardware_profile("a10")
+    assert card.bf16_flop_per_s == pytest.approx(288 * 2 * 128 * 1.695e9, rel=0.001)
+    assert card.int8_op_per_s == 2 * card.bf16_flop_per_s
+
+
+@pytest.mark.parametrize("name", ["NVIDIA A10G", "NVIDIA A10M", "NVIDIA A10-24Q", "NVIDIA A100", "NVIDIA A1"])
+def test_an_a10_is_not_taken_for_what_begins_as_its_name_does(name: str) -> None:
+    assert profile_of_device(name) is None
+    assert profile_of_device(name, 24 * 10**9) is None
+
+
 @pytest.mark.parametrize("name", GEFORCE)
 def test_a_card_is_not_taken_for_its_namesake(name: str) -> None:
     (own,) = load_hardware_profile(name).device_names
@@ -70,6 +83,9 @@ def test_a_card_is_not_taken_for_its_namesake(name: str) -> None:
         ("NVIDIA GeForce RTX 4060 Ti", 8188, None),
         ("NVIDIA GeForce RTX 5090", 32_607, "rtx-5090"),
         ("Tesla T4", 15_360, "t4"),
+        ("NVIDIA A10", 23_028, "a10"),
+        ("NVIDIA A10G", 23_028, None),
+        ("NVIDIA A100-SXM4-40GB", 40_960, "a100-40gb"),
         ("NVIDIA H200", 143_771, "h200"),
         ("NVIDIA B200", 183_359, "b200"),
     ],

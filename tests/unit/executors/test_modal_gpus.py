@@ -1,6 +1,8 @@
 import pytest
 
 from configs.errors import UsageError
+from configs.hardware import load_hardware_profile
+from experiments.executors.modal.executor import ModalExecutor
 from experiments.executors.modal.gpus import INEXACT, TYPES, gpu_of_target, other_than_asked
 
 REAL = {
@@ -34,6 +36,17 @@ def test_a_gpu_is_the_type_asked_for_and_no_other(asked: str, given: str) -> Non
 @pytest.mark.parametrize("name", TYPES)
 def test_a_target_names_a_type_in_any_case(name: str) -> None:
     assert gpu_of_target(f"modal:{name.lower()}") == name
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_campaign_can_be_planned_for_each_type(name: str) -> None:
+    """Its packaged profile has the memory that is asked for."""
+    hardware = ModalExecutor.machine(f"modal:{name}").hardware
+    assert hardware is not None
+    asked, memory_gb = TYPES[name], load_hardware_profile(hardware).memory_bytes / 1e9
+    assert asked.least_gb <= memory_gb <= asked.most_gb
+    (driver_s,) = load_hardware_profile(hardware).device_names
+    assert other_than_asked(name, driver_s, int(memory_gb * 1e9)) is None
 
 
 def test_a_target_may_have_no_gpu() -> None:

@@ -69,7 +69,7 @@ def test_the_longest_context_is_the_last_that_fits() -> None:
 
 
 def test_the_smallest_card_is_the_first_on_which_it_fits() -> None:
-    for gigabytes, name in ((7, "rtx-3070"), (10, "rtx-3060"), (20, "l4"), (25, "rtx-5090"), (100, "h200")):
+    for gigabytes, name in ((7, "rtx-3070"), (10, "rtx-3060"), (20, "a10"), (25, "rtx-5090"), (100, "h200")):
         card = smallest_card(gigabytes * 10**9, listed_cards())
         assert card is not None
         assert card.name == name
