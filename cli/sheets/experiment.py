@@ -14,6 +14,7 @@ from configs.quantities import format_duration
 from knowledge.figures import SHARES, between, counted, metric_word, number, size
 from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY
 from knowledge.queries.measured.drafting import REPORTS, drafting_of
+from knowledge.queries.measured.launches_once import QUALITY, launches_once
 from knowledge.queries.measured.resolved import flat
 from knowledge.queries.present.now_run import arm_of
 from knowledge.stored import judge_words, workload_of
@@ -169,16 +170,17 @@ def _launches(out: Console, detail: ExperimentDetail) -> None:
         judged.append(THROUGHPUT_METRIC)
     present = {spread.metric for launch in detail.launches for spread in launch.spreads}
     shown = [metric for metric in judged if metric in present]
-    timed = [launch for launch in detail.launches if any(_of(launch, metric) for metric in shown)]
+    once = launches_once(detail.launches)
+    timed = [used for used in once if any(_of(used.launch, metric) for metric in shown)]
     rows = [
         (
             f"{launch.arm.value} {launch.index}",
-            launch.stage,
+            used_by,
             "—" if launch.load_s is None else format_duration(launch.load_s),
             *(_spread_words(_of(launch, metric)) for metric in shown),
             *((_counts(launch, shown),) if shown else ()),
         )
-        for launch in timed or detail.launches
+        for launch, used_by in ((used.launch, used.used_by) for used in timed or once)
     ]
     columns = ("launch", "stage", ">loaded in", *(metric_word(metric) for metric in shown))
     out.print(table((*columns, *((">samples",) if shown else ())), rows))
@@ -237,19 +239,21 @@ def _known(value: float | None, unit: str) -> str:
 def _quality(out: Console, detail: ExperimentDetail) -> None:
     found = [
         (
-            launch.arm.value,
-            str(launch.index),
+            used.launch.arm.value,
+            str(used.launch.index),
+            used.used_by,
             spread.metric,
             _middle(spread),
             str(spread.count),
         )
-        for launch in detail.launches
-        for spread in launch.spreads
-        if spread.metric.endswith(("_bits", "_nats", "_agreement", "_correct"))
+        for used in launches_once(detail.launches)
+        for spread in used.launch.spreads
+        if spread.metric in QUALITY
     ]
     if found:
         _title(out, "Quality samples")
-        out.print(table(("arm", ">launch", "metric", ">median or share", ">samples"), found))
+        columns = ("arm", ">launch", "used by", "metric", ">median or share", ">samples")
+        out.print(table(columns, found))
 
 
 def _resolved(out: Console, detail: ExperimentDetail) -> None:

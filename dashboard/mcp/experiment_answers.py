@@ -25,6 +25,7 @@ from db.states import ExperimentState, VerdictOutcome
 from knowledge.queries.lookup import campaign_filter, labelled
 from knowledge.queries.measured.experiment_detail import experiment_detail
 from knowledge.queries.measured.experiments import ExperimentRow, ExperimentsAsked, find_experiments
+from knowledge.queries.measured.launches_once import launches_once
 from knowledge.queries.measured.quality_tests import quality_tests
 
 MOST_SPREADS = 24
@@ -64,7 +65,7 @@ class Quality(Answer):
 
 class ArmSpread(Answer):
     """The samples of one metric that a launch, a fresh process of one arm, gave: the middle 80 % lies from
-    `low` to `high`, all in `unit`."""
+    `low` to `high`, all in `unit`. What several stages used is told once, with the first of them."""
 
     arm: str
     launch: int
@@ -158,7 +159,7 @@ def experiment(session: Session, label: str) -> ExperimentAnswer:
             low=_rounded(each.low),
             high=_rounded(each.high),
         )
-        for launch in found.launches
+        for launch in (used.launch for used in launches_once(found.launches))
         for each in launch.spreads
     ]
     spreads.sort(key=lambda each: each.metric != found.metric)  # those that are judged come first

@@ -32,8 +32,10 @@ from knowledge.queries.measured.distribution import DistributionView, distributi
 from knowledge.queries.measured.drafting import REPORTS, DraftingView, drafting_of
 from knowledge.queries.measured.experiment_detail import ExperimentDetail, experiment_detail
 from knowledge.queries.measured.experiments import latest_experiment
+from knowledge.queries.measured.launches_once import QUALITY, UsedLaunch, launches_once
 from knowledge.queries.measured.quality_tests import QualityTestView, quality_tests
 from knowledge.queries.measured.samples import values_by_arm
+from knowledge.queries.measured.spread import SpreadView
 from knowledge.queries.measured.step_profile import PartRow, StepProfileView
 from knowledge.queries.order.led_to import LedTo, led_to
 from knowledge.queries.view import View
@@ -55,6 +57,9 @@ CHANGED_BY = tuple(
 
 SCORED_STAGES = ("screen", "evaluate", "validation")
 """Stages whose launches give the samples of a claim on quality."""
+
+SCORED_BESIDES = (*QUALITY, Metric.STEP_TOKENS, Metric.STEP_WEIGHT_BYTES)
+"""Metrics that are told beside the times of a launch."""
 
 SAME = 1e-6
 """How far the course's last interval may lie from the verdict's, natural log, and still be the same one."""
@@ -142,6 +147,21 @@ class ExperimentView(ExperimentDetail):
     def arm_rows(self) -> tuple[experiment_parts.ArmRow, ...]:
         """Both arms, line by line."""
         return experiment_parts.arm_rows(self)
+
+    @property
+    def launches_once(self) -> tuple[UsedLaunch, ...]:
+        """The launches, those told once whose samples are one kept evaluation's."""
+        return launches_once(self.launches)
+
+    @property
+    def scored_besides(self) -> tuple[tuple[UsedLaunch, SpreadView], ...]:
+        """What launches scored: quality, tokens a step, bytes of weights."""
+        return tuple(
+            (used, spread)
+            for used in self.launches_once
+            for spread in used.launch.spreads
+            if spread.metric in SCORED_BESIDES
+        )
 
     @property
     def stage_bars(self) -> tuple[experiment_parts.StageBar, ...]:

@@ -22,7 +22,7 @@ from experiments.job.running_job import RunningJob
 from experiments.job.spec import AnyJob, TestJob
 from experiments.job.task_answers import graded_answers, task_identity
 from experiments.measurement.drafting_due import METHOD, is_drafting
-from experiments.measurement.evidence import SCORED_METRICS, Arm, Json, Metric, Stage
+from experiments.measurement.evidence import EVALUATION_KEY, SCORED_METRICS, Arm, Json, Metric, Stage
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
 
@@ -192,7 +192,7 @@ def record_reference(
         stage,
         configuration.digest,
         evaluation.resolved,
-        {**evaluation.machine, "evaluation": evaluation.artifact.digest},
+        {**evaluation.machine, EVALUATION_KEY: evaluation.artifact.digest},
         evaluation.load_s,
     )
     values = evaluation.values + (weight_values(evaluation.resolved) if is_control else [])

@@ -48,6 +48,9 @@ class Stage(StrEnum):
 TEXTS_KEY = "texts"
 """In a launch's environment, of the machine: the fingerprint of the texts it was measured with."""
 
+EVALUATION_KEY = "evaluation"
+"""In a launch's environment, of the machine: the digest of the artifact that its scores are kept in."""
+
 UNCHECKED = "unchecked"
 """In the detail of a stage: sentences that say what its check could not look at."""
 

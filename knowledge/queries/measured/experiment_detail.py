@@ -20,7 +20,7 @@ from db.models import (
 from db.models.base import JsonObject
 from db.samples import IN_ORDER_OF_LAUNCHES
 from db.states import Arm, ExperimentKind
-from experiments.measurement.evidence import Stage
+from experiments.measurement.evidence import EVALUATION_KEY, Stage
 from experiments.rejudging import by_another_version, judged_again
 from experiments.sealing import altered
 from knowledge.latency_only import plan_is_latency_only
@@ -51,7 +51,8 @@ from knowledge.stored import metric_of, verdict_metric
 
 
 class LaunchView(View):
-    """A fresh process that served one arm, and the spread of what it gave."""
+    """A fresh process that served one arm, and the spread of what it gave; `evaluation` is the digest of the
+    artifact that keeps its scores, None where they were not kept."""
 
     arm: Arm
     index: int
@@ -61,6 +62,7 @@ class LaunchView(View):
     load_s: float | None
     started_at: datetime
     environment: str
+    evaluation: str | None = None
     spreads: tuple[SpreadView, ...]
 
 
@@ -195,7 +197,8 @@ def experiment_detail(
         if verdict is not None and (judge or by_another_version(verdict))
         else None,
         launches=tuple(
-            _launch_view(each.Launch, each.digest, spreads.get(each.Launch.id, ())) for each in launches
+            _launch_view(each.Launch, each.digest, each.data, spreads.get(each.Launch.id, ()))
+            for each in launches
         ),
         further_workloads=further_workloads(session, (experiment_id,)).get(experiment_id, ()),
         gpu_blocks=tuple(
@@ -244,7 +247,11 @@ def _details(verdict: Verdict | None) -> Mapping[str, object]:
     return details if isinstance(details, dict) else {}
 
 
-def _launch_view(launch: Launch, configuration: str, spreads: tuple[SpreadView, ...]) -> LaunchView:
+def _launch_view(
+    launch: Launch, configuration: str, environment: JsonObject, spreads: tuple[SpreadView, ...]
+) -> LaunchView:
+    machine = environment.get("machine")
+    evaluation = machine.get(EVALUATION_KEY) if isinstance(machine, dict) else None
     return LaunchView(
         arm=launch.arm,
         index=launch.index,
@@ -254,6 +261,7 @@ def _launch_view(launch: Launch, configuration: str, spreads: tuple[SpreadView, 
         load_s=launch.load_s,
         started_at=launch.started_at,
         environment=launch.environment_digest,
+        evaluation=evaluation if isinstance(evaluation, str) else None,
         spreads=spreads,
     )
 
