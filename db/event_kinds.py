@@ -34,7 +34,11 @@ class EventKind(StrEnum):
         "campaign.carried",
         "How far what other campaigns found is believed here; again when that has moved by ten points.",
     )
-    CAMPAIGN_PROFILED = ("campaign.profiled", "The baseline was profiled: where its time and its bytes go.")
+    CAMPAIGN_PROFILED = (
+        "campaign.profiled",
+        "The baseline was profiled: where the time of a decode step goes, and that of a lone prompt up to "
+        "its first token, which stands alone where the campaign is about first tokens.",
+    )
     CAMPAIGN_KERNELS_TIMED = (
         "campaign.kernels_timed",
         "Kernels for packed weights were timed alone before anything was loaded, or why they could not be.",

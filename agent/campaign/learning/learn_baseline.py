@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
 from sqlalchemy.orm import Session
 
 from agent.campaign.known import store
 from agent.campaign.known.measured import Baseline, naive_failed, read_baseline
 from agent.campaign.known.stored_ground import stored_ground
 from agent.campaign.learning.kernels_told import tell_kernels
+from agent.campaign.learning.profile_told import profile_told
 from agent.campaign.learning.verdicts import fail
 from agent.ground.drafter import space_of
 from agent.ground.stored_spec import AT_ONCE, FOUND, START
 from agent.surrogate.levers import joined
-from agent.surrogate.lone_prompt import LonePrompt
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
@@ -26,6 +24,7 @@ from knowledge.figures import taken, taken_of
 from knowledge.findings.facts import versions_of_experiments
 from knowledge.findings.staleness import Ran, follow_versions
 from knowledge.latency_only import LATENCY_ONLY, latency_only
+from knowledge.queries.present.now_prompt import profiled_prompt
 from knowledge.stored import engine_of, metric_of
 from knowledge.sweep_failures import update_sweep_failures
 
@@ -105,33 +104,19 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
         lambda failed: joined(space.levers_between(baseline, failed)),
     )
     tell_kernels(session, experiment_id, campaign.id)
-    if measured.profile:
-        total = math.fsum(part.time_ms for part in measured.profile)
-        by_kind: dict[str, float] = {}
-        for part in measured.profile:
-            by_kind[part.kind] = by_kind.get(part.kind, 0.0) + part.time_ms
-        shown = sorted(by_kind.items(), key=lambda each: -each[1])
+    by_kind_ms: dict[str, float] = {}
+    for part in measured.profile:
+        by_kind_ms[part.kind] = by_kind_ms.get(part.kind, 0.0) + part.time_ms
+    prompt, no_prompt = profiled_prompt(session, experiment_id)
+    if told := profile_told(by_kind_ms, prompt, own, no_prompt):
         events.append(
             session,
             EventKind.CAMPAIGN_PROFILED,
-            f"A decode step of {total:.2f} ms: "
-            + ", ".join(f"{kind} {100 * time_ms / total:.0f} %" for kind, time_ms in shown)
-            + _of_lone_prompt(measured.lone_prompt),
+            told,
             subject=subject,
             campaign_id=campaign.id,
-            data={"by_kind_ms": by_kind},
+            data={"by_kind_ms": by_kind_ms},
         )
-
-
-def _of_lone_prompt(prompt: LonePrompt | None) -> str:
-    """What the same profile says of the first token, after it; empty where no prompt was profiled."""
-    if prompt is None:
-        return ""
-    share = 100 * min(1.0, prompt.outside_ms / prompt.first_token_ms)
-    return (
-        f". To the first token of a lone prompt {prompt.first_token_ms:.1f} ms, of which no kernel runs in "
-        f"{share:.0f} %"
-    )
 
 
 def _against_naive(

@@ -122,6 +122,11 @@ class StepProfileView(View):
         return self.floor_ms / self.step_ms if self.floor_ms and self.step_ms else None
 
     @property
+    def outside_ms(self) -> float:
+        """The time of it that lies outside all parts, in which no kernel runs."""
+        return fsum(row.time_ms for row in self.parts if row.part in OUTSIDE)
+
+    @property
     def above_ms(self) -> float | None:
         """What the step takes above its floor."""
         return None if self.floor_ms is None else max(0.0, self.step_ms - self.floor_ms)

@@ -8,8 +8,6 @@ of the model's parts.
 
 from __future__ import annotations
 
-from math import fsum
-
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -20,7 +18,6 @@ from experiments.measurement.evidence import Metric, Stage
 from knowledge.queries.measured.baseline_run import newest_baseline
 from knowledge.queries.measured.stages import stages_of
 from knowledge.queries.measured.step_profile import (
-    OUTSIDE,
     PART_WORDS,
     StepProfileView,
     prompt_profile,
@@ -61,7 +58,7 @@ def with_first_token(session: Session, campaign: Campaign, best: BestView) -> Be
     if at_once is not None and at_once != 1:
         several = f"The least time by physics is told of a lone prompt, and here are {at_once:g} at once."
         return best.model_copy(update={"no_floor": several})
-    baseline, why = _profiled(session, newest_baseline(session, campaign.id))
+    baseline, why = profiled_prompt(session, newest_baseline(session, campaign.id))
     if baseline is None:
         return best.model_copy(update={"no_floor": _because(NOT_PROFILED, why)})
     floor = prompt_floor_of(baseline)
@@ -75,7 +72,7 @@ def with_first_token(session: Session, campaign: Campaign, best: BestView) -> Be
         "beyond": BEYOND_OVER[HTTP if asked == HTTP else IN_ENGINE],
     }
     if best.experiment is not None:
-        own, why = _profiled(session, parse_label_of(Noun.EXPERIMENT, best.experiment))
+        own, why = profiled_prompt(session, parse_label_of(Noun.EXPERIMENT, best.experiment))
         found["best_floor"] = own_floor = None if own is None else prompt_floor_of(own)
         found["best_overhead"] = () if own is None else prompt_overhead_of(own, own_floor, best.best_ms)
         if own is None:
@@ -109,13 +106,12 @@ def prompt_overhead_of(
     """
     if floor is None or floor.ms >= ttft_ms:
         return ()
-    outside_ms = fsum(row.time_ms for row in profile.parts if row.part in OUTSIDE)
-    kernels_ms = max(0.0, profile.step_ms - outside_ms - floor.ms)
-    above_ms, measured_ms = kernels_ms + outside_ms, ttft_ms - floor.ms
+    kernels_ms = max(0.0, profile.step_ms - profile.outside_ms - floor.ms)
+    above_ms, measured_ms = kernels_ms + profile.outside_ms, ttft_ms - floor.ms
     scale = min(1.0, measured_ms / above_ms) if above_ms else 1.0
     return (
         OverheadView(part=ABOVE_FLOOR if profile.all_counted else ABOVE_OR_WITHOUT, ms=scale * kernels_ms),
-        OverheadView(part=PART_WORDS["outside"], ms=scale * outside_ms),
+        OverheadView(part=PART_WORDS["outside"], ms=scale * profile.outside_ms),
         OverheadView(part=BEYOND_PROFILE, ms=max(0.0, measured_ms - above_ms)),
     )
 
@@ -124,8 +120,9 @@ def _because(sentence: str, why: str | None) -> str:
     return f"{sentence} {why}" if why else sentence
 
 
-def _profiled(session: Session, experiment_id: int | None) -> tuple[StepProfileView | None, str | None]:
-    """The profile of a lone prompt that an experiment has, or why it has none where that was told."""
+def profiled_prompt(session: Session, experiment_id: int | None) -> tuple[StepProfileView | None, str | None]:
+    """The profile of a lone prompt that an experiment has, or why it has none where that was told; two
+    statements."""
     if experiment_id is None:
         return None, None
     stages = stages_of(session, experiment_id, Stage.PROFILE)
