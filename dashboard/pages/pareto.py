@@ -20,6 +20,7 @@ from db.models import Campaign
 from knowledge.figures import metric_word, number
 from knowledge.queries.lookup import campaign_of, newest_by_concurrency
 from knowledge.queries.pareto import NOTHING, FrontRow, ParetoView, PointView, pareto
+from knowledge.queries.present.now_floor import PromptFloorView
 from knowledge.queries.view import ChangeView
 
 LONGEST_LABEL = 26
@@ -86,6 +87,11 @@ class ParetoShown(ParetoView):
     def best(self) -> FrontRow | None:
         """The campaign's best, where it is on the front."""
         return next((row for row in self.front if row.is_best), None)
+
+    @property
+    def of_prompt(self) -> bool:
+        """Whether the floor is of a lone prompt's first token."""
+        return isinstance(self.floor, PromptFloorView)
 
     @property
     def metric_word(self) -> str:

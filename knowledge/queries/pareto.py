@@ -34,7 +34,8 @@ from knowledge.front import bins, front
 from knowledge.latency_only import latency_only
 from knowledge.queries.baseline_time import baseline_time_ms
 from knowledge.queries.pareto_ratios import Placed, Ratio, chained, launch_ratios
-from knowledge.queries.present.now_floor import FloorView, floor_of, profile_of
+from knowledge.queries.present.now_floor import FloorView, PromptFloorView, floor_of, profile_of
+from knowledge.queries.present.now_prompt import FIRST_TOKEN, baseline_prompt_floor
 from knowledge.queries.view import ChangeView, View, changes_between
 from knowledge.stored import metric_of, number
 
@@ -83,7 +84,7 @@ class ParetoView(View):
     concurrency: int | None
     quality_limit: float | None
     baseline_ms: float | None
-    floor: FloorView | None
+    floor: FloorView | PromptFloorView | None
     front: tuple[FrontRow, ...]
     points: tuple[PointView, ...]
     configurations: int
@@ -131,7 +132,7 @@ def pareto(session: Session, campaign_id: int, metric: str | None = None) -> Par
     """Latency by `metric` (the campaign's own if None) against bits per byte.
 
     Verdicts are never changed, so a view is made anew only once there is another verdict, another best or
-    another baseline: ten statements at most, and two where it is known.
+    another baseline: twelve statements at most, and two where it is known.
     """
     campaign = session.get_one(Campaign, campaign_id)
     mark = (
@@ -184,14 +185,10 @@ def _made(session: Session, campaign: Campaign, metric: str | None) -> ParetoVie
     y = np.array([0.0, *(each.placed.quality or 0.0 for each in placed)])
     on_front = front(x, y)
     behind = np.setdiff1d(np.arange(1, len(x)), on_front)
-    floor = None
-    if shown == Metric.TPOT_MS.value:
-        profile = profile_of(session, campaign_id)
-        floor = floor_of(profile.parts, profile.bandwidth_bytes_per_s)
     chosen = [None if place == 0 else placed[place - 1] for place in on_front.tolist()]
     return empty.model_copy(
         update={
-            "floor": floor,
+            "floor": _floor(session, campaign, shown),
             "front": _rows(session, campaign, baseline_ms, limit, chosen),
             "points": tuple(
                 PointView(
@@ -206,6 +203,15 @@ def _made(session: Session, campaign: Campaign, metric: str | None) -> ParetoVie
             "unplaced": judged - sum(each.placed.experiments for each in placed),
         }
     )
+
+
+def _floor(session: Session, campaign: Campaign, metric: str) -> FloorView | PromptFloorView | None:
+    """The least that physics allows the baseline on `metric`: of TPOT by its decode step, of TTFT by its lone
+    prompt; None of any other metric, and where it is not known."""
+    if metric == Metric.TPOT_MS.value:
+        profile = profile_of(session, campaign.id)
+        return floor_of(profile.parts, profile.bandwidth_bytes_per_s)
+    return baseline_prompt_floor(session, campaign) if metric == FIRST_TOKEN else None
 
 
 def judged_ratios(session: Session, campaign_id: int, objective: str) -> list[Ratio]:

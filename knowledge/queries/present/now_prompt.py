@@ -54,8 +54,8 @@ BEST_NO_BANDWIDTH = (
 def with_first_token(session: Session, campaign: Campaign, best: BestView) -> BestView:
     """The best of a campaign about first tokens, with the floors that lone prompts' profiles tell of it and
     of the baseline, or why there is none; five statements at most."""
-    at_once = number(campaign.objective.get("concurrency"))
-    if at_once is not None and at_once != 1:
+    at_once = _several_at_once(campaign)
+    if at_once is not None:
         several = f"The least time by physics is told of a lone prompt, and here are {at_once:g} at once."
         return best.model_copy(update={"no_floor": several})
     baseline, why = profiled_prompt(session, newest_baseline(session, campaign.id))
@@ -80,6 +80,21 @@ def with_first_token(session: Session, campaign: Campaign, best: BestView) -> Be
         elif own_floor is None:
             found["no_floor"] = BEST_NO_BANDWIDTH
     return best.model_copy(update=found)
+
+
+def baseline_prompt_floor(session: Session, campaign: Campaign) -> PromptFloorView | None:
+    """The floor of the baseline's lone prompt; None where none was profiled, the bandwidth is not known, or
+    the campaign has several requests at once. Three statements at most."""
+    if _several_at_once(campaign) is not None:
+        return None
+    profile, _ = profiled_prompt(session, newest_baseline(session, campaign.id))
+    return None if profile is None else prompt_floor_of(profile)
+
+
+def _several_at_once(campaign: Campaign) -> float | None:
+    """The requests at once that it is measured at, where they are not one: a prompt is alone in none then."""
+    at_once = number(campaign.objective.get("concurrency"))
+    return None if at_once == 1 else at_once
 
 
 def prompt_floor_of(profile: StepProfileView) -> PromptFloorView | None:
