@@ -160,7 +160,8 @@ def experiment_detail(
         .where(Launch.experiment_id == experiment_id, Launch.stage != Stage.FURTHER.value)
         .order_by(*IN_ORDER_OF_LAUNCHES)
     ).all()
-    spreads = launch_spreads(session, experiment_id)
+    metric = metric_of(experiment.plan)
+    spreads = launch_spreads(session, experiment_id, metric)
     stages = stages_of(session, experiment_id)
     label = format_label(Noun.EXPERIMENT, experiment_id)
     changed = altered(session, experiment)
@@ -169,7 +170,7 @@ def experiment_detail(
         None if hypothesis is None else hypothesis.claim,
         None if hypothesis is None else hypothesis.lever,
         experiment.plan.get("prediction"),
-        metric_of(experiment.plan),
+        metric,
         None if verdict is None else _in_short(verdict),
         control_knobs,
         candidate_knobs,
@@ -188,7 +189,7 @@ def experiment_detail(
         control=control_knobs,
         candidate=candidate_knobs,
         plan=experiment.plan,
-        metric=metric_of(experiment.plan),
+        metric=metric,
         preregistration_digest=experiment.preregistration_digest,
         changed_since_sealed=changed,
         level=level_of(session, experiment, _details(verdict)),

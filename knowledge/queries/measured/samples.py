@@ -130,15 +130,20 @@ def values_by_arm(
     return found
 
 
-def launch_spreads(session: Session, experiment_id: int) -> dict[int, tuple[SpreadView, ...]]:
+def launch_spreads(
+    session: Session, experiment_id: int, judged: str | None = None
+) -> dict[int, tuple[SpreadView, ...]]:
     """Return the spread of each metric of each launch of an experiment, by the launch's id, without what was
     measured of further workloads.
 
     The database ranks the samples, so that of each only the few at the quantiles are read. Gaps between
-    tokens are left out: there is one a token, and TPOT sums them up.
+    tokens are left out unless they are the metric that is `judged`: there is one a token, and TPOT sums them
+    up.
     """
     found: dict[int, dict[tuple[str, str], tuple[int, float, dict[int, float]]]] = defaultdict(dict)
-    for launch_id, metric, unit, count, mean, place, value in session.execute(_quantiles(experiment_id)):
+    for launch_id, metric, unit, count, mean, place, value in session.execute(
+        _quantiles(experiment_id, judged)
+    ):
         _, _, values = found[launch_id].setdefault((metric, unit), (count, mean, {}))
         values[place] = value
     return {
@@ -150,7 +155,8 @@ def launch_spreads(session: Session, experiment_id: int) -> dict[int, tuple[Spre
     }
 
 
-def _quantiles(experiment_id: int) -> Select[Any]:
+def _quantiles(experiment_id: int, judged: str | None) -> Select[Any]:
+    left_out = [Metric.ITL_MS.value] if judged != Metric.ITL_MS.value else []
     within = (Measurement.launch_id, Measurement.metric, Measurement.unit)
     ranked = (
         select(
@@ -166,7 +172,7 @@ def _quantiles(experiment_id: int) -> Select[Any]:
         .where(
             Launch.experiment_id == experiment_id,
             Launch.stage != Stage.FURTHER.value,
-            Measurement.metric != Metric.ITL_MS.value,
+            Measurement.metric.not_in(left_out),
         )
         .subquery()
     )

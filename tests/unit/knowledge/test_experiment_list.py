@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from db.models import Launch, Measurement
+from db.models import Experiment, Launch, Measurement
 from db.states import ExperimentKind, ExperimentState, VerdictOutcome
+from knowledge.queries.measured.experiment_detail import experiment_detail
 from knowledge.queries.measured.experiments import (
     ExperimentsAsked,
     ExperimentSort,
@@ -107,6 +108,19 @@ def test_spreads_that_the_database_ranks_are_those_of_the_samples(history: Histo
             told = spread("tpot_ms", "ms", session.scalars(query).all())
             assert [each.metric for each in found[launch]] == ["tpot_ms"]
             assert found[launch][0].model_dump() == pytest.approx(told.model_dump())
+
+
+def test_gaps_between_tokens_are_told_where_they_are_what_is_judged(tmp_path: Path) -> None:
+    made = a_full_history(tmp_path)
+    with made.database.write() as session:
+        experiment = session.get_one(Experiment, 1)
+        experiment.plan = {**experiment.plan, "metric": "itl_ms"}
+    with made.database.read() as session:
+        told = [[each.metric for each in one.spreads] for one in experiment_detail(session, 1).launches]
+        others = [[each.metric for each in one.spreads] for one in experiment_detail(session, 2).launches]
+    made.close()
+    assert told == 2 * [["itl_ms", "tpot_ms"]]
+    assert others == 2 * [["tpot_ms"]]
 
 
 def test_samples_are_read_launch_by_launch_and_by_arm(history: History) -> None:
