@@ -317,7 +317,10 @@ def _planned(database: Database, spec: CampaignSpec, ground: Ground) -> Plan:
 
 def _start_or_continue(database: Database, spec: CampaignSpec, ground: Ground, *, new: bool) -> int:
     from agent.campaign.beginning.create import create_campaign, interrupted
+    from agent.campaign.beginning.missing import keep_missing
 
     with database.write() as session:
         found = None if new else interrupted(session, spec, ground)
-        return create_campaign(session, spec, ground) if found is None else found
+        campaign_id = create_campaign(session, spec, ground) if found is None else found
+        keep_missing(session, campaign_id, ground.missing)
+    return campaign_id

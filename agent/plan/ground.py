@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agent.ground.stored_spec import AT_ONCE, GPU, HUB, START, THEN, is_packaged
 from agent.plan.start import Start
+from agent.plan.tools_there import MissingTool
 from configs.campaign import CampaignSpec
 from experiments.space.configuration import Configuration
 from experiments.space.space import Space
@@ -19,11 +20,11 @@ class Ground:
     the folder of its own drafter, absolute, where it was given one.
 
     `warning` is what the user should know before it begins, in sentences: a baseline above the budget, what
-    can't be quantized or ranked on the target's GPU. `hub` tells of a model of the hub (`repo`, `revision`,
-    `commit`), `gpu` what the device is; `note` is what to say of how the checkpoint was found. `at_once` is
-    the most launches that may be up at once, 1 where they run in turn, None for as many as a step asks for.
-    `devices` are those that the target was found to name, the baseline's first; empty for what it says
-    itself.
+    can't be quantized or ranked on the target's GPU, whose tools are `missing`. `hub` tells of a model of the
+    hub (`repo`, `revision`, `commit`), `gpu` what the device is; `note` is what to say of how the checkpoint
+    was found. `at_once` is the most launches that may be up at once, 1 where they run in turn, None for as
+    many as a step asks for. `devices` are those that the target was found to name, the baseline's first;
+    empty for what it says itself.
     """
 
     checkpoint: Path
@@ -33,6 +34,7 @@ class Ground:
     model_layers: tuple[str, ...]
     drafter: str | None = None
     warning: str | None = None
+    missing: tuple[MissingTool, ...] = ()
     hub: Mapping[str, str] | None = None
     gpu: Mapping[str, object] | None = None
     note: str | None = None

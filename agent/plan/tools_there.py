@@ -4,6 +4,7 @@ measured: their stages run there, in Pythons of their own."""
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from configs.campaign import CampaignSpec
 from configs.targets import CPU, LOCAL, executor_of
 from experiments.engines.port import Infeasible
 from experiments.space.budget import METHOD as PRUNING
+from experiments.space.configuration import KnobValue
 from experiments.space.knob import is_among
 from experiments.space.legality import QUANTIZATION, UNQUANTIZED
-from experiments.stages.quantize.environment import needed_python
+from experiments.stages.quantize.environment import INSTALL_FOR_GPUS, needed_python
 from experiments.torch_build import install_into, torch_build
 
 CORPUS, WRITTEN_BY_THE_MODEL = "quantization.corpus", "self"
@@ -40,19 +42,38 @@ class MadeOn:
         return cls(target.device, None if target.gpu is None else target.gpu.cuda_driver)
 
 
-def tools_told(spec: CampaignSpec, legal: Legal, made_on: MadeOn | None) -> tuple[str, ...]:
-    """What of the legal values can't be made on the GPU and what to do, a sentence each; nothing where all
-    can, of a processor and of what is elsewhere (None), and of made-up weights, which are made in any format
-    as they are."""
+@dataclass(frozen=True)
+class MissingTool:
+    """What is not there to make values, by knob: `told` says what can't be tested, why, and what to do, in a
+    sentence; `command` installs it."""
+
+    values: Mapping[str, tuple[KnobValue, ...]]
+    told: str
+    command: str
+
+
+def missing_tools(spec: CampaignSpec, legal: Legal, made_on: MadeOn | None) -> tuple[MissingTool, ...]:
+    """What is not there to make legal values on the GPU; nothing where all can be made, of a processor and of
+    what is elsewhere (None), and of made-up weights, which are made in any format as they are."""
     if made_on is None or made_on.device == CPU or spec.latency_only:
         return ()
-    told = []
-    if asks_for_more(legal, QUANTIZATION, UNQUANTIZED) and (why := cannot_quantize(made_on)) is not None:
-        told.append(f"No hypothesis that quantizes can be tested yet: {why}")
-    if asks_for_more(legal, PRUNING, UNPRUNED) and (why := _cannot_rank(made_on)) is not None:
-        nor = f", nor one with {CORPUS}={WRITTEN_BY_THE_MODEL}" if _writes(legal) else ""
-        told.append(f"No hypothesis that takes layers out can be tested yet{nor}: {why}")
-    return tuple(told)
+    missing = []
+    quantized, pruned = more_than(legal, QUANTIZATION, UNQUANTIZED), more_than(legal, PRUNING, UNPRUNED)
+    if quantized and (why := cannot_quantize(made_on)) is not None:
+        told = f"No hypothesis that quantizes can be tested yet: {why}"
+        missing.append(MissingTool({QUANTIZATION: quantized}, told, INSTALL_FOR_GPUS))
+    if pruned and (why := _cannot_rank(made_on)) is not None:
+        writes = _writes(legal)
+        nor = f", nor one with {CORPUS}={WRITTEN_BY_THE_MODEL}" if writes else ""
+        values = {PRUNING: pruned, **({CORPUS: (WRITTEN_BY_THE_MODEL,)} if writes else {})}
+        told = f"No hypothesis that takes layers out can be tested yet{nor}: {why}"
+        missing.append(MissingTool(values, told, install_into(Path(sys.executable))))
+    return tuple(missing)
+
+
+def tools_told(spec: CampaignSpec, legal: Legal, made_on: MadeOn | None) -> tuple[str, ...]:
+    """What `missing_tools` tells, a sentence each."""
+    return tuple(each.told for each in missing_tools(spec, legal, made_on))
 
 
 def cannot_quantize(made_on: MadeOn | None) -> str | None:
@@ -67,13 +88,14 @@ def cannot_quantize(made_on: MadeOn | None) -> str | None:
     return None
 
 
-def asks_for_more(legal: Legal, name: str, nothing: str) -> bool:
-    """Whether a knob has legal values but the one that leaves the checkpoint as it is."""
-    return any(knob.name == name and set(knob.values) - {nothing} for knob in legal.space.knobs)
+def more_than(legal: Legal, name: str, nothing: str) -> tuple[KnobValue, ...]:
+    """The legal values of a knob but the one that leaves the checkpoint as it is."""
+    values = (each for knob in legal.space.knobs if knob.name == name for each in knob.values)
+    return tuple(each for each in values if each != nothing)
 
 
 def _writes(legal: Legal) -> bool:
-    quantizes = asks_for_more(legal, QUANTIZATION, UNQUANTIZED)
+    quantizes = bool(more_than(legal, QUANTIZATION, UNQUANTIZED))
     corpora = (knob.values for knob in legal.space.knobs if knob.name == CORPUS)
     return quantizes and any(is_among(WRITTEN_BY_THE_MODEL, values) for values in corpora)
 

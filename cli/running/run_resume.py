@@ -63,6 +63,7 @@ def resume_campaign(
 ) -> None:
     """Go on with the campaign of this label, with so much more of each budget; raises `UsageError` for one
     that can't."""
+    from agent.campaign.beginning.missing import keep_missing
     from agent.campaign.beginning.survey import survey
     from agent.campaign.known.reading_facts import read_facts
     from agent.campaign.resources.allowance import extend, extended_s, more_dollars
@@ -93,6 +94,7 @@ def resume_campaign(
         keep_agreed(database, campaign_id, prices, there)
         with database.write() as session:
             extend(session, campaign_id, more_s, above)
+            keep_missing(session, campaign_id, ground.missing)
             if dollars != Dollars():
                 more_dollars(session, campaign_id, more_usd, dollars.approve_above_usd)
             spec = read_facts(session, campaign_id).spec

@@ -116,6 +116,11 @@ class QueueShown(View):
         return self.asked.lever is not None or self.asked.q is not None or self.asked.awaiting
 
     @property
+    def missing_told(self) -> tuple[str, ...]:
+        """What was not there to make hypotheses of these rows, with what to do, each sentence once."""
+        return tuple(dict.fromkeys(row.missing.told for row in self._rows if row.missing is not None))
+
+    @property
     def has_elsewhere(self) -> bool:
         """Whether something of the page is for another target than the campaign's own."""
         return any(line.row.elsewhere is not None for line in self.lines)

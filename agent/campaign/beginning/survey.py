@@ -32,7 +32,7 @@ from agent.plan.legal_planned import planned_legal
 from agent.plan.model import find_model, model_at
 from agent.plan.start import Start, first_served, swept_from
 from agent.plan.starting import check_start, start_on
-from agent.plan.tools_there import MadeOn, tools_told
+from agent.plan.tools_there import MadeOn, missing_tools
 from configs.campaign import CampaignSpec
 from configs.data_dir import default_data_dir
 from configs.errors import UsageError
@@ -137,7 +137,8 @@ def survey(
     note = " ".join(filter(None, (found.note, of_drafter, passed))) or None
     if target.place is not None:
         note = " ".join(each for each in (note, ENGINE_IS_THERE) if each)
-    to_know = (legal.over_budget(spec.parameter_budget), *tools_told(spec, legal, made_on))
+    missing = missing_tools(spec, legal, made_on)
+    to_know = (legal.over_budget(spec.parameter_budget), *(each.told for each in missing))
     return Ground(
         checkpoint=folder,
         fingerprint=fingerprint,
@@ -146,6 +147,7 @@ def survey(
         model_layers=read_profile(folder).layer_types,
         drafter=None if drafter is None else drafter.folder,
         warning=" ".join(filter(None, to_know)) or None,
+        missing=missing,
         hub=found.as_found(),
         gpu=target.as_found(),
         note=note,

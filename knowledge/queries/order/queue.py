@@ -19,6 +19,7 @@ from knowledge.queries.at_work import Interrupted, in_a_word
 from knowledge.queries.devices import devices_of_tests, held_tests
 from knowledge.queries.ended_tests import EndedTest
 from knowledge.queries.left_alone import left_alone
+from knowledge.queries.order.missing_tools import MissingToolView, missing_tools
 from knowledge.queries.view import ChangeView, EffectView, Page, View, changes_between, prediction_view
 
 
@@ -27,6 +28,7 @@ class QueueRow(View):
     `device` where it is under test, `elsewhere` the other target that it is for, if it is for one. `held`
     says of a test that was sent to rented machines why it is not submitted, `interrupted` of one that began
     that nobody measures it any more, `ended` that its test has ended and its campaign is to conclude from it.
+    `missing` is what was not there to make it when its campaign was last started.
     `latency_only`: the weights of its campaign are made up."""
 
     rank: int | None
@@ -53,6 +55,7 @@ class QueueRow(View):
     held: str | None = None
     interrupted: Interrupted | None = None
     ended: EndedTest | None = None
+    missing: MissingToolView | None = None
 
     @property
     def standing(self) -> str:
@@ -104,6 +107,11 @@ def queue_page(
     held = held_tests(session, testing) if testing else {}
     for number, device in (devices_of_tests(session, testing) if testing else {}).items():
         found[number] = found[number].model_copy(update={"device": device, "held": held.get(number)})
+    for tool in missing_tools(session.get_one(Campaign, campaign_id).spec):
+        for number, row in found.items():
+            here = row.state is not HypothesisState.TESTING and row.elsewhere is None
+            if here and tool.is_needed_by(row.change):
+                found[number] = row.model_copy(update={"missing": tool})
     for number, told in left_alone(session, testing).items():
         found[number] = found[number].model_copy(update=told._asdict())
     items = tuple(found[number] for number in numbers)

@@ -13,7 +13,7 @@ from agent.plan.model import find_model
 from agent.plan.plan import make_plan
 from agent.plan.start import Start
 from agent.plan.starting import check_start
-from agent.plan.tools_there import MadeOn, tools_told
+from agent.plan.tools_there import MadeOn, missing_tools, tools_told
 from configs.campaign import CampaignSpec, load_campaign
 from configs.cpu import probe_cpu
 from configs.errors import UsageError
@@ -96,6 +96,21 @@ def test_a_build_that_can_t_compute_there_is_told_with_what_to_do(
     assert prunes.startswith(f"{PRUNES} can be tested yet, nor one with quantization.corpus=self: ")
     assert f"PyTorch 2.13.0 at {sys.executable} is" in prunes
     assert f"{sys.executable} -m pip install" in prunes
+
+
+def test_it_is_told_which_values_need_it_and_what_installs_it(
+    quantizing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_this_python(monkeypatch, None)
+    quantizes, prunes = missing_tools(asked(), all_legal(), GPU)
+    (values,) = quantizes.values.values()
+    assert {"awq", "rtn"} <= set(values)
+    assert "none" not in values
+    assert quantizes.command == "autoinfer engines install quantize --gpu"
+    assert set(prunes.values) == {"pruning.method", "quantization.corpus"}
+    assert prunes.values["quantization.corpus"] == ("self",)
+    assert "none" not in prunes.values["pruning.method"]
+    assert prunes.command.startswith(f"{sys.executable} -m pip install")
 
 
 def test_what_is_not_installed_is_told(quantizing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
