@@ -78,7 +78,10 @@ class EngineProcesses:
     def _touched_a_gpu(self) -> bool:
         answers, told = self._context.Pipe(duplex=False)
         probe = self.Process(target=_tell_whether_touched, kwargs={"told": told})
-        probe.start()
+        try:
+            probe.start()
+        except EOFError:  # what was to be imported ended what forks: vLLM's own process will say why
+            return True
         told.close()
         try:
             return bool(answers.recv())

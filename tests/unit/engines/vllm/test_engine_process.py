@@ -98,3 +98,12 @@ def test_its_sockets_lie_where_their_paths_are_short_however_long_those_of_tempo
         told = run(tmp_path, then, TMPDIR=str(temporary), SOCKETS=sockets)
     assert told[-1] == f"1 {temporary}"
     assert list(temporary.iterdir()) == []
+
+
+def test_what_ends_as_it_is_imported_is_left_to_vllm_s_own_process_to_tell(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("raise AttributeError('no such symbol')\n", encoding="utf-8")
+    then = """
+    vllm_with(get_mp_context=None)
+    print(processes.use())
+    """
+    assert run(tmp_path, then, imported="broken") == ["False"]
