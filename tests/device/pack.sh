@@ -2,7 +2,8 @@
 # Packs a vLLM and what it needs into pieces, for a GPU machine that reaches no package registry.
 # Usage: pack.sh OUT VERSION THERE [CAPABILITY [PIECE_BYTES]], such as: pack.sh pieces 0.33.0 freeze.txt 9.0
 #   THERE       what the Python there prints as `pip freeze`; its versions are taken where vLLM allows them, and stay there. A
-#               bare name stays out whatever its version is
+#               bare name stays out whatever its version is, and is taken for the newest: with cuda-bindings named so, an
+#               older cuda-python came with it, beside which no vLLM loaded (H200, 29 November 2026)
 #   CAPABILITY  of the GPU (9.0 without): device code for other ones is left out
 # Needs uv, zstd and some 12 GB of disk. Result: OUT/part_00, part_01, …, of 45 MB without PIECE_BYTES, and OUT/SHA256SUMS.
 # There: sha256sum -c SHA256SUMS && cat part_* | zstd -d --long=27 | tar -x -C VLLM_SITE, then environments.sh DEST WHEELS VLLM_SITE
