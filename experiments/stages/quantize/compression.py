@@ -20,6 +20,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
+from experiments.stages.quantize.recipe import KEPT_SHARE, kept_bytes
+
 
 def compress(
     model: Qwen3_5ForCausalLM,
@@ -40,16 +42,30 @@ def compress(
     asked: dict[str, object] = {}
     if mappings:
         awq = AWQModifier(
-            mappings=[AWQMapping(smooth, list(balance)) for smooth, balance in mappings], n_grid=grid_points
+            mappings=[AWQMapping(smooth, list(balance)) for smooth, balance in mappings],
+            n_grid=grid_points,
+            offload_device=_kept_on(model, states),
         )
         recipe.insert(0, awq)
-        batches = [{"inputs_embeds": batch.to(model.device)} for batch in states]
+        batches = [{"inputs_embeds": batch} for batch in states]  # to the device one by one, as they are read
         asked["dataset"] = DataLoader(cast("Dataset[dict[str, Tensor]]", batches), batch_size=None)
     if not torch.accelerator.is_available():
         # Pinning is for copies to an accelerator; without one torch refuses it, and AWQ asks all the same.
         IntermediatesCache.pin_memory = _do_not_pin
     # The processor would only tokenize, and there is no text here; any object stands for it.
     oneshot(model=model, recipe=recipe, processor=object(), **asked)
+
+
+def _kept_on(model: Qwen3_5ForCausalLM, states: Sequence[Tensor]) -> torch.device | None:
+    """Where AWQ keeps what goes into the layer's modules: with the layer (None), or in the host's memory
+    where that would fill the GPU's: a layer then takes longer (docs/quantization.md)."""
+    if model.device.type != "cuda":
+        return None
+    tokens = sum(batch.shape[0] * batch.shape[1] for batch in states)
+    config = model.config
+    kept = kept_bytes(tokens, config.hidden_size, config.intermediate_size, model.dtype.itemsize)
+    free, _ = torch.cuda.mem_get_info(model.device)
+    return torch.device("cpu") if kept > free // KEPT_SHARE else None
 
 
 def let_go(model: Qwen3_5ForCausalLM) -> None:

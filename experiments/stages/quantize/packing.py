@@ -29,6 +29,9 @@ STORED_DTYPES: Mapping[str, torch.dtype] = {
 }
 """Types of dense weights by their names in a header."""
 
+ROWS_AT_ONCE = 4096
+"""Rows of a matrix whose squares are summed together, in double: 84 MB each of a 4B's."""
+
 
 def packed_layer(
     model: Qwen3_5ForCausalLM,
@@ -103,10 +106,16 @@ def _packed(
         tuple(parts),
     )
     again = _finite(planned.weight, dequantized(layout, parts))
-    sums = Squares(
-        float((again - weight.cpu().float()).double().square().sum()), float(weight.double().square().sum())
-    )
-    return {f"{planned.stored}.{end}": tensor for end, tensor in parts.items()}, sums
+    return {f"{planned.stored}.{end}": tensor for end, tensor in parts.items()}, _squares(again, weight.cpu())
+
+
+def _squares(again: Tensor, weight: Tensor) -> Squares:
+    """Sums over two matrices `[outputs, inputs]`, some rows at a time: a head's in double are gigabytes."""
+    sums = Squares()
+    for found, was in zip(again.split(ROWS_AT_ONCE), weight.split(ROWS_AT_ONCE), strict=True):
+        exact = was.double()
+        sums += Squares(float((found.double() - exact).square().sum()), float(exact.square().sum()))
+    return sums
 
 
 def _finite(name: str, tensor: Tensor) -> Tensor:

@@ -58,6 +58,10 @@ DEVICE_GRID_POINTS = 20
 """Scales that AWQ tries for each mapping where an accelerator works, as its authors do (arXiv 2306.00978)."""
 
 
+KEPT_SHARE = 4
+"""Of a GPU's free memory, AWQ may fill this part, a quarter, with what goes into a layer's modules."""
+
+
 @dataclass(frozen=True)
 class QuantizationRecipe:
     """How the weights are quantized: `bits` an integer, `group_size` inputs a scale.
@@ -117,6 +121,12 @@ def calibration_of(configuration: Configuration) -> Calibration | None:
         sample_tokens=_within(configuration, "sample_tokens", SAMPLE_TOKENS),
         seed=_within(configuration, "seed", SEED),
     )
+
+
+def kept_bytes(tokens: int, hidden: int, intermediate: int, value_bytes: int) -> int:
+    """What AWQ keeps of the text between the scales that it tries for a layer, in bytes: what goes into its
+    mixer, its MLP and its down projection, and the text itself."""
+    return tokens * (3 * hidden + intermediate) * value_bytes
 
 
 def grid_points(recipe: QuantizationRecipe, device: str) -> int | None:

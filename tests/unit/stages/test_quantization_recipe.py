@@ -10,7 +10,7 @@ from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.loading import load_space
 from experiments.stages.pruning.stage import DepthPruning
 from experiments.stages.quantize.environment import PYTHON_VARIABLE, quantize_python
-from experiments.stages.quantize.recipe import calibration_of, grid_points, recipe_of
+from experiments.stages.quantize.recipe import calibration_of, grid_points, kept_bytes, recipe_of
 from experiments.stages.quantize.stage import WeightQuantization
 
 
@@ -120,6 +120,12 @@ def test_awq_searches_more_finely_where_an_accelerator_works_and_rounding_search
     assert rtn is not None
     assert [grid_points(awq, device) for device in ("cpu", "cuda:0", "cuda")] == [6, 20, 20]
     assert grid_points(rtn, "cpu") is grid_points(rtn, "cuda:0") is None
+
+
+def test_what_awq_keeps_of_a_text_is_what_a_gpu_was_seen_to_hold() -> None:
+    # a 4B's layer of GDN on an H200, 32 documents of 256 tokens in 16 bits: 151 + 3 * 42 MB
+    kept = kept_bytes(32 * 256, hidden=2560, intermediate=9216, value_bytes=2)
+    assert kept == pytest.approx(277e6, rel=0.01)
 
 
 def test_the_key_holds_what_changes_the_result_and_nothing_else() -> None:
