@@ -65,7 +65,8 @@ def _kept_on(model: Qwen3_5ForCausalLM, states: Sequence[Tensor]) -> torch.devic
     config = model.config
     kept = kept_bytes(tokens, config.hidden_size, config.intermediate_size, model.dtype.itemsize)
     free, _ = torch.cuda.mem_get_info(model.device)
-    return torch.device("cpu") if kept > free // KEPT_SHARE else None
+    at_hand = torch.cuda.memory_reserved(model.device) - torch.cuda.memory_allocated(model.device)
+    return torch.device("cpu") if kept > (free + at_hand) // KEPT_SHARE else None
 
 
 def let_go(model: Qwen3_5ForCausalLM) -> None:

@@ -112,9 +112,10 @@ def _packed(
 def _squares(again: Tensor, weight: Tensor) -> Squares:
     """Sums over two matrices `[outputs, inputs]`, some rows at a time: a head's in double are gigabytes."""
     sums = Squares()
-    for found, was in zip(again.split(ROWS_AT_ONCE), weight.split(ROWS_AT_ONCE), strict=True):
-        exact = was.double()
-        sums += Squares(float((found.double() - exact).square().sum()), float(exact.square().sum()))
+    for first in range(0, len(weight), ROWS_AT_ONCE):
+        rows = slice(first, first + ROWS_AT_ONCE)
+        exact = weight[rows].double()
+        sums += Squares(float((again[rows].double() - exact).square().sum()), float(exact.square().sum()))
     return sums
 
 
