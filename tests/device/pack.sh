@@ -2,8 +2,7 @@
 # Packs a vLLM and what it needs into pieces, for a GPU machine that reaches no package registry.
 # Usage: pack.sh OUT VERSION THERE [CAPABILITY [PIECE_BYTES]], such as: pack.sh pieces 0.33.0 freeze.txt 9.0
 #   THERE       what the Python there prints as `pip freeze`; its versions are taken where vLLM allows them, and stay there. A
-#               bare name stays out whatever its version is, and is taken for the newest: with cuda-bindings named so, an
-#               older cuda-python came with it, beside which no vLLM loaded (H200, 29 November 2026)
+#               bare name stays out whatever its version is; NCCL is torch's own, so give it its version
 #   CAPABILITY  of the GPU (9.0 without): device code for other ones is left out
 # Needs uv, zstd and some 12 GB of disk. Result: OUT/part_00, part_01, …, of 45 MB without PIECE_BYTES, and OUT/SHA256SUMS.
 # There: sha256sum -c SHA256SUMS && cat part_* | zstd -d --long=27 | tar -x -C VLLM_SITE, then environments.sh DEST WHEELS VLLM_SITE
@@ -18,7 +17,8 @@ target=(--python-version 3.12 --python-platform x86_64-manylinux_2_39)
 
 # what is there is preferred, so that only what vLLM does not allow is carried
 grep -E '^[A-Za-z0-9_.-]+==[^ ]+$' "$there" >"$work/lock.txt" || true
-echo "vllm==$version" >"$work/in.txt"
+# left to itself, uv may take a cuda-python of CUDA 12 with its own cuda.bindings, beside which no vLLM loads on CUDA 13
+printf '%s\n' "vllm==$version" 'cuda-python>=13' >"$work/in.txt"
 uv pip compile -q --no-annotate --no-header "${target[@]}" "$work/in.txt" -o "$work/lock.txt"
 python3 - "$work/lock.txt" "$there" >"$work/need.txt" <<'PY'
 import re, sys
