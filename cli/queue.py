@@ -87,7 +87,6 @@ def _print_row(out: Console, row: QueueRow) -> None:
     )
     pinned = "  pinned" if row.pinned else ""
     approval = None if row.approval is None or not row.approval.waits else row.approval.words
-    missing = None if row.missing is None else f"{row.missing.words}: {row.missing.command}"
     only = f", {LATENCY_ONLY}" if row.latency_only else ""
     out.print(f"{place}{only}  {row.id}  {row.claim}{pinned}")
     predicted = f"{effect_words(row.predicted)} predicted, 80 % interval" if row.predicted else None
@@ -101,7 +100,7 @@ def _print_row(out: Console, row: QueueRow) -> None:
                 ("   its test", None if row.ended is None else row.ended.clause),
                 ("   why here", row.reason),
                 ("   to approve", approval),
-                ("   missing", missing),
+                *(("   missing", f"{tool.words}: {tool.command}") for tool in row.missing),
                 ("   moved", row.move_reason),
             ]
         )

@@ -100,12 +100,11 @@ def check_made_here(
         return
     if python == folder / "bin" / "python" and (made_here or not folder.exists()):
         return
+    leave = f"Leave {setting} out, for an environment in {default.parent.parent}"
     commands = " && ".join(map(shlex.join, _installs(python, wanted, first)))
-    yourself = f"Install there yourself: {commands}. Or leave"
-    leave = yourself if python.is_file() else "Leave"
     raise UsageError(
         f"The setting {setting} names {python}, which was not made here, so nothing is installed into it.",
-        f"{leave} {setting} out, for an environment in {default.parent.parent}.",
+        f"{leave}; or install there yourself: {commands}" if python.is_file() else f"{leave}.",
     )
 
 

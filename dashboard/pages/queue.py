@@ -118,7 +118,7 @@ class QueueShown(View):
     @property
     def missing_told(self) -> tuple[str, ...]:
         """What was not there to make hypotheses of these rows, with what to do, each sentence once."""
-        return tuple(dict.fromkeys(row.missing.told for row in self._rows if row.missing is not None))
+        return tuple(dict.fromkeys(tool.told for row in self._rows for tool in row.missing))
 
     @property
     def has_elsewhere(self) -> bool:

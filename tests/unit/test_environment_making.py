@@ -27,8 +27,8 @@ def test_an_environment_that_somebody_else_made_is_left_alone(tmp_path: Path) ->
     with pytest.raises(UsageError, match=f"names {python}, which was not made here") as told:
         check_made_here(python, tmp_path / "engines/vllm/bin/python", "vllm_python", WANTED)
     assert told.value.hint == (
-        f"Install there yourself: {python} -m pip install --no-input --upgrade 'vllm>=0.26,<0.34'. Or leave "
-        f"vllm_python out, for an environment in {tmp_path}/engines/vllm."
+        f"Leave vllm_python out, for an environment in {tmp_path}/engines/vllm; or install there yourself: "
+        f"{python} -m pip install --no-input --upgrade 'vllm>=0.26,<0.34'"
     )
 
 
@@ -44,7 +44,7 @@ def test_what_is_told_to_run_there_is_what_an_install_runs(first: tuple[str, ...
     make_environment(python.parent.parent, wanted, run, first=first)
     with pytest.raises(UsageError) as told:
         check_made_here(python, tmp_path / "engines/bin/python", "vllm_python", wanted, first=first)
-    assert told.value.hint.startswith(f"Install there yourself: {' && '.join(commands)}. Or ")
+    assert told.value.hint.endswith(f"; or install there yourself: {' && '.join(commands)}")
     assert len(commands) == 1 + bool(first)
 
 

@@ -15,7 +15,7 @@ from knowledge.queries.order.missing_tools import MISSING
 def keep_missing(session: Session, campaign_id: int, missing: Iterable[MissingTool]) -> None:
     """Keep what is missing now, in place of what was when the campaign was started before."""
     campaign = session.get_one(Campaign, campaign_id)
-    found = {name: value for name, value in campaign.spec[FOUND].items() if name != MISSING}
+    found = {name: value for name, value in campaign.spec.get(FOUND, {}).items() if name != MISSING}
     kept = [
         {
             "values": {knob: list(values) for knob, values in each.values.items()},

@@ -80,7 +80,10 @@ class EngineProcesses:
         probe = self.Process(target=_tell_whether_touched, kwargs={"told": told})
         try:
             probe.start()
-        except EOFError:  # what was to be imported ended what forks: vLLM's own process will say why
+        except (
+            EOFError,
+            OSError,
+        ):  # an import ended what forks: vLLM's own process will say why
             return True
         told.close()
         try:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
-from experiments.stages.quantize.recipe import KEPT_SHARE, kept_bytes
+from experiments.stages.quantize.recipe import keeps_in_host, kept_bytes
 
 
 def compress(
@@ -66,7 +66,7 @@ def _kept_on(model: Qwen3_5ForCausalLM, states: Sequence[Tensor]) -> torch.devic
     kept = kept_bytes(tokens, config.hidden_size, config.intermediate_size, model.dtype.itemsize)
     free, _ = torch.cuda.mem_get_info(model.device)
     at_hand = torch.cuda.memory_reserved(model.device) - torch.cuda.memory_allocated(model.device)
-    return torch.device("cpu") if kept > (free + at_hand) // KEPT_SHARE else None
+    return torch.device("cpu") if keeps_in_host(kept, free + at_hand) else None
 
 
 def let_go(model: Qwen3_5ForCausalLM) -> None:

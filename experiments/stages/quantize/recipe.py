@@ -124,9 +124,14 @@ def calibration_of(configuration: Configuration) -> Calibration | None:
 
 
 def kept_bytes(tokens: int, hidden: int, intermediate: int, value_bytes: int) -> int:
-    """What AWQ keeps of the text between the scales that it tries for a layer, in bytes: what goes into its
-    mixer, its MLP and its down projection, and the text itself."""
-    return tokens * (3 * hidden + intermediate) * value_bytes
+    """What AWQ keeps of a text between the scales that it tries for a layer, in bytes: what goes into its
+    mixer, its MLP and its down projection."""
+    return tokens * (2 * hidden + intermediate) * value_bytes
+
+
+def keeps_in_host(kept: int, free: int) -> bool:
+    """Whether AWQ is to keep so many bytes in the host's memory, where so many of the GPU's are free."""
+    return kept > free // KEPT_SHARE
 
 
 def grid_points(recipe: QuantizationRecipe, device: str) -> int | None:

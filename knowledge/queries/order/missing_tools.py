@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Mapping
 
+from db.models.base import JsonObject
 from experiments.space.configuration import KnobValue
 from experiments.space.knob import is_among
-from knowledge.queries.view import ChangeView, View
+from knowledge.queries.view import View
 
 MISSING = "missing_tools"
 """What of a stored campaign's ground tells it."""
@@ -14,16 +15,19 @@ MISSING = "missing_tools"
 
 class MissingToolView(View):
     """A tool that was not there: the `values` that need it, by knob; `told` says why they can't be tested and
-    what to do, in a sentence, and `command` installs it."""
+    what to do, in a sentence, and `command` installs it. `words` are what a row of the queue says of it,
+    before the command."""
 
     values: dict[str, tuple[KnobValue, ...]]
     told: str
     command: str
 
-    def is_needed_by(self, change: Iterable[ChangeView]) -> bool:
-        """Whether a change sets a knob to one of the values."""
+    def is_needed_by(self, candidate: JsonObject, levers: Container[str]) -> bool:
+        """Whether a configuration has one of the values, of a knob of the levers that its test changes:
+        another group size of quantized weights is quantized anew."""
         return any(
-            each.after is not None and is_among(each.after, self.values.get(each.knob, ())) for each in change
+            knob.partition(".")[0] in levers and knob in candidate and is_among(candidate[knob], values)
+            for knob, values in self.values.items()
         )
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -28,7 +29,7 @@ class QueueRow(View):
     `device` where it is under test, `elsewhere` the other target that it is for, if it is for one. `held`
     says of a test that was sent to rented machines why it is not submitted, `interrupted` of one that began
     that nobody measures it any more, `ended` that its test has ended and its campaign is to conclude from it.
-    `missing` is what was not there to make it when its campaign was last started.
+    `missing` are the tools that were not there to make it when its campaign was last started.
     `latency_only`: the weights of its campaign are made up."""
 
     rank: int | None
@@ -55,7 +56,7 @@ class QueueRow(View):
     held: str | None = None
     interrupted: Interrupted | None = None
     ended: EndedTest | None = None
-    missing: MissingToolView | None = None
+    missing: tuple[MissingToolView, ...] = ()
 
     @property
     def standing(self) -> str:
@@ -102,16 +103,13 @@ def queue_page(
     chosen = select(Hypothesis.id).where(where).order_by(*order).limit(limit).offset(offset)
     total = session.scalar(select(func.count()).select_from(Hypothesis).where(where)) or 0
     numbers = session.scalars(chosen).all()
-    found = {row[0].id: _row(*row) for row in session.execute(_rows().where(Hypothesis.id.in_(numbers)))}
+    tools = missing_tools(session.get_one(Campaign, campaign_id).spec)
+    rows = session.execute(_rows().where(Hypothesis.id.in_(numbers)))
+    found = {row[0].id: _row(*row, tools) for row in rows}
     testing = [number for number in numbers if found[number].state is HypothesisState.TESTING]
     held = held_tests(session, testing) if testing else {}
     for number, device in (devices_of_tests(session, testing) if testing else {}).items():
         found[number] = found[number].model_copy(update={"device": device, "held": held.get(number)})
-    for tool in missing_tools(session.get_one(Campaign, campaign_id).spec):
-        for number, row in found.items():
-            here = row.state is not HypothesisState.TESTING and row.elsewhere is None
-            if here and tool.is_needed_by(row.change):
-                found[number] = row.model_copy(update={"missing": tool})
     for number, told in left_alone(session, testing).items():
         found[number] = found[number].model_copy(update=told._asdict())
     items = tuple(found[number] for number in numbers)
@@ -160,13 +158,17 @@ def _row(
     move: Move | None,
     cause: Any,
     cause_subject: Any,
+    tools: Iterable[MissingToolView],
 ) -> QueueRow:
+    change, elsewhere = changes_between(control, candidate), elsewhere_of(hypothesis)
+    made_here = hypothesis.state is not HypothesisState.TESTING and elsewhere is None
+    levers = {each.knob.partition(".")[0] for each in change}
     return QueueRow(
         rank=hypothesis.rank,
         id=format_label(Noun.HYPOTHESIS, hypothesis.id),
         claim=hypothesis.claim,
         lever=hypothesis.lever,
-        change=changes_between(control, candidate),
+        change=change,
         predicted=prediction_view(hypothesis.prediction, hypothesis.metric),
         min_effect=hypothesis.min_effect,
         reason=hypothesis.rank_reason,
@@ -181,5 +183,6 @@ def _row(
         cause=cause,
         cause_subject=cause_subject,
         approval=approval_of(hypothesis),
-        elsewhere=elsewhere_of(hypothesis),
+        elsewhere=elsewhere,
+        missing=tuple(tool for tool in tools if made_here and tool.is_needed_by(candidate, levers)),
     )

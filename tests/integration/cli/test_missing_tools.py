@@ -23,7 +23,9 @@ from dashboard.app import create_app
 from db.models import Campaign
 from db.session import Database
 from db.states import VerdictOutcome
+from experiments.space.configuration import KnobValue
 from knowledge.queries.order.missing_tools import missing_tools
+from knowledge.queries.order.queue import queue_page
 from tests.history.campaign_history import History, the_ground
 from tests.new_database import new_database
 
@@ -34,7 +36,7 @@ PRUNES = MissingTool(
     COMMAND,
 )
 SAID = "needs what was not there when the campaign was last started; to install it"
-WITHOUT_LAYERS = {"pruning.method": "depth", "pruning.layers_removed": 1}
+WITHOUT_LAYERS: dict[str, KnobValue] = {"pruning.method": "depth", "pruning.layers_removed": 1}
 
 
 @pytest.fixture
@@ -84,6 +86,25 @@ def test_nothing_is_said_where_nothing_is_missing_or_no_row_needs_it(
     assert "was last started" not in page_of(history, tmp_path)
     keep(history, [replace(PRUNES, values={"pruning.method": ("width",)})])
     assert "was last started" not in page_of(history, tmp_path)
+
+
+def test_a_row_names_each_tool_that_it_needs_and_what_it_changes_of_what_needs_one(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    both: dict[str, KnobValue] = {**WITHOUT_LAYERS, "drafting.method": "mtp", "drafting.draft_tokens": 1}
+    shorter = history.draft(both).candidate
+    history.propose(both, claim="Fewer layers, and drafts.", rank=1)
+    history.propose({"pruning.layers_removed": 2}, claim="Fewer again.", rank=2, control=shorter)
+    history.propose({"serving.threads": 1}, claim="One thread.", rank=3, control=shorter)
+    drafts = MissingTool({"drafting.method": ("mtp",)}, "No drafts yet.", "install drafts")
+    keep(history, [PRUNES, drafts])
+    with history.database.read() as session:
+        rows = queue_page(session, history.campaign_id, limit=9).items
+    assert {row.claim: [tool.command for tool in row.missing] for row in rows} == {
+        "Fewer layers, and drafts.": [COMMAND, "install drafts"],
+        "Fewer again.": [COMMAND],
+        "One thread.": [],
+    }
+    history.close()
 
 
 def test_what_was_tested_is_no_more_said_to_need_it(history: History, tmp_path: Path) -> None:

@@ -10,7 +10,13 @@ from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.loading import load_space
 from experiments.stages.pruning.stage import DepthPruning
 from experiments.stages.quantize.environment import PYTHON_VARIABLE, quantize_python
-from experiments.stages.quantize.recipe import calibration_of, grid_points, kept_bytes, recipe_of
+from experiments.stages.quantize.recipe import (
+    calibration_of,
+    grid_points,
+    keeps_in_host,
+    kept_bytes,
+    recipe_of,
+)
 from experiments.stages.quantize.stage import WeightQuantization
 
 
@@ -122,10 +128,15 @@ def test_awq_searches_more_finely_where_an_accelerator_works_and_rounding_search
     assert grid_points(rtn, "cpu") is grid_points(rtn, "cuda:0") is None
 
 
-def test_what_awq_keeps_of_a_text_is_what_a_gpu_was_seen_to_hold() -> None:
-    # a 4B's layer of GDN on an H200, 32 documents of 256 tokens in 16 bits: 151 + 3 * 42 MB
-    kept = kept_bytes(32 * 256, hidden=2560, intermediate=9216, value_bytes=2)
-    assert kept == pytest.approx(277e6, rel=0.01)
+def test_what_awq_keeps_of_a_text_is_by_how_much_less_a_gpu_was_seen_to_hold_without_it() -> None:
+    # a 4B's layer of GDN on an H200, 128 documents of 512 tokens in 16 bits: 4.041 GB at most, and 2.173
+    kept = kept_bytes(128 * 512, hidden=2560, intermediate=9216, value_bytes=2)
+    assert kept == pytest.approx(4.041e9 - 2.173e9, rel=0.02)
+
+
+def test_awq_keeps_in_the_host_what_would_fill_more_than_a_quarter_of_what_is_free() -> None:
+    assert not keeps_in_host(2 * 10**9, free=8 * 10**9)
+    assert keeps_in_host(2 * 10**9 + 1, free=8 * 10**9)
 
 
 def test_the_key_holds_what_changes_the_result_and_nothing_else() -> None:
