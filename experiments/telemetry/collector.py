@@ -88,6 +88,8 @@ class Collector:
             )
             if self._ending.is_set():
                 _end(self._process)
+                assert self._process.stdout is not None
+                self._process.stdout.close()  # nobody has begun to read it
                 return
             if self.interval_s != INTERVAL_S:
                 self._say()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Event, Thread
 
 import psutil
 import pytest
@@ -114,3 +116,29 @@ def test_an_invented_recording_is_replayed_at_its_own_pace_and_has_been_for_ten_
     first, last = device.moments[0][0], device.moments[-1][0]
     assert KEPT_S - PATIENCE_S < (last - first).total_seconds() <= KEPT_S
     assert len(device.moments) > KEPT_S - PATIENCE_S
+
+
+def test_a_process_that_was_begun_as_all_ended_is_ended_and_its_pipes_are_closed(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, made, ended = subprocess.Popen, list[subprocess.Popen[str]](), Event()
+
+    def slowly(*arguments: object, **named: object) -> subprocess.Popen[str]:
+        made.append(begin(*arguments, **named))  # type: ignore[call-overload]
+        ended.wait(PATIENCE_S)
+        return made[0]
+
+    collector = Collector(history)
+    monkeypatch.setattr(collecting.subprocess, "Popen", slowly)
+    collector.start()
+    wait_for(lambda: made)
+    stopping = Thread(target=collector.stop)
+    stopping.start()
+    time.sleep(0.2)  # it is told to end before the process is known to it
+    ended.set()
+    stopping.join()
+    process = made[0]
+    assert process.wait(PATIENCE_S) == 0
+    assert process.stdin is not None
+    assert process.stdout is not None
+    wait_for(lambda: process.stdin.closed and process.stdout.closed)
