@@ -80,11 +80,8 @@ class EngineProcesses:
         probe = self.Process(target=_tell_whether_touched, kwargs={"told": told})
         try:
             probe.start()
-        except (
-            EOFError,
-            OSError,
-        ):  # an import ended what forks: vLLM's own process will say why
-            return True
+        except (EOFError, OSError):
+            return True  # an import ended what forks: vLLM's own process will say why
         told.close()
         try:
             return bool(answers.recv())
