@@ -39,13 +39,16 @@ packages=$(site "$destination/vllm")
 if [ -d "$packages/torch" ]; then # its own: of that Python CUDA's libraries, and what neither it nor a torch brings
     mkdir -p "$destination/own" "$packages/nvidia"
     for each in "$own"/*; do
-        case $(basename "$each") in
-        torch* | functorch | triton* | nvidia) ;;
-        *) [ -e "$packages/$(basename "$each")" ] || ln -s "$each" "$destination/own/" ;;
-        esac
-    done
-    for each in "$own"/nvidia/*; do
-        [ ! -e "$each" ] || [ -e "$packages/nvidia/$(basename "$each")" ] || ln -s "$each" "$packages/nvidia/"
+        theirs=$packages/$(basename "$each")
+        case $(basename "$each") in torch* | functorch | triton* | __pycache__) continue ;; esac
+        if [ ! -e "$theirs" ]; then
+            ln -s "$each" "$destination/own/"
+        elif [ -d "$each" ] && { [ ! -e "$each/__init__.py" ] || [ "$theirs" = "$packages/nvidia" ]; }; then
+            # a namespace of which both have a share, such as cuda (cuda.tile there, cuda.bindings here) or google
+            for share in "$each"/*; do
+                [ ! -e "$share" ] || [ -e "$theirs/$(basename "$share")" ] || ln -s "$share" "$theirs/"
+            done
+        fi
     done
     own=$destination/own
 fi
