@@ -7,6 +7,7 @@ nothing of those before it but their hidden states.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -66,7 +67,14 @@ def _kept_on(model: Qwen3_5ForCausalLM, states: Sequence[Tensor]) -> torch.devic
     kept = kept_bytes(tokens, config.hidden_size, config.intermediate_size, model.dtype.itemsize)
     free, _ = torch.cuda.mem_get_info(model.device)
     at_hand = torch.cuda.memory_reserved(model.device) - torch.cuda.memory_allocated(model.device)
-    return torch.device("cpu") if keeps_in_host(kept, free + at_hand) else None
+    if not keeps_in_host(kept, free + at_hand):
+        return None
+    print(
+        f"What AWQ keeps of the text, {kept / 1e9:.2f} GB, lies in the host's memory: "
+        f"{(free + at_hand) / 1e9:.2f} GB of the GPU are free.",
+        file=sys.stderr,
+    )
+    return torch.device("cpu")
 
 
 def let_go(model: Qwen3_5ForCausalLM) -> None:
