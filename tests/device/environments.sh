@@ -9,6 +9,14 @@ set -euo pipefail
 destination=$1 wheels=$2 vllm_site=${3:-}
 checkout=$(cd "$(dirname "$0")/../.." && pwd)
 own=$(python3 -c 'import torch, os; print(os.path.dirname(os.path.dirname(torch.__file__)))')
+# links into a namespace (a folder that is no package, such as cuda, google and nvidia) what it lacks of another's share
+share() {
+    [ -d "$1" ] && { [ ! -e "$1/__init__.py" ] || [ "$(basename "$1")" = nvidia ]; } || return 0
+    local each
+    for each in "$1"/*; do
+        if [ -e "$2/$(basename "$each")" ]; then share "$each" "$2/$(basename "$each")"; else ln -s "$each" "$2/"; fi
+    done
+}
 site() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])'; }
 
 mkdir -p "$destination"
@@ -39,15 +47,11 @@ packages=$(site "$destination/vllm")
 if [ -d "$packages/torch" ]; then # its own: of that Python CUDA's libraries, and what neither it nor a torch brings
     mkdir -p "$destination/own" "$packages/nvidia"
     for each in "$own"/*; do
-        theirs=$packages/$(basename "$each")
         case $(basename "$each") in torch* | functorch | triton* | __pycache__) continue ;; esac
-        if [ ! -e "$theirs" ]; then
+        if [ -e "$packages/$(basename "$each")" ]; then
+            share "$each" "$packages/$(basename "$each")"
+        else
             ln -s "$each" "$destination/own/"
-        elif [ -d "$each" ] && { [ ! -e "$each/__init__.py" ] || [ "$theirs" = "$packages/nvidia" ]; }; then
-            # a namespace of which both have a share, such as cuda (cuda.tile there, cuda.bindings here) or google
-            for share in "$each"/*; do
-                [ ! -e "$share" ] || [ -e "$theirs/$(basename "$share")" ] || ln -s "$share" "$theirs/"
-            done
         fi
     done
     own=$destination/own
