@@ -20,14 +20,16 @@ Requests = queue.SimpleQueue[dict[str, Any]]
 
 
 def requests_from(stream: IO[bytes]) -> Requests:
-    """Queue the requests of a stream, one JSON object a line, from a thread of its own.
+    """Queue the requests of a stream not read yet, one JSON object a line, from a thread of its own.
 
     The thread reads on while the main thread computes; at the end of the stream it ends every process that
     this one has started (compilers) and then this one. Within a job the executor's guard is watched too.
     """
     guard.watch_from_environment()
     requests: Requests = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(stream, requests), name="requests", daemon=True).start()
+    # by a reader of its own: a Python that ends aborts where another thread waits within that of sys.stdin
+    own = os.fdopen(os.dup(stream.fileno()), "rb")
+    threading.Thread(target=_read, args=(own, requests), name="requests", daemon=True).start()
     return requests
 
 
