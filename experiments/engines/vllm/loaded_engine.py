@@ -21,6 +21,7 @@ from experiments.engines.vllm.engine_process import EngineProcesses
 from experiments.engines.vllm.environment import version_number
 from experiments.engines.vllm.fitted_drafter import fitted_drafter
 from experiments.engines.vllm.order import VllmOrder, text_only
+from experiments.engines.vllm.plain_path import plain_path
 from experiments.engines.vllm.wrapped_checkpoint import served_architectures, served_folder
 from experiments.measurement.evidence import Json
 
@@ -93,15 +94,20 @@ class LoadedEngine:
             ModelRegistry.get_supported_archs(), version_number(vllm.__version__)
         )
         folder = served_folder(Path(order.checkpoint), known_models, Path(order.kept))
+        if order.drafting_method == "mtp":
+            folder = plain_path(folder)
         arguments = order.arguments | {
             "model": str(folder),
             "worker_extension_cls": WORKER_EXTENSION,
             **text_only(folder),
         }
-        if order.drafting_method == "dflash":
-            told = dict(order.arguments["speculative_config"])
-            fitted = fitted_drafter(Path(told["model"]), Path(order.checkpoint), Path(order.kept))
-            arguments["speculative_config"] = told | {"model": str(fitted)}
+        if "model" in (drafts := order.arguments.get("speculative_config", {})):
+            drafter = Path(drafts["model"])
+            if order.drafting_method == "dflash":
+                drafter = fitted_drafter(drafter, Path(order.checkpoint), Path(order.kept))
+            else:
+                drafter = plain_path(drafter)
+            arguments["speculative_config"] = drafts | {"model": str(drafter)}
         known = {field.name for field in fields(AsyncEngineArgs)}
         for name in arguments.keys() - known:
             raise Infeasible("unsupported", f"vLLM {vllm.__version__} has no setting {name}.")

@@ -20,15 +20,19 @@ class Arguments:
 
     model: str = ""
     worker_extension_cls: str = ""
+    speculative_config: dict[str, Any] | None = None
 
 
-def test_an_engine_is_built_as_vllm_s_server_builds_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    asked: list[dict[str, Any]] = []
+Built = list[tuple[Arguments, dict[str, Any]]]
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Built:
+    """What engines are built of from now on, with the checkpoint at `tmp_path`."""
+    asked: Built = []
 
     def from_engine_args(arguments: Arguments, **more: Any) -> object:
-        asked.append(more)
+        asked.append((arguments, more))
         return object()
 
     for name, has in {
@@ -51,5 +55,37 @@ def test_an_engine_is_built_as_vllm_s_server_builds_it(
     monkeypatch.setattr(loaded_engine, "keep_arrivals", lambda steps: None)
     monkeypatch.setattr(loaded_engine, "served_folder", lambda checkpoint, known, kept: checkpoint)
     (tmp_path / "config.json").write_text("{}")
-    asyncio.run(LoadedEngine.started(VllmOrder(str(tmp_path), "cuda:0", {}), Imported(0.0, None)))
-    assert asked == [{"usage_context": "the server's"}]
+    return asked
+
+
+def start(order: VllmOrder) -> None:
+    asyncio.run(LoadedEngine.started(order, Imported(0.0, None)))
+
+
+def test_an_engine_is_built_as_vllm_s_server_builds_it(built: Built, tmp_path: Path) -> None:
+    start(VllmOrder(str(tmp_path), "cuda:0", {}))
+    assert [more for _, more in built] == [{"usage_context": "the server's"}]
+
+
+@pytest.mark.parametrize(("method", "plain"), [("mtp", True), ("ngram", False)])
+def test_an_mtp_head_is_not_served_from_a_path_that_names_another_way_to_draft(
+    method: str, plain: bool, built: Built, tmp_path: Path
+) -> None:
+    checkpoint = tmp_path / "dflash"
+    checkpoint.mkdir()
+    (checkpoint / "config.json").write_text("{}")
+    start(VllmOrder(str(checkpoint), "cuda:0", {}, drafting_method=method))
+    [(arguments, _)] = built
+    assert Path(arguments.model).resolve() == checkpoint
+    assert ("dflash" not in arguments.model) == plain
+
+
+def test_a_draft_model_is_not_read_from_such_a_path(built: Built, tmp_path: Path) -> None:
+    drafter = tmp_path / "eagle3"
+    drafter.mkdir()
+    told = {"method": "draft_model", "model": str(drafter)}
+    start(VllmOrder(str(tmp_path), "cuda:0", {"speculative_config": told}, drafting_method="draft_model"))
+    [(arguments, _)] = built
+    assert arguments.speculative_config is not None
+    assert Path(arguments.speculative_config["model"]).resolve() == drafter
+    assert "eagle3" not in arguments.speculative_config["model"]
