@@ -16,6 +16,7 @@ from experiments.engines.port import Infeasible
 
 MISLEADING_WORDS = ("eagle-", "eagle3", "dflash", "dspark")
 
+
 def misleading(folder: Path) -> bool:
     """Whether vLLM would take a method from the path."""
     return any(word in str(folder).lower() for word in MISLEADING_WORDS)
