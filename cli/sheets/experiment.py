@@ -49,13 +49,10 @@ def print_experiment(detail: ExperimentDetail) -> None:
     _further(out, detail)
     _gpu(out, detail)
     _resolved(out, detail)
-    if detail.profile is not None:
-        _title(out, detail.profile_title)
-        print_step_profile(detail.profile)
-    if detail.prompt_profile is not None:
-        _title(out, detail.prompt_title)
-        print_step_profile(detail.prompt_profile)
-    elif detail.no_prompt_profile is not None:
+    for title, step in detail.profiles:
+        _title(out, title)
+        print_step_profile(step)
+    if detail.prompt_profile is None and detail.no_prompt_profile is not None:
         out.print(f"A lone prompt was not profiled: {detail.no_prompt_profile}", style="dim")
     if detail.kernel_timings is not None:
         _title(out, detail.kernels_title)

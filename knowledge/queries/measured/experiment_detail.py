@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session, aliased
 
 from db.labels import Noun, format_label
 from db.models import (
+    Campaign,
     Configuration,
     Environment,
     Experiment,
@@ -20,7 +21,7 @@ from db.models import (
 from db.models.base import JsonObject
 from db.samples import IN_ORDER_OF_LAUNCHES
 from db.states import Arm, ExperimentKind
-from experiments.measurement.evidence import EVALUATION_KEY, Stage
+from experiments.measurement.evidence import EVALUATION_KEY, Metric, Stage
 from experiments.rejudging import by_another_version, judged_again
 from experiments.sealing import altered
 from knowledge.latency_only import plan_is_latency_only
@@ -72,10 +73,10 @@ class ExperimentDetail(ExperimentRow):
     `level` is that of its test in the campaign's online control, `changed_since_sealed` what was altered
     since it was preregistered, `judged_again` what its judge says of the stored samples now, `resolved` what
     the first launch of each arm told that it ran, `profile` a decode step by part: the baseline's, or the
-    candidate's of a test; `kernel_timings` the engine's kernels timed alone, in a baseline's; `gpu_blocks`
-    what the GPU did while launches were timed, empty on a CPU; `further_workloads` what was measured in them
-    beside and is not judged; `elsewhere` what another target said of it,
-    or it of what was found on another; `paid` what it cost on rented machines.
+    candidate's of a test; `campaign_metric` what the campaign is after; `kernel_timings` the engine's kernels
+    timed alone, in a baseline's; `gpu_blocks` what the GPU did while launches were timed, empty on a CPU;
+    `further_workloads` what was measured in them beside and is not judged; `elsewhere` what another target
+    said of it, or it of what was found on another; `paid` what it cost on rented machines.
     """
 
     rationale: str | None
@@ -97,6 +98,7 @@ class ExperimentDetail(ExperimentRow):
     environments: dict[str, JsonObject]
     stages: tuple[StageView, ...]
     artifacts: tuple[ArtifactView, ...]
+    campaign_metric: str
     profile: StepProfileView | None
     prompt_profile: StepProfileView | None = None
     no_prompt_profile: str | None = None
@@ -125,6 +127,14 @@ class ExperimentDetail(ExperimentRow):
         return f"The {whose}'s first token after a lone prompt{length}, by part"
 
     @property
+    def profiles(self) -> tuple[tuple[str, StepProfileView], ...]:
+        """What was profiled, each with its title; first that of the time that the campaign is after."""
+        found = [(self.profile_title, self.profile), (self.prompt_title, self.prompt_profile)]
+        if self.campaign_metric == Metric.TTFT_MS:
+            found.reverse()
+        return tuple((title, step) for title, step in found if step is not None)
+
+    @property
     def further_told(self) -> str:
         """What is said of the further workloads."""
         return NOT_JUDGED
@@ -145,14 +155,15 @@ def experiment_detail(
     """
     control, candidate = aliased(Configuration), aliased(Configuration)
     row = session.execute(
-        select(Experiment, Hypothesis, Verdict, control.knobs, candidate.knobs)
+        select(Experiment, Hypothesis, Verdict, control.knobs, candidate.knobs, Campaign.objective)
         .join(control, control.id == Experiment.control_configuration_id)
         .outerjoin(candidate, candidate.id == Experiment.candidate_configuration_id)
         .outerjoin(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
         .outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
+        .join(Campaign, Campaign.id == Experiment.campaign_id)
         .where(Experiment.id == experiment_id)
     ).one()
-    experiment, hypothesis, verdict, control_knobs, candidate_knobs = row
+    experiment, hypothesis, verdict, control_knobs, candidate_knobs, objective = row
     launches = session.execute(
         select(Launch, Configuration.digest, Environment.data)
         .join(Configuration, Configuration.id == Launch.configuration_id)
@@ -212,6 +223,7 @@ def experiment_detail(
         environments={each.Launch.environment_digest: each.data for each in launches},
         stages=stages,
         artifacts=artifacts_of(session, experiment_id),
+        campaign_metric=metric_of(objective),
         profile=step_profile(stages, [each.data for each in launches]),
         prompt_profile=prompt_profile(stages, [each.data for each in launches]),
         no_prompt_profile=why_no_prompt_profile(stages),

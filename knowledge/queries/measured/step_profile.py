@@ -142,14 +142,19 @@ class StepProfileView(View):
         return None if self.all_counted else UNCOUNTED
 
     @property
+    def is_prompt(self) -> bool:
+        """Whether it is of a lone prompt and not of a decode step."""
+        return self.prompt_tokens is not None
+
+    @property
     def whole(self) -> str:
         """What all parts together are called."""
-        return "the step" if self.prompt_tokens is None else "to the first token"
+        return "to the first token" if self.is_prompt else "the step"
 
     @property
     def share_of_floor(self) -> str:
         """What the floor over the time is called."""
-        return "of the bandwidth" if self.prompt_tokens is None else "floor of time"
+        return "floor of time" if self.is_prompt else "of the bandwidth"
 
     @property
     def basis(self) -> str:
@@ -168,7 +173,7 @@ class StepProfileView(View):
         if rates:
             told.append(f"the floor at {' and '.join(rates)}")
         else:
-            told.append(NO_BANDWIDTH if self.prompt_tokens is None else NO_RATES)
+            told.append(NO_RATES if self.is_prompt else NO_BANDWIDTH)
         if self.artifact:
             what = "every kernel by name in" if self.launches else "kept as"
             told.append(f"{what} A-{self.artifact[:SHOWN_DIGITS]}")

@@ -6,11 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from html import unescape
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
 from cli.sheets.experiment import print_experiment
+from configs.settings import Settings
+from dashboard.app import create_app
+from db.models import Campaign
 from experiments.engines.port import PartTime
 from experiments.space.configuration import KnobValue
 from knowledge.queries.measured.experiment_detail import experiment_detail
@@ -84,3 +88,35 @@ def test_why_a_lone_prompt_was_not_profiled_is_on_the_page(client: TestClient) -
     page = unescape(client.get("/experiments/E-0002").text)
     assert "A lone prompt was not profiled: The profiler recorded no whole prompt." in page
     assert 'id="ex-prompt"' not in page
+
+
+@pytest.mark.parametrize(
+    ("metric", "order"),
+    [
+        (
+            "ttft_ms",
+            ("first token after a lone prompt of 1,500 tokens, by part", "A decode step of the candidate"),
+        ),
+        (
+            "tpot_ms",
+            ("A decode step of the candidate", "first token after a lone prompt of 1,500 tokens, by part"),
+        ),
+    ],
+)
+def test_the_profile_of_what_the_campaign_is_after_comes_first(
+    tmp_path: Path, metric: str, order: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = History(tmp_path)
+    judge_with_stage(found, {"serving.threads": 1}, "profile", 3.0, PROFILED)
+    with found.database.write() as session:
+        campaign = session.get_one(Campaign, 1)
+        campaign.objective = {**campaign.objective, "metric": metric}
+    with found.database.read() as session:
+        print_experiment(experiment_detail(session, 1))
+    app = create_app(Settings(data_dir=tmp_path), found.database)
+    with TestClient(app, base_url="http://127.0.0.1") as asks:
+        page = unescape(asks.get("/experiments/E-0001").text)
+    found.close()
+    for text in (page, capsys.readouterr().out):
+        assert text.count(order[0]) == text.count(order[1]) == 1
+        assert text.index(order[0]) < text.index(order[1])
