@@ -16,7 +16,7 @@ MISSING = "missing_tools"
 class MissingToolView(View):
     """A tool that was not there: the `values` that need it, by knob; `told` says why they can't be tested and
     what to do, in a sentence, and `command` installs it. `words` are what a row of the queue says of it,
-    before the command."""
+    before the command, and `few_words` what is said where there is less room."""
 
     values: dict[str, tuple[KnobValue, ...]]
     told: str
@@ -34,6 +34,11 @@ class MissingToolView(View):
     def words(self) -> str:
         """What a row of the queue says of it, before the command."""
         return "needs what was not there when the campaign was last started; to install it"
+
+    @property
+    def few_words(self) -> str:
+        """What is said of it before the command where a row is narrow, as on the Now page."""
+        return "lacked a tool"
 
 
 def missing_tools(spec: Mapping[str, object]) -> tuple[MissingToolView, ...]:

@@ -1,5 +1,5 @@
 """What is not there to make some values when a campaign is started is kept with it, and its queue says so: on
-the page, and on the command line."""
+the page and among the next on Now, and on the command line."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def keep(history: History, missing: Sequence[MissingTool]) -> None:
         keep_missing(session, history.campaign_id, missing)
 
 
-def page_of(history: History, folder: Path) -> str:
+def page_of(history: History, folder: Path, path: str = "/queue") -> str:
     app = create_app(Settings(data_dir=folder), history.database)
     with TestClient(app, base_url="http://127.0.0.1") as client:
-        return " ".join(unescape(re.sub("<[^>]+>", " ", client.get("/queue").text)).split())
+        return " ".join(unescape(re.sub("<[^>]+>", " ", client.get(path).text)).split())
 
 
 def test_the_page_says_once_why_and_in_the_row_what_to_do(history: History, tmp_path: Path) -> None:
@@ -68,6 +68,14 @@ def test_the_page_says_once_why_and_in_the_row_what_to_do(history: History, tmp_
     before, _, row = page.partition("Without a layer it is faster.")
     assert f"{SAID[0].upper()}{SAID[1:]}: {COMMAND}" in row
     assert SAID[1:] not in before, "the other row needs nothing"
+
+
+def test_the_next_rows_of_now_say_it_in_few_words(history: History, tmp_path: Path) -> None:
+    assert "acked a tool" not in page_of(history, tmp_path, "/")
+    keep(history, [PRUNES])
+    before, _, row = page_of(history, tmp_path, "/").partition("Without a layer it is faster.")
+    assert f"Lacked a tool: {COMMAND}" in row
+    assert "acked a tool" not in before, "the other row needs nothing"
 
 
 def test_the_command_line_says_it_of_the_same_row(
