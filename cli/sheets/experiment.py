@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from knowledge.queries.claims.discovery import LevelView
-    from knowledge.queries.measured.experiment_detail import ExperimentDetail, LaunchView
+    from knowledge.queries.measured.experiment_detail import ExperimentDetail
+    from knowledge.queries.measured.launches_once import LaunchView
     from knowledge.queries.measured.spread import SpreadView
 
 SHOWN_DIGITS = 12
@@ -323,7 +324,7 @@ def _samples(out: Console, detail: ExperimentDetail) -> None:
         (
             each.arm.value,
             str(each.launch),
-            each.stage,
+            ", ".join(each.used_by),
             str(each.block),
             str(each.position),
             each.item,
@@ -333,7 +334,7 @@ def _samples(out: Console, detail: ExperimentDetail) -> None:
         )
         for each in detail.samples
     ]
-    columns = ("arm", ">launch", "stage", ">block", ">position", "item", ">seq", "metric", ">value")
+    columns = ("arm", ">launch", "used by", ">block", ">position", "item", ">seq", "metric", ">value")
     out.print(table(columns, rows, wide=("item",)))
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session, aliased
@@ -35,8 +34,9 @@ from knowledge.queries.measured.experiments import ExperimentRow, experiment_row
 from knowledge.queries.measured.further import NOT_JUDGED, FurtherView, further_workloads
 from knowledge.queries.measured.gpu_blocks import GpuBlocksView, gpu_blocks
 from knowledge.queries.measured.kernel_timings import TITLE, KernelTimingsView, kernel_timings
+from knowledge.queries.measured.launches_once import LaunchView, launches_once
 from knowledge.queries.measured.resolved import DifferenceView, resolved_differences
-from knowledge.queries.measured.samples import SampleView, launch_spreads, stored_samples
+from knowledge.queries.measured.samples import UsedSampleView, launch_spreads, samples_once
 from knowledge.queries.measured.spread import SpreadView
 from knowledge.queries.measured.stages import ArtifactView, StageView, artifacts_of, stages_of
 from knowledge.queries.measured.step_profile import (
@@ -47,24 +47,7 @@ from knowledge.queries.measured.step_profile import (
 )
 from knowledge.queries.measured.verdicts import VerdictView, verdict_view
 from knowledge.queries.spent.paid import PaidJobView, paid_for
-from knowledge.queries.view import View
 from knowledge.stored import metric_of, verdict_metric
-
-
-class LaunchView(View):
-    """A fresh process that served one arm, and the spread of what it gave; `evaluation` is the digest of the
-    artifact that keeps its scores, None where they were not kept."""
-
-    arm: Arm
-    index: int
-    stage: str
-    attempt: int
-    configuration: str
-    load_s: float | None
-    started_at: datetime
-    environment: str
-    evaluation: str | None = None
-    spreads: tuple[SpreadView, ...]
 
 
 class ExperimentDetail(ExperimentRow):
@@ -109,7 +92,7 @@ class ExperimentDetail(ExperimentRow):
     reproduce_command: str | None
     """None without a verdict that a fresh run could be held against, and where the seal is broken."""
     elsewhere: tuple[TieView, ...]
-    samples: tuple[SampleView, ...] | None
+    samples: tuple[UsedSampleView, ...] | None
     paid: PaidJobView | None = None
 
     @property
@@ -193,6 +176,10 @@ def experiment_detail(
             "doubt": shaken(session, (experiment_id,)).get(experiment_id),
         }
     )
+    views = tuple(
+        _launch_view(each.Launch, each.digest, each.data, spreads.get(each.Launch.id, ()))
+        for each in launches
+    )
     return ExperimentDetail(
         **dict(short),
         rationale=None if hypothesis is None else hypothesis.rationale,
@@ -208,10 +195,7 @@ def experiment_detail(
         judged_again=judged_again(session, experiment, verdict)
         if verdict is not None and (judge or by_another_version(verdict))
         else None,
-        launches=tuple(
-            _launch_view(each.Launch, each.digest, each.data, spreads.get(each.Launch.id, ()))
-            for each in launches
-        ),
+        launches=views,
         further_workloads=further_workloads(session, (experiment_id,)).get(experiment_id, ()),
         gpu_blocks=tuple(
             told for each in launches if (told := _gpu_blocks(each.Launch, each.data)) is not None
@@ -235,7 +219,9 @@ def experiment_detail(
         if verdict is None or candidate_knobs is None or changed is not None
         else f"autoinfer reproduce {label}",
         elsewhere=ties_of_experiments(session, (experiment_id,)),
-        samples=tuple(stored_samples(session, experiment_id)) if samples else None,
+        samples=_samples(session, experiment_id, [each.Launch.id for each in launches], views)
+        if samples
+        else None,
         paid=paid_for(session, experiment_id),
     )
 
@@ -253,6 +239,15 @@ def _in_short(verdict: Verdict) -> tuple[object, ...]:
         verdict.reason,
         verdict_metric(verdict),
     )
+
+
+def _samples(
+    session: Session, experiment_id: int, numbers: Sequence[int], views: Sequence[LaunchView]
+) -> tuple[UsedSampleView, ...]:
+    """Its samples, those of a kept evaluation once; `numbers` are the ids of the launches, in their order."""
+    used_by: dict[int, tuple[str, ...]] = dict.fromkeys(numbers, ())
+    used_by.update({numbers[used.place]: used.stages for used in launches_once(views)})
+    return tuple(samples_once(session, experiment_id, used_by))
 
 
 def _details(verdict: Verdict | None) -> Mapping[str, object]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
+from db.states import Arm
 from experiments.measurement.evidence import Metric
-from knowledge.queries.measured.experiment_detail import LaunchView
+from knowledge.queries.measured.spread import SpreadView
+from knowledge.queries.view import View
 
 QUALITY = (
     Metric.NLL_BITS,
@@ -19,10 +22,28 @@ QUALITY = (
 """Metrics whose samples tell the quality of an arm, by document or item."""
 
 
+class LaunchView(View):
+    """A fresh process that served one arm, and the spread of what it gave; `evaluation` is the digest of the
+    artifact that keeps its scores, None where they were not kept."""
+
+    arm: Arm
+    index: int
+    stage: str
+    attempt: int
+    configuration: str
+    load_s: float | None
+    started_at: datetime
+    environment: str
+    evaluation: str | None = None
+    spreads: tuple[SpreadView, ...]
+
+
 @dataclass(frozen=True)
 class UsedLaunch:
-    """A launch, and the `stages` that used what it gave, in their order: its own first."""
+    """A launch at its `place` among all, and the `stages` that used what it gave, in their order: its own
+    first."""
 
+    place: int
     launch: LaunchView
     stages: tuple[str, ...]
 
@@ -39,9 +60,11 @@ def launches_once(launches: Iterable[LaunchView]) -> tuple[UsedLaunch, ...]:
     samples have the same spread.
     """
     found: dict[Hashable, UsedLaunch] = {}
-    for number, launch in enumerate(launches):
+    for place, launch in enumerate(launches):
         kept = (launch.arm, launch.index, launch.evaluation, launch.spreads)
-        key: Hashable = number if launch.evaluation is None else kept
-        first = found.get(key, UsedLaunch(launch, ()))
-        found[key] = UsedLaunch(first.launch, tuple(dict.fromkeys((*first.stages, launch.stage))))
+        key: Hashable = place if launch.evaluation is None else kept
+        first = found.get(key, UsedLaunch(place, launch, ()))
+        found[key] = UsedLaunch(
+            first.place, first.launch, tuple(dict.fromkeys((*first.stages, launch.stage)))
+        )
     return tuple(found.values())

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, Select, func, or_, select
+from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session
 
 from db.models import Launch, Measurement
@@ -36,6 +36,12 @@ class SampleView(View):
     value: float
 
 
+class UsedSampleView(SampleView):
+    """One raw sample, and the stages that used it, its own first: that of a kept evaluation several did."""
+
+    used_by: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class SamplesAsked:
     """Which samples of an experiment: those of an arm, a launch of it, a stage, a metric."""
@@ -55,6 +61,20 @@ def stored_samples(
     """Give the raw samples of an experiment that are asked for, launch by launch, in bounded memory."""
     query = _samples(experiment_id, asked).execution_options(yield_per=PIECE)
     return map(_sample_view, session.execute(query))
+
+
+def samples_once(
+    session: Session, experiment_id: int, used_by: Mapping[int, tuple[str, ...]]
+) -> Iterator[UsedSampleView]:
+    """Give the raw samples of an experiment with the stages that used them, `used_by` the id of their launch;
+    those of a launch with no stage there stand with another one, and are left out. A launch that isn't there
+    was used by its own stage alone."""
+    query = _samples(experiment_id, EVERY_SAMPLE).add_columns(Launch.id)
+    query = query.where(Launch.id.not_in([number for number, stages in used_by.items() if not stages]))
+    for *place, number in session.execute(query.execution_options(yield_per=PIECE)):
+        sample = _sample_view(place)
+        stages = used_by.get(number, (sample.stage,))
+        yield UsedSampleView(**dict(sample), used_by=stages)
 
 
 def samples_page(
@@ -92,7 +112,7 @@ def _samples(experiment_id: int, asked: SamplesAsked) -> Select[*tuple[Any, ...]
     return query
 
 
-def _sample_view(row: Row[*tuple[Any, ...]]) -> SampleView:
+def _sample_view(row: Iterable[Any]) -> SampleView:
     arm, launch, stage, block, position, item, seq, metric, unit, value = tuple(row)
     return SampleView(
         arm=arm,

@@ -1,5 +1,5 @@
 """An evaluation of the control that is kept stands under the screen and under the evaluation of a test: its
-samples are told once, with both, on the page, on the sheet and to a client of MCP."""
+samples are told once, with both, on the page, on the sheet with its raw samples, and to a client of MCP."""
 
 from __future__ import annotations
 
@@ -58,6 +58,36 @@ def test_the_sheet_tells_it_once_with_both_stages_that_used_it(
         ["candidate", "0", "screen", "nll_bits", "421.0 bit", "3"],
         ["candidate", "0", "evaluate", "nll_bits", "422.0 bit", "3"],
     ]
+
+
+def test_its_raw_samples_are_listed_once_with_both_stages(
+    history: History,
+    client: TestClient,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    with history.database.read() as session:
+        detail = experiment_detail(session, 1, samples=True)
+    print_experiment(detail)
+    section = capsys.readouterr().out.partition("\nSamples\n")[2].partition("\n\n")[0]
+    cells = [re.split(r"  +", line.strip()) for line in section.splitlines() if "nll_bits" in line]
+    once = [
+        *(("control", "screen, evaluate", bits) for bits in CONTROL),
+        *(("candidate", "screen", bits) for bits in PLAIN),
+        *(("candidate", "evaluate", bits) for bits in DRAFTING),
+    ]
+    assert sorted((each[0], each[2], each[-1]) for each in cells) == sorted(
+        (arm, stages, f"{bits:g} bit") for arm, stages, bits in once
+    )
+    assert detail.samples is not None
+    found = [each for each in detail.samples if each.metric == "nll_bits"]
+    assert sorted((each.arm.value, ", ".join(each.used_by), each.value) for each in found) == sorted(once)
+    assert {each.used_by for each in detail.samples if each.metric == "tpot_ms"} == {("full",)}
+    exported = client.get("/experiments/E-0001/samples.csv").text
+    assert exported.count("nll_bits") == len(once) + len(CONTROL), (
+        "a file of raw samples has each launch's own"
+    )
 
 
 def test_the_page_has_it_once_among_the_launches_and_among_what_was_scored(client: TestClient) -> None:
