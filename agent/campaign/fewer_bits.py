@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
-from agent.ground.stored_spec import FOUND, START, THEN
+from agent.ground.stored_spec import FOUND, START, THEN, keep_found
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
@@ -25,13 +25,12 @@ STEPS = "steps"
 def begin_from_fewer_bits(session: Session, campaign_id: int, kind: str | None, cause: str) -> bool:
     """Let the campaign begin from what comes next, told as an event; False where nothing does."""
     campaign = session.get_one(Campaign, campaign_id)
-    found = campaign.spec[FOUND]
-    start = found.get(START) or {}
+    start = campaign.spec[FOUND].get(START) or {}
     following = start.get(THEN)
     if kind not in WORTH_FEWER_BITS or not following:
         return False
     following = {**following, STEPS: steps(campaign) + 1}
-    campaign.spec = {**campaign.spec, FOUND: {**found, START: following}}
+    keep_found(campaign, START, following)
     label = format_label(Noun.CAMPAIGN, campaign_id)
     text = f"{start['words']} does not run: {cause.rstrip('.')}. {following['told']}"
     events.append(session, EventKind.CAMPAIGN_BEGINS_FROM, text, label, campaign_id)

@@ -27,6 +27,13 @@ REFERENCE = "reference"
 """The name of the packaged model, which every installation has at a place of its own."""
 
 
+def keep_found(campaign: Campaign, name: str, value: object) -> None:
+    """Keep with a stored campaign what is found on its ground by now, in place of what was kept by that name;
+    nothing (None, or empty) where there is nothing to keep."""
+    others = {each: kept for each, kept in campaign.spec.get(FOUND, {}).items() if each != name}
+    campaign.spec = {**campaign.spec, FOUND: {**others, **({name: value} if value else {})}}
+
+
 def asked_of(campaign: Campaign) -> dict[str, Any]:
     """What a stored campaign was started with, as data of a `CampaignSpec`.
 

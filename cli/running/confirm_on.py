@@ -48,11 +48,10 @@ def terms_of(
 def keep(database: Database, campaign_id: int, found: ConfirmTerms | None) -> None:
     """Store the terms with the campaign, as they are by now."""
     from agent.campaign.known.other_targets import keep_terms
-    from agent.ground.stored_spec import FOUND
 
     if found is not None:
         with database.write() as session:
-            keep_terms(session, campaign_id, found.terms, FOUND)
+            keep_terms(session, campaign_id, found.terms)
 
 
 def workers_there(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sqlalchemy.orm import Session
 
-from agent.ground.stored_spec import FOUND
+from agent.ground.stored_spec import keep_found
 from agent.plan.tools_there import MissingTool
 from db.models import Campaign
 from knowledge.queries.order.missing_tools import MISSING
@@ -14,8 +14,6 @@ from knowledge.queries.order.missing_tools import MISSING
 
 def keep_missing(session: Session, campaign_id: int, missing: Iterable[MissingTool]) -> None:
     """Keep what is missing now, in place of what was when the campaign was started before."""
-    campaign = session.get_one(Campaign, campaign_id)
-    found = {name: value for name, value in campaign.spec.get(FOUND, {}).items() if name != MISSING}
     kept = [
         {
             "values": {knob: list(values) for knob, values in each.values.items()},
@@ -24,4 +22,4 @@ def keep_missing(session: Session, campaign_id: int, missing: Iterable[MissingTo
         }
         for each in missing
     ]
-    campaign.spec = {**campaign.spec, FOUND: {**found, **({MISSING: kept} if kept else {})}}
+    keep_found(session.get_one(Campaign, campaign_id), MISSING, kept)

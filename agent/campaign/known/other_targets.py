@@ -12,6 +12,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from agent.campaign.known.judged_time import JUDGED_S
+from agent.ground.stored_spec import keep_found
 from agent.proposers.port import Trial
 from configs.targets import is_rented
 from db import money
@@ -70,12 +71,10 @@ class OtherTarget:
         return not is_rented(self.device)
 
 
-def keep_terms(session: Session, campaign_id: int, found: Mapping[str, Terms], key: str) -> None:
-    """Store what was found of the targets, with what else was `key`, found on the campaign's ground."""
-    campaign = session.get_one(Campaign, campaign_id)
-    ground: dict[str, Any] = dict(campaign.spec[key])
-    ground[TERMS] = {target: asdict(terms) for target, terms in found.items()}
-    campaign.spec = {**campaign.spec, key: ground}
+def keep_terms(session: Session, campaign_id: int, found: Mapping[str, Terms]) -> None:
+    """Store what was found of the targets, with what else was found on the campaign's ground."""
+    terms_of = {target: asdict(terms) for target, terms in found.items()}
+    keep_found(session.get_one(Campaign, campaign_id), TERMS, terms_of)
 
 
 def read_targets(
