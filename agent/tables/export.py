@@ -16,7 +16,7 @@ from statistics import fmean, median, stdev
 from typing import Any
 
 from agent.tables.cell import CellFigures, figures
-from agent.tables.floor import drafter_parameters, step_bytes
+from agent.tables.floor import drafter_read, step_bytes
 from agent.tables.gpu import gpu_columns
 from agent.tables.grid import DUMMY, TableWorkload, in_full
 from agent.tables.journal import Line, Scope, scope_of
@@ -227,7 +227,7 @@ def _floor(
     workload = TableWorkload(**{name: told[name] for name in TableWorkload.__dataclass_fields__})
     made_up = row.line["weights"] == DUMMY
     try:
-        drafter = drafter_parameters(profile, configuration, made_up=made_up, told=row.drafter_parameters)
+        drafter = drafter_read(profile, configuration, made_up=made_up, told=row.drafter_parameters)
         if drafter is None:
             return unknown
         moved = step_bytes(profile, configuration, workload, drafter)

@@ -3,7 +3,7 @@
 A step reads the weights once, for each sequence that is served its keys, values and GDN state, and writes the
 state back. With k drafts a step handles k + 1 tokens of a sequence and keeps k states more, and what drafts
 reads its own weights and the output head, or the copy that it drafts with, each time that it runs: an MTP
-head once a draft, a DFlash drafter once a step. Keys and values of what drafts are left out.
+head once a draft, a DFlash drafter once a step, and each time the keys and values of its own layers.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from agent.surrogate.weight_bytes import step_weight_bytes
 from agent.tables.grid import TableWorkload
 from agent.tables.journal import Line
 from configs.hardware import profile_of_device
-from configs.models import ModelProfile, PartKind
+from configs.models import BFLOAT16_BYTES, ModelProfile, PartKind
 from configs.weight_formats import BITS_PER_BYTE, FP8, SIXTEEN_BIT
-from experiments.engines.reference.drafting.order import PACKAGED, DraftingOrder
+from experiments.engines.hybrid_cache import DrafterLayers
+from experiments.engines.reference.drafting.order import PACKAGED, DraftingOrder, layers_of
 from experiments.engines.stored_bytes import draft_lm_head_bits, part_bytes
 from experiments.engines.vllm.order import draft_passes, drafting_of
 from experiments.shapes.drafter import drafter_for
@@ -33,8 +34,18 @@ STATE_SHARE = {"bfloat16": 0.5}
 
 
 @dataclass(frozen=True)
+class Drafter:
+    """What is read of a DFlash drafter each time that it runs: its weights, and keys and values of `layers`
+    that attend to all tokens; None where it is not known which it has."""
+
+    parameters: int = 0
+    layers: DrafterLayers | None = None
+
+
+@dataclass(frozen=True)
 class StepBytes:
-    """Bytes that a step moves, by what they are."""
+    """Bytes that a step moves, by what they are: `cache` of keys and values, those of what drafts too,
+    `drafter` of its weights."""
 
     weights: float
     cache: float
@@ -66,30 +77,33 @@ def listed_bandwidth(lines: Iterable[Line]) -> float | None:
     return None if listed is None else listed.bandwidth_bytes_per_s
 
 
-def drafter_parameters(
+def drafter_read(
     profile: ModelProfile, configuration: Configuration, *, made_up: bool, told: int | None
-) -> int | None:
-    """How many weights a DFlash drafter has: those that its launch `told`, or of the one that a shape with
-    `made_up` weights brings, by its sizes; None where neither is known, 0 where none drafts.
+) -> Drafter | None:
+    """What a DFlash drafter has: as many weights as its launch `told`, or those of the one that a shape with
+    `made_up` weights brings, by its sizes, which tell its layers too where the launch told no other number;
+    None where neither is known, nothing where none drafts.
 
     Raises `Infeasible` for drafting that can't be.
     """
     drafting = drafting_of(configuration)
     if drafting.method != "dflash":
-        return 0
-    if told is None and made_up and drafting.drafter == PACKAGED:
-        return drafter_for(profile).parameters
-    return told
+        return Drafter()
+    if made_up and drafting.drafter == PACKAGED:
+        shape = drafter_for(profile)
+        if told in (None, shape.parameters):
+            return Drafter(shape.parameters, layers_of(shape))
+    return None if told is None else Drafter(told)
 
 
 def step_bytes(
     profile: ModelProfile,
     configuration: Configuration,
     workload: TableWorkload,
-    drafter_parameters: int = 0,
+    drafter: Drafter = Drafter(),
 ) -> StepBytes:
-    """Bytes of a decode step in the middle of the answers; `drafter_parameters` are the weights of a DFlash
-    drafter, which has no output head of its own. A `draft_model` is not counted.
+    """Bytes of a decode step in the middle of the answers; `drafter` is a DFlash drafter, which has no output
+    head of its own. A `draft_model` is not counted.
 
     Raises `Infeasible` for drafting that can't be.
     """
@@ -99,25 +113,35 @@ def step_bytes(
         weights = profile.weight_bytes_per_step(FP8)
     else:
         weights = step_weight_bytes(profile, configuration).mean
-    kv = profile.kv_bytes_per_token * KV_SHARE.get(str(configuration.get("serving.kv_cache_dtype")), 1.0)
+    passes = draft_passes(drafting.method, drafting.draft_tokens)
+    of_token = profile.kv_bytes_per_token + passes * _draft_kv_bytes(profile, drafting, drafter)
+    kv = of_token * KV_SHARE.get(str(configuration.get("serving.kv_cache_dtype")), 1.0)
     state = profile.gdn_state_bytes * STATE_SHARE.get(str(configuration.get("serving.gdn_state_dtype")), 1.0)
     return StepBytes(
         weights,
         workload.concurrency * kv * context,
         workload.concurrency * state * (2 + drafting.draft_tokens),
-        draft_passes(drafting.method, drafting.draft_tokens)
-        * _pass_bytes(profile, configuration, drafting, drafter_parameters),
+        passes * _pass_bytes(profile, configuration, drafting, drafter),
     )
 
 
+def _draft_kv_bytes(profile: ModelProfile, drafting: DraftingOrder, drafter: Drafter) -> int:
+    """Bytes of keys and values, in bfloat16, that what drafts reads of a token each time that it runs; an MTP
+    head's layers are attention as the model's own."""
+    layers = drafter.layers
+    if drafting.method == "mtp":
+        layers = DrafterLayers(profile.mtp_layers, profile.attention_kv_heads, profile.attention_head_dim)
+    return 0 if layers is None else 2 * layers.layers * layers.kv_heads * layers.head_dim * BFLOAT16_BYTES
+
+
 def _pass_bytes(
-    profile: ModelProfile, configuration: Configuration, drafting: DraftingOrder, drafter_parameters: int
+    profile: ModelProfile, configuration: Configuration, drafting: DraftingOrder, drafter: Drafter
 ) -> float:
     """Bytes of weights that what drafts reads each time that it runs."""
     if drafting.method == "mtp":
         return _mtp_bytes(profile, configuration) + _draft_head_bytes(profile, configuration)
     if drafting.method == "dflash":  # vLLM quantizes no drafter with its target
-        own = drafter_parameters * SIXTEEN_BIT / BITS_PER_BYTE
+        own = drafter.parameters * SIXTEEN_BIT / BITS_PER_BYTE
         return own + _draft_head_bytes(profile, configuration)
     return 0.0
 

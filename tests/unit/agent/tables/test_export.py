@@ -10,16 +10,20 @@ import pytest
 from agent.replay.cells import is_result
 from agent.replay.read import Asked, read_table
 from agent.tables.export import export
-from agent.tables.floor import StepBytes, step_bytes
+from agent.tables.floor import Drafter, StepBytes, step_bytes
 from agent.tables.gpu import GPU_COLUMNS
 from agent.tables.grid import TableWorkload
 from agent.tables.measure import ALONE, LOADING
 from agent.tables.same import same_rows
 from configs.models import load_model_profile
+from configs.weight_formats import BFLOAT16
+from experiments.engines.device_memory import Held
+from experiments.engines.hybrid_cache import DrafterLayers
 from experiments.shapes.drafter import drafter_for
 from experiments.space.configuration import Configuration
 
 PROFILE = load_model_profile("qwen3.5-9b")
+SHAPE_S = drafter_for(PROFILE)
 WORKLOAD = {"concurrency": 1, "prompt_tokens": 512, "new_tokens": 3, "requests": 1, "key": "c1 512/3 x1"}
 IDENTITY = {"name": "NVIDIA H200", "driver": "1", "engine_version": "0.26.0"}
 PLAIN = {"drafting.method": "none", "serving.async_scheduling": "auto"}
@@ -215,6 +219,33 @@ def test_bytes_of_a_step_are_those_of_the_floor_formula() -> None:
     assert drafted.drafter - copied.drafter == 2 * head  # a byte less of each weight, read twice
 
 
+@pytest.mark.parametrize("draft_tokens", [1, 3])
+def test_an_mtp_head_reads_the_keys_and_values_of_its_layer_once_a_draft(draft_tokens: int) -> None:
+    workload = TableWorkload(4, 512, 128, 4)
+
+    def cache(**knobs: Any) -> float:
+        return step_bytes(PROFILE, configuration_of(**knobs), workload).cache
+
+    mtp = {"drafting__method": "mtp", "drafting__draft_tokens": draft_tokens}
+    held, without = (Held(PROFILE, BFLOAT16, 576, mtp=loads).cache_bytes for loads in (True, False))
+    assert held - without == 2 * 4 * 256 * 2 * 576, "FACTS §4: 4 heads of 256 keys and values in bfloat16"
+    assert cache(**mtp) == cache() + 4 * draft_tokens * (held - without)
+    assert cache(**mtp, serving__kv_cache_dtype="fp8_e4m3") == cache(**mtp) / 2
+
+
+def test_a_dflash_drafter_reads_the_keys_and_values_of_all_its_layers_once_a_step() -> None:
+    workload, layers = TableWorkload(4, 512, 128, 4), DrafterLayers(6, 8, 128)
+
+    def cache(drafter: Drafter, draft_tokens: int) -> float:
+        knobs = {"drafting__method": "dflash", "drafting__draft_tokens": draft_tokens}
+        return step_bytes(PROFILE, configuration_of(**knobs), workload, drafter).cache
+
+    unknown = cache(Drafter(1_000), 7)
+    assert unknown == 4 * 576 * 32_768, "the model's own alone, where its layers are not known"
+    assert cache(Drafter(1_000, layers), 7) == unknown + 4 * 576 * 2 * 6 * 8 * 128 * 2
+    assert cache(Drafter(1_000, layers), 15) == cache(Drafter(1_000, layers), 7)
+
+
 @pytest.mark.parametrize("draft_tokens", [1, 7, 15])
 def test_a_dflash_drafter_and_the_output_head_are_read_once_more_a_step_for_a_whole_block(
     draft_tokens: int,
@@ -224,7 +255,7 @@ def test_a_dflash_drafter_and_the_output_head_are_read_once_more_a_step_for_a_wh
 
     def drafter(parameters: int, **more: Any) -> float:
         asked = Configuration.of({**drafts, **more})
-        return step_bytes(PROFILE, asked, workload, parameters).drafter
+        return step_bytes(PROFILE, asked, workload, Drafter(parameters)).drafter
 
     head = PROFILE.vocabulary * PROFILE.hidden
     assert drafter(1_000) == 2 * (1_000 + head)
@@ -248,22 +279,24 @@ def dflash_rows(drafter: str, weights: str, told: int | None) -> list[dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("drafter", "weights", "told", "parameters"),
+    ("drafter", "weights", "told", "parameters", "layers"),
     [
-        ("packaged", "dummy", None, drafter_for(PROFILE).parameters),
-        ("packaged", "dummy", 1_000_000_000, 1_000_000_000),
-        ("/a/drafter", "dummy", 500_000_000, 500_000_000),
-        ("/a/drafter", "checkpoint", 500_000_000, 500_000_000),
+        ("packaged", "dummy", None, SHAPE_S.parameters, SHAPE_S.layers),
+        ("packaged", "dummy", SHAPE_S.parameters, SHAPE_S.parameters, SHAPE_S.layers),
+        ("packaged", "dummy", 1_000_000_000, 1_000_000_000, 0),
+        ("/a/drafter", "dummy", 500_000_000, 500_000_000, 0),
+        ("/a/drafter", "checkpoint", 500_000_000, 500_000_000, 0),
     ],
 )
 def test_a_drafter_has_the_weights_that_its_launch_told_or_those_of_the_shape(
-    drafter: str, weights: str, told: int | None, parameters: int
+    drafter: str, weights: str, told: int | None, parameters: int, layers: int
 ) -> None:
     drafting, plain = dflash_rows(drafter, weights, told)
     states = 7 * PROFILE.gdn_state_bytes
     head = PROFILE.vocabulary * PROFILE.hidden
     more = int(drafting["step_bytes"]) - int(plain["step_bytes"])
-    assert more == states + 2 * (parameters + head)
+    cache = 2 * layers * 4 * 256 * 2 * (512 + 3 / 2)
+    assert more == states + 2 * (parameters + head) + cache
     assert float(drafting["floor_ms"]) == pytest.approx(int(drafting["step_bytes"]) / 4.8e9, abs=1e-3)
 
 
