@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from agent.ground.legal import Legal
 from agent.ground.positions import space_on
@@ -215,6 +216,7 @@ def _memory(
     def parts_at(each: Configuration, tokens: int) -> tuple[Part, ...]:
         return parts_on(spec, model, card, each, tokens)
 
+    @cache  # the baseline is beside each way out
     def needed_at(each: Configuration, tokens: int) -> int:
         return needed_bytes(parts_at(each, tokens))
 

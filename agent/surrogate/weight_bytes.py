@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from configs.models import ModelProfile, PartKind
 from configs.weight_formats import SIXTEEN_BIT
 from experiments.engines.port import PartTime
-from experiments.engines.stored_bytes import head_quantized, part_bytes, quantized_bits
+from experiments.engines.stored_bytes import bytes_of_parts, head_quantized, part_bytes, quantized_bits
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.legality import KINDS_OF
@@ -73,11 +73,11 @@ def step_weight_bytes(shape: ModelProfile, configuration: Mapping[str, KnobValue
     """The bytes of a configuration's decode step without drafting: what neither it nor the checkpoint of this
     shape quantizes takes 16 bits."""
     by_layer: dict[int, float] = {}
-    rest = 0.0
+    rest, bytes_of = 0.0, bytes_of_parts(shape, configuration)
     for part in shape.parts:
         if part.kind is PartKind.MTP:
             continue
-        size = part_bytes(shape, part, configuration)
+        size = bytes_of(part)
         if part.layer is None:
             rest += size
         else:

@@ -32,7 +32,7 @@ from experiments.engines.hybrid_cache import (
     gdn_channels,
     hybrid_cache,
 )
-from experiments.engines.stored_bytes import draft_lm_head_bits, head_quantized, part_bytes
+from experiments.engines.stored_bytes import bytes_of_parts, draft_lm_head_bits, head_quantized, part_bytes
 from experiments.space.configuration import KnobValue
 from experiments.space.legality import KINDS_OF
 from experiments.space.server_steps import tokens_by_memory
@@ -180,10 +180,10 @@ def after_pruning(profile: ModelProfile, configuration: Mapping[str, KnobValue])
         return profile
     kinds = KINDS_OF.get(str(configuration.get("pruning.restrict", "any")), KINDS_OF["any"])
     sizes: dict[int, float] = {}
+    bytes_of = bytes_of_parts(profile, configuration)
     for part in profile.parts:
         if part.layer is not None and profile.layer_types[part.layer] in kinds:
-            size = part_bytes(profile, part, configuration)
-            sizes[part.layer] = sizes.get(part.layer, 0.0) + size
+            sizes[part.layer] = sizes.get(part.layer, 0.0) + bytes_of(part)
     smallest = sorted(sizes, key=lambda layer: (sizes[layer], layer))
     return profile.without_layers(frozenset(smallest[: min(count, profile.layers - 1)]))
 
@@ -240,7 +240,7 @@ def _weights(profile: ModelProfile, configuration: Mapping[str, KnobValue], aske
 def weight_bytes(profile: ModelProfile, configuration: Mapping[str, KnobValue]) -> float:
     """Bytes of the weights that stay in memory, without an MTP head: the embedding whole, and a head that is
     tied to it only where it is quantized, for then it is a copy of its own."""
-    total = 0.0
+    total, bytes_of = 0.0, bytes_of_parts(profile, configuration)
     for part, count in profile.alike_parts:
         if part.kind is PartKind.MTP:
             continue
@@ -250,9 +250,9 @@ def weight_bytes(profile: ModelProfile, configuration: Mapping[str, KnobValue]) 
             total += count * held
         elif part.kind is PartKind.LM_HEAD and not part.parameters:
             own = head_quantized(configuration) or profile.stored_bytes(part) is not None
-            total += count * part_bytes(profile, part, configuration) if own else 0.0
+            total += count * bytes_of(part) if own else 0.0
         else:
-            total += count * part_bytes(profile, part, configuration)
+            total += count * bytes_of(part)
     return total
 
 

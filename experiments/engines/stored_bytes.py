@@ -9,7 +9,7 @@ of 128, 4.625 for groups of 32. What stays in high precision is what the quantiz
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from configs.models import ModelProfile, Part, PartKind
 from configs.weight_formats import BITS_PER_BYTE, SCALE_BITS, SIXTEEN_BIT
@@ -31,22 +31,33 @@ def bits_per_weight(bits: int, group_size: int, symmetric: bool) -> float:
 def part_bytes(shape: ModelProfile, part: Part, configuration: Mapping[str, KnobValue]) -> float:
     """Bytes of a part's weights that a step reads under a configuration; what neither it nor the checkpoint
     quantizes takes 16 bits."""
-    bits = quantized_bits(configuration)
-    stored = shape.stored_bytes_read(part)
-    high = part.reads_parameters * SIXTEEN_BIT / BITS_PER_BYTE if stored is None else stored
-    if bits is None or part.kind in (PartKind.EMBEDDING, PartKind.NORM):
-        return high
-    if part.kind is PartKind.LM_HEAD:
-        return part.reads_parameters * bits / BITS_PER_BYTE if head_quantized(configuration) else high
-    kept = configuration.get("quantization.keep")
-    if kept == "attention" and part.kind is PartKind.ATTENTION:
-        return high
-    if kept == "edges" and part.layer in (0, shape.layers - 1):
-        return high
-    others = part.other_parameters * SIXTEEN_BIT
-    out = shape.hidden * shape.gdn_v_heads * shape.gdn_v_head_dim if part.kind is PartKind.GDN else 0
+    return bytes_of_parts(shape, configuration)(part)
+
+
+def bytes_of_parts(shape: ModelProfile, configuration: Mapping[str, KnobValue]) -> Callable[[Part], float]:
+    """What `part_bytes` says of each part of a model; the knobs are read once, for a plan asks of many."""
+    stores = shape.is_stored_quantized
+    bits, head = quantized_bits(configuration), head_quantized(configuration)
+    kept, edges = configuration.get("quantization.keep"), (0, shape.layers - 1)
+    gdn_out = shape.hidden * shape.gdn_v_heads * shape.gdn_v_head_dim
     out_bits = quantized_bits(configuration, "quantization.out_proj_bits") or bits
-    return ((part.matmul_parameters - out) * bits + out * out_bits + others) / BITS_PER_BYTE
+
+    def bytes_of(part: Part) -> float:
+        stored = shape.stored_bytes_read(part) if stores else None
+        high = part.reads_parameters * SIXTEEN_BIT / BITS_PER_BYTE if stored is None else stored
+        if bits is None or out_bits is None or part.kind in (PartKind.EMBEDDING, PartKind.NORM):
+            return high
+        if part.kind is PartKind.LM_HEAD:
+            return part.reads_parameters * bits / BITS_PER_BYTE if head else high
+        if kept == "attention" and part.kind is PartKind.ATTENTION:
+            return high
+        if kept == "edges" and part.layer in edges:
+            return high
+        others = part.other_parameters * SIXTEEN_BIT
+        out = gdn_out if part.kind is PartKind.GDN else 0
+        return ((part.matmul_parameters - out) * bits + out * out_bits + others) / BITS_PER_BYTE
+
+    return bytes_of
 
 
 def quantized_bits(configuration: Mapping[str, KnobValue], knob: str = "quantization.bits") -> float | None:

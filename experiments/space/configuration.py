@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar, overload
@@ -57,6 +57,10 @@ class Configuration(Mapping[str, KnobValue]):
 
     def __contains__(self, knob: object) -> bool:
         return knob in self._values
+
+    def items(self) -> ItemsView[str, KnobValue]:
+        """The knobs and their values; a mapping's own way would look up each anew."""
+        return self._values.items()
 
     @cached_property
     def _values(self) -> dict[str, KnobValue]:

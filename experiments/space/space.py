@@ -98,7 +98,7 @@ class Space:
             self.knob(name).check(value)
         chosen: dict[str, KnobValue] = {}
         for knob in self.in_order:
-            unmet = knob.unmet(chosen)
+            unmet = knob.unmet(chosen) if knob.when else None
             if unmet is None:
                 chosen[knob.name] = _value(knob, given, kept)
             elif knob.name in given:
