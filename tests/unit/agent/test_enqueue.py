@@ -31,6 +31,7 @@ from experiments.drafters.packaged import packaged_drafter_path
 from experiments.space.configuration import Configuration
 from knowledge.acts import steering
 from knowledge.queries.order.queue import queue_page
+from tests.new_database import database_url
 from tests.unit.agent.test_questions import database
 
 __all__ = ["database"]  # the fixture
@@ -185,7 +186,7 @@ def test_a_knob_of_another_packaged_space_is_led_to_a_campaign_in_it(database: D
 def test_others_may_write_while_it_is_thought_about(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = open_database(f"sqlite:///{tmp_path / 'a.db'}", busy_timeout_s=0.01)
+    other = open_database(database_url(tmp_path), busy_timeout_s=0.01)
 
     def think(*arguments: Any, **named: Any) -> Legal:
         with other.write():

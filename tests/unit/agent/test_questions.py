@@ -23,9 +23,10 @@ from configs.campaign import CampaignSpec, load_campaign
 from configs.errors import UsageError
 from configs.questions import FEWEST, KnobSetting, Question
 from db.models import Hypothesis
-from db.session import Database, open_database
+from db.session import Database
 from db.states import HypothesisState
 from experiments.space.loading import load_space
+from tests.new_database import new_database
 from tests.simulated.campaign import write_whole_checkpoint
 
 Knobs = Mapping[str, KnobSetting]
@@ -56,7 +57,7 @@ def asking(*questions: Question, model: str = "reference", budget: object = None
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    found = open_database(f"sqlite:///{tmp_path / 'a.db'}", create=True)
+    found = new_database(tmp_path)
     yield found
     found.close()
 

@@ -31,6 +31,7 @@ from db.models import Campaign, Experiment, Job, Worker
 from db.session import Database, open_database
 from db.states import CampaignState, ExperimentState, JobState, WorkerState
 from knowledge.acts.steering import stop_campaign
+from tests.new_database import database_url
 from tests.unit.agent.test_questions import database, plain_checkpoint
 
 __all__ = ["database"]  # the fixture
@@ -95,15 +96,23 @@ def test_the_checkpoint_is_not_read_while_others_wait_for_the_database(
     spec = load_campaign("default")
     with database.write() as session:
         create_campaign(session, spec, survey(spec))
-    other = open_database(f"sqlite:///{tmp_path / 'a.db'}", busy_timeout_s=0.01)
+    other = open_database(database_url(tmp_path), busy_timeout_s=0.01)
 
     def look(*_: object, **__: object) -> Ground:
         with other.write():
             raise UsageError("The checkpoint is gone.")
 
     monkeypatch.setattr("agent.campaign.beginning.survey.survey", look)
-    address = f"sqlite:///{tmp_path / 'a.db'}"
-    resume = ["--db", address, "--data-dir", str(tmp_path), "run", "--resume", "C-1", "--no-worker"]
+    resume = [
+        "--db",
+        database_url(tmp_path),
+        "--data-dir",
+        str(tmp_path),
+        "run",
+        "--resume",
+        "C-1",
+        "--no-worker",
+    ]
     result = CliRunner().invoke(app, resume)
     other.close()
     assert isinstance(result.exception, UsageError)
@@ -125,7 +134,7 @@ def test_a_campaign_that_goes_on_is_not_given_other_terms(
 ) -> None:
     with database.write() as session:
         create_campaign(session, load_campaign("default"), survey(load_campaign("default")))
-    words = ["--db", f"sqlite:///{tmp_path / 'a.db'}", "run", *given, "--resume", "C-1", "--no-worker"]
+    words = ["--db", database_url(tmp_path), "run", *given, "--resume", "C-1", "--no-worker"]
     result = CliRunner().invoke(app, words)
     assert isinstance(result.exception, UsageError)
     assert (

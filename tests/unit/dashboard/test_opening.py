@@ -8,14 +8,15 @@ import pytest
 from configs.errors import UsageError
 from dashboard.web.opening import LARGEST_BYTES, opened_by, read_token
 from db.access_tokens import give
-from db.session import Database, open_database
+from db.session import Database
+from tests.new_database import new_database
 
 TOKEN = "a-token-of-some-length"
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    opened = open_database(f"sqlite:///{tmp_path}/a.db", create=True)
+    opened = new_database(tmp_path)
     yield opened
     opened.close()
 

@@ -12,13 +12,14 @@ from dashboard.stream.hub import Hub, Push, Topic
 from dashboard.stream.wire import HEARTBEAT, RETRY, message, pushes
 from db import events
 from db.event_kinds import EventKind
-from db.session import Database, open_database
+from db.session import Database
+from tests.new_database import new_database
 from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    opened = open_database(f"sqlite:///{tmp_path / 'a.db'}", create=True)
+    opened = new_database(tmp_path)
     yield opened
     opened.close()
 
