@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from experiments.engines.serve_command import ServeCommand
 from experiments.engines.vllm.order import VllmOrder
+from experiments.engines.vllm.plain_path import MISLEADING_WORDS, misleading
 
 MEASURED_ONLY = frozenset(
     {"model", "skip_tokenizer_init", "gpu_memory_utilization", "distributed_executor_backend"}
@@ -27,6 +29,11 @@ NOTE = (
     "the cache is the measured one; a server that has the device to itself may leave it out."
 )
 
+MOVE = (
+    " Move what drafts first, or name it by a link: vLLM takes another way to draft from a path that holds "
+    f"{', '.join(MISLEADING_WORDS[:-1])} or {MISLEADING_WORDS[-1]}, and launches here were given a link."
+)
+
 
 def as_measured(resolved: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of what vLLM chose by the card where a configuration was measured, so that another card,
@@ -42,7 +49,15 @@ def vllm_serve(order: VllmOrder, told: Mapping[str, Any] | None = None) -> Serve
     for name, value in arguments.items():
         if name not in MEASURED_ONLY:
             words += _option(name, value)
-    return ServeCommand(tuple(words), NOTE, environment=order.variables)
+    note = NOTE + (MOVE if _led_astray(arguments) else "")
+    return ServeCommand(tuple(words), note, environment=order.variables)
+
+
+def _led_astray(arguments: Mapping[str, Any]) -> bool:
+    """Whether vLLM would take another way to draft from the path of what drafts (`plain_path.py`)."""
+    drafts = arguments.get("speculative_config", {})
+    drafter = drafts.get("model", arguments["model"])
+    return drafts.get("method") in ("mtp", "draft_model") and misleading(Path(drafter))
 
 
 def _option(name: str, value: object) -> list[str]:

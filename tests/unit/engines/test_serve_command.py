@@ -95,6 +95,25 @@ def test_what_vllm_serve_does_otherwise_than_a_launch_over_http_is_told() -> Non
     assert "tokenizer" not in command.note, "a launch over HTTP loads one, as the server does"
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "told"),
+    [
+        ("mtp", "my/DFlash-recipe", True),
+        ("mtp", "my/recipe", False),
+        ("ngram", "my/DFlash-recipe", False),
+        ("none", "my/DFlash-recipe", False),
+    ],
+)
+def test_a_path_from_which_vllm_would_take_another_way_to_draft_is_told(
+    method: str, path: str, told: bool
+) -> None:
+    knobs: dict[str, KnobValue] = {"drafting.method": method}
+    if method != "none":
+        knobs["drafting.draft_tokens"] = 1
+    command = vllm_serve(vllm_order_for(Configuration.of(knobs), path, "cuda:0", 1))
+    assert ("Move what drafts first" in command.note) == told
+
+
 def test_the_reference_engine_s_command_is_its_order_and_the_environment_of_its_server() -> None:
     configuration = Configuration.of({"serving.threads": 1, "serving.dtype": "float32"})
     checkpoint = reference_model_path()
