@@ -45,6 +45,9 @@ class QueueItem(Answer):
     proposer: str
     pinned: bool
     awaits_approval: bool
+    missing: tuple[str, ...] = Field(
+        description="Tools it needs that were not there, with commands."
+    )
     latency_only: LatencyOnly
 
 
@@ -123,6 +126,7 @@ def queue(
             proposer=each.proposer,
             pinned=each.pinned,
             awaits_approval=each.approval is not None and each.approval.waits,
+            missing=tuple(f"{tool.words}: {tool.command}" for tool in each.missing),
             latency_only=each.latency_only,
         )
         for each in page.items

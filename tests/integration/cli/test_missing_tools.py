@@ -1,5 +1,5 @@
 """What is not there to make some values when a campaign is started is kept with it, and its queue says so: on
-the page and among the next on Now, and on the command line."""
+the page and among the next on Now, on the command line and to an agent that asks."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from cli.run import _start_or_continue
 from configs.campaign import load_campaign
 from configs.settings import Settings
 from dashboard.app import create_app
+from dashboard.mcp import hypothesis_answers
 from db.models import Campaign
 from db.session import Database
 from db.states import VerdictOutcome
@@ -68,6 +69,14 @@ def test_the_page_says_once_why_and_in_the_row_what_to_do(history: History, tmp_
     before, _, row = page.partition("Without a layer it is faster.")
     assert f"{SAID[0].upper()}{SAID[1:]}: {COMMAND}" in row
     assert SAID[1:] not in before, "the other row needs nothing"
+
+
+def test_an_agent_that_asks_for_the_queue_is_told(history: History) -> None:
+    keep(history, [PRUNES])
+    with history.database.read() as session:
+        threads, layers = hypothesis_answers.queue(session, None, None, 10, 0).items
+    assert threads.missing == ()
+    assert layers.missing == (f"{SAID}: {COMMAND}",)
 
 
 def test_the_next_rows_of_now_say_it_in_few_words(history: History, tmp_path: Path) -> None:
