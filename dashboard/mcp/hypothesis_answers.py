@@ -45,9 +45,7 @@ class QueueItem(Answer):
     proposer: str
     pinned: bool
     awaits_approval: bool
-    missing: tuple[str, ...] = Field(
-        description="Tools it needs that were not there, with commands."
-    )
+    missing: tuple[str, ...] = Field(description="Tools it needs that were not there, with commands.")
     latency_only: LatencyOnly
 
 
