@@ -95,7 +95,7 @@ class LoadedEngine:
         )
         folder = served_folder(Path(order.checkpoint), known_models, Path(order.kept))
         if order.drafting_method == "mtp":
-            folder = plain_path(folder)
+            folder = plain_path(folder, Path(order.kept))
         arguments = order.arguments | {
             "model": str(folder),
             "worker_extension_cls": WORKER_EXTENSION,
@@ -106,7 +106,7 @@ class LoadedEngine:
             if order.drafting_method == "dflash":
                 drafter = fitted_drafter(drafter, Path(order.checkpoint), Path(order.kept))
             else:
-                drafter = plain_path(drafter)
+                drafter = plain_path(drafter, Path(order.kept))
             arguments["speculative_config"] = drafts | {"model": str(drafter)}
         known = {field.name for field in fields(AsyncEngineArgs)}
         for name in arguments.keys() - known:

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -69,22 +70,26 @@ def test_an_engine_is_built_as_vllm_s_server_builds_it(built: Built, tmp_path: P
 
 @pytest.mark.parametrize(("method", "plain"), [("mtp", True), ("ngram", False)])
 def test_an_mtp_head_is_not_served_from_a_path_that_names_another_way_to_draft(
-    method: str, plain: bool, built: Built, tmp_path: Path
+    method: str, plain: bool, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpoint = tmp_path / "dflash"
     checkpoint.mkdir()
     (checkpoint / "config.json").write_text("{}")
-    start(VllmOrder(str(checkpoint), "cuda:0", {}, drafting_method=method))
-    [(arguments, _)] = built
-    assert Path(arguments.model).resolve() == checkpoint
-    assert ("dflash" not in arguments.model) == plain
+    for folder_of_temporary_files in ("one launch's", "another's"):
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / folder_of_temporary_files))
+        start(VllmOrder(str(checkpoint), "cuda:0", {}, str(tmp_path / "kept"), drafting_method=method))
+    [(first, _), (second, _)] = built
+    assert Path(first.model).resolve() == checkpoint
+    assert ("dflash" not in first.model) == plain
+    assert first.model == second.model
 
 
 def test_a_draft_model_is_not_read_from_such_a_path(built: Built, tmp_path: Path) -> None:
     drafter = tmp_path / "eagle3"
     drafter.mkdir()
     told = {"method": "draft_model", "model": str(drafter)}
-    start(VllmOrder(str(tmp_path), "cuda:0", {"speculative_config": told}, drafting_method="draft_model"))
+    kept = str(tmp_path / "kept")
+    start(VllmOrder(str(tmp_path), "cuda:0", {"speculative_config": told}, kept, "draft_model"))
     [(arguments, _)] = built
     assert arguments.speculative_config is not None
     assert Path(arguments.speculative_config["model"]).resolve() == drafter
