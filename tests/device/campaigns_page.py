@@ -23,7 +23,11 @@ from typing import Any
 
 from knowledge.figures import in_places
 
-SAMPLED = ("tpot_ms", "ttft_ms", "e2el_ms")
+TIMES = frozenset({"tpot_ms", "ttft_ms", "e2el_ms"})
+QUALITY = frozenset({"nll_bits", "kl_nats", "top1_agreement", "task_correct"})
+SAMPLED = TIMES | QUALITY
+"""Metrics whose samples are kept; what drafts gave step by step is in the database alone."""
+
 COLUMNS = ("experiment", "arm", "launch", "stage", "block", "position", "item", "metric", "value")
 ENDED = "done"
 
@@ -111,7 +115,7 @@ class Course:
         ]
 
     def samples(self) -> list[list[object]]:
-        """Every sample of the metrics that the judge reads."""
+        """The samples of `SAMPLED`."""
         return [
             [each["id"], *(sample[column] for column in ("arm", *COLUMNS[2:]))]
             for each in self.experiments
@@ -165,7 +169,7 @@ def page(
         "",
         f"{date}; {first['model']} on {gpu.get('name', first['target'])}, driver "
         f"{gpu.get('driver', 'not told')}; {ran}. Made by `{command}`, then "
-        "`python -m tests.device.campaigns_page`. Samples of times: "
+        "`python -m tests.device.campaigns_page`. Samples: "
         f"{', '.join(f'`{each}`' for each in files)}.",
         *(["", note] if note else []),
     ]

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
-from experiments.stages.quantize.recipe import keeps_in_host, kept_bytes
+from experiments.stages.quantize.recipe import kept_bytes, kept_in_host
 
 
 def compress(
@@ -67,13 +67,10 @@ def _kept_on(model: Qwen3_5ForCausalLM, states: Sequence[Tensor]) -> torch.devic
     kept = kept_bytes(tokens, config.hidden_size, config.intermediate_size, model.dtype.itemsize)
     free, _ = torch.cuda.mem_get_info(model.device)
     at_hand = torch.cuda.memory_reserved(model.device) - torch.cuda.memory_allocated(model.device)
-    if not keeps_in_host(kept, free + at_hand):
+    said = kept_in_host(kept, free + at_hand)
+    if said is None:
         return None
-    print(
-        f"What AWQ keeps of the text, {kept / 1e9:.2f} GB, lies in the host's memory: "
-        f"{(free + at_hand) / 1e9:.2f} GB of the GPU are free.",
-        file=sys.stderr,
-    )
+    print(said, file=sys.stderr)
     return torch.device("cpu")
 
 

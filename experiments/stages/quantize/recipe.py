@@ -129,9 +129,15 @@ def kept_bytes(tokens: int, hidden: int, intermediate: int, value_bytes: int) ->
     return tokens * (2 * hidden + intermediate) * value_bytes
 
 
-def keeps_in_host(kept: int, free: int) -> bool:
-    """Whether AWQ is to keep so many bytes in the host's memory, where so many of the GPU's are free."""
-    return kept > free // KEPT_SHARE
+def kept_in_host(kept: int, free: int) -> str | None:
+    """What the log says where AWQ is to keep so many bytes in the host's memory, for too few of the GPU's
+    are free; None where they stay with the layer."""
+    if kept <= free // KEPT_SHARE:
+        return None
+    return (
+        f"What AWQ keeps of the text, {kept / 1e9:.2f} GB, lies in the host's memory: "
+        f"{free / 1e9:.2f} GB of the GPU are free."
+    )
 
 
 def grid_points(recipe: QuantizationRecipe, device: str) -> int | None:

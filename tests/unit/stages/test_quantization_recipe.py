@@ -13,8 +13,8 @@ from experiments.stages.quantize.environment import PYTHON_VARIABLE, quantize_py
 from experiments.stages.quantize.recipe import (
     calibration_of,
     grid_points,
-    keeps_in_host,
     kept_bytes,
+    kept_in_host,
     recipe_of,
 )
 from experiments.stages.quantize.stage import WeightQuantization
@@ -135,8 +135,10 @@ def test_what_awq_keeps_of_a_text_is_by_how_much_less_a_gpu_was_seen_to_hold_wit
 
 
 def test_awq_keeps_in_the_host_what_would_fill_more_than_a_quarter_of_what_is_free() -> None:
-    assert not keeps_in_host(2 * 10**9, free=8 * 10**9)
-    assert keeps_in_host(2 * 10**9 + 1, free=8 * 10**9)
+    assert kept_in_host(2 * 10**9, free=8 * 10**9) is None
+    assert kept_in_host(2 * 10**9 + 1, free=8 * 10**9) == (
+        "What AWQ keeps of the text, 2.00 GB, lies in the host's memory: 8.00 GB of the GPU are free."
+    )
 
 
 def test_the_key_holds_what_changes_the_result_and_nothing_else() -> None:
