@@ -239,14 +239,17 @@ class ServerProcess:
         self._temporary.close()
 
     def log_since_start(self, most_bytes: int) -> str:
-        """The end of what this process has logged; empty when the log can't be read."""
+        """The end of what this process has logged, in whole lines but where one line is all of it; empty when
+        the log can't be read."""
         try:
             with self._log_path.open("rb") as log:
                 log.seek(0, os.SEEK_END)
-                log.seek(max(self._log_start, log.tell() - most_bytes))
-                return log.read().decode(errors="replace")
+                begin = max(self._log_start, log.tell() - most_bytes)
+                log.seek(begin)
+                told = log.read().decode(errors="replace")
         except OSError:
             return ""
+        return told if begin == self._log_start else told.partition("\n")[2] or told
 
     def last_log_line(self) -> str:
         """The last line of the log, or a word that there is none. What Python's tracker says of what it gave

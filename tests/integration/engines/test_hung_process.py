@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from experiments.engines.port import Infeasible
-from experiments.engines.server_process import ServerProcess
+from experiments.engines.server_process import LOG_TAIL_BYTES, ServerProcess
 from tests.waiting import PATIENCE_S
 
 LARGE = {"prompts": "7" * (1 << 20)}
@@ -65,6 +65,16 @@ def test_what_a_hung_process_logged_as_information_is_not_told_as_its_cause(
     )
     process = started(f"import sys, time; sys.stderr.write({said!r}); sys.stderr.flush(); time.sleep(600)")
     with pytest.raises(Infeasible, match=f"within 1 s; it was ended: {told}$"):
+        process.ask(LARGE, LIMIT_S, "serve them")
+
+
+@pytest.mark.timeout(60)
+def test_the_end_of_a_line_that_the_log_s_end_cuts_is_not_told_as_a_cause(started: Started) -> None:
+    route = "INFO 11-29 17:55:52 [launcher.py:195] Route: /openapi.json, Methods: HEAD, GET, and more\n"
+    assert LOG_TAIL_BYTES % len(route), "it would begin with a whole line"
+    said = route * (2 * LOG_TAIL_BYTES // len(route))
+    process = started(f"import sys, time; sys.stderr.write({said!r}); sys.stderr.flush(); time.sleep(600)")
+    with pytest.raises(Infeasible, match=r"it was ended: its log names no error\.$"):
         process.ask(LARGE, LIMIT_S, "serve them")
 
 
