@@ -104,8 +104,8 @@ def check_vllm(settings: Settings, identified: Callable[[str], DeviceIdentity] =
 
 
 def installed_vllm(settings: Settings) -> VllmEnvironment | None:
-    """The vLLM that a job of these settings would find; raises `Infeasible` where its Python is missing, or
-    its version is none that autoinfer serves with."""
+    """The vLLM that a job of these settings would find; raises `Infeasible` where its Python is missing,
+    its version is none that autoinfer serves with, or it can't be imported."""
     from cli.executors.executor import vllm_python_of
     from experiments.engines.vllm.environment import PYTHON_VARIABLE, installed, vllm_python
 
@@ -114,4 +114,5 @@ def installed_vllm(settings: Settings) -> VllmEnvironment | None:
     found = None if python is None else installed(python)
     if found is not None:
         found.check_version()
+        found.check_packages()
     return found

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.engines.port import Infeasible
+from experiments.engines.vllm.beside_torch import why_not_imported
 from experiments.other_python import package_versions, python_with
 
 PYTHON_VARIABLE = "AUTOINFER_VLLM_PYTHON"
@@ -72,6 +73,12 @@ class VllmEnvironment:
                 f"autoinfer serves with; {HOW_TO_INSTALL}.",
             )
 
+    def check_packages(self) -> None:
+        """Raise `Infeasible`, kind `unsupported`, where vLLM can't be imported for what lies beside its
+        PyTorch; nothing of it is imported."""
+        if (why := why_not_imported(self.python)) is not None:
+            raise Infeasible("unsupported", f"vLLM {self.version} at {self.python} can't be imported: {why}.")
+
 
 def version_number(version: str) -> tuple[int, int] | None:
     """Major and minor number of a version; None for one without them."""
@@ -104,7 +111,8 @@ def needed_environment(device: str) -> VllmEnvironment:
     """The environment that serves on a device (`cpu`, `cuda:N`).
 
     Raises:
-        Infeasible: kind `unsupported`, when there is none, it is too old, or a build for other devices.
+        Infeasible: kind `unsupported`, when there is none, it is too old, a build for other devices, or
+            can't be imported.
     """
     python = vllm_python()
     found = None if python is None else installed(python)
@@ -119,6 +127,7 @@ def needed_environment(device: str) -> VllmEnvironment:
             f"vLLM {found.version} at {found.python} is a build for {built} and can't serve on {device}; "
             f"set {PYTHON_VARIABLE} to one that can.",
         )
+    found.check_packages()
     return found
 
 

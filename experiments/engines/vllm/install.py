@@ -10,6 +10,7 @@ from pathlib import Path
 from configs.errors import AutoinferError, DiskFull, UsageError
 from configs.quantities import format_bytes
 from experiments.engines.vllm import text_only_torchvision
+from experiments.engines.vllm.beside_torch import SOUND_AND_VIDEO, TEXT_ONLY, why_not_imported
 from experiments.engines.vllm.environment import (
     CPU_PACKAGE,
     CUDA_PACKAGE,
@@ -23,10 +24,6 @@ from experiments.engines.vllm.environment import (
 from experiments.environment_making import LOG_NAME, Run, make_environment, run_logged
 from experiments.other_python import package_versions
 from experiments.torch_build import torch_build
-
-SOUND_AND_VIDEO = ("torchaudio", "torchcodec")
-"""Packages that vLLM's build for CPUs asks for and nothing that serves text needs. Those of the package index
-are CUDA builds; vLLM and transformers import them wherever they are there, and fail where that fails."""
 
 ENVIRONMENT_BYTES = 9_400_000_000
 """What the environment of vLLM 0.33 with torch 2.14 for GPUs takes on the disk, as it was measured."""
@@ -83,6 +80,7 @@ def install(
     if for_cpu:
         _allow_text_only(python, folder / LOG_NAME, run)
         package_versions.cache_clear()
+        why_not_imported.cache_clear()
     found, hint = installed(python), f"What it said is in {folder / LOG_NAME}."
     if found is None:
         raise AutoinferError(f"pip installed {wanted}, and there is no vLLM at {python}.", hint)
@@ -117,5 +115,5 @@ def _allow_text_only(python: Path, log_path: Path, run: Run) -> None:
             run([str(python), "-m", "pip", "uninstall", "--yes", package], log_path)
     told = subprocess.run([python, "-c", _SITE_PACKAGES], capture_output=True, text=True, check=True)
     site, source = Path(told.stdout.strip()), Path(text_only_torchvision.__file__)
-    shutil.copyfile(source, site / f"autoinfer_{source.name}")
-    (site / "autoinfer_text_only.pth").write_text(f"import autoinfer_{source.stem}\n", encoding="utf-8")
+    shutil.copyfile(source, site / f"{TEXT_ONLY}.py")
+    (site / "autoinfer_text_only.pth").write_text(f"import {TEXT_ONLY}\n", encoding="utf-8")

@@ -12,7 +12,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from experiments.engines.vllm.beside_torch import SOUND_AND_VIDEO, TORCHVISION
 from experiments.engines.vllm.compilers import C_COMPILER, NINJA, NVCC, PYTHON_HEADERS
+from experiments.torch_build import CPU_INDEX
 
 ITS_PYTHON = "vLLM's Python"
 """Stands for the path of it where that is not known."""
@@ -158,6 +160,12 @@ _KNOWN = (
     ),
 )
 
+_UNFIT = re.compile(
+    rf"operator ({TORCHVISION})::\w+ does not exist|"
+    rf"Could not load this library: \S*/({'|'.join((TORCHVISION, *SOUND_AND_VIDEO))})/"
+)
+"""PyTorch's words (`_ops.py`) for a package beside it that was built for another PyTorch."""
+
 _MODULE = re.compile(rf"No module named '({'|'.join(_PACKAGES)})(?:\.[\w.]+)?'")
 
 _NEWER = re.compile(r"requires? (nvidia-cutlass-dsl|flashinfer-python)\s*>=?")
@@ -183,6 +191,8 @@ def lacked(errors: Sequence[str], log: str) -> str | None:
         )
         what = f"the Python package {package}" + (" in a version that is new enough" if upgrade else "")
         return _sentence(what, needs, how, _around(log))
+    if (unfit := _UNFIT.search(last)) is not None:
+        return _unfit(unfit[1] or unfit[2])
     for each in _KNOWN:
         told = _printed(each, last, log) if each.printed else each.words.search(last)
         if told is not None:
@@ -190,6 +200,18 @@ def lacked(errors: Sequence[str], log: str) -> str | None:
             around = each.around or _around(log)
             return _sentence(each.name.format(*told.groups()), each.needed_for, how, around)
     return None
+
+
+def _unfit(package: str) -> str:
+    """Of a package beside PyTorch that was built for another one."""
+    taken = f"{ITS_PYTHON} -m pip install --force-reinstall --no-deps --index-url {CPU_INDEX} {package}"
+    way = f"take it from the index that its PyTorch is from (for CPUs: {taken})"
+    if package in SOUND_AND_VIDEO:
+        way = f"remove it, for no text needs it: {ITS_PYTHON} -m pip uninstall {package}"
+    return (
+        f"vLLM's environment has a {package} that its PyTorch can't load, and vLLM imports it: make one with "
+        f"`autoinfer engines install vllm` (--cpu without a GPU), or {way}."
+    )
 
 
 def _printed(known: _Lacked, last: str, log: str) -> re.Match[str] | None:

@@ -21,10 +21,10 @@ from experiments.shapes.drafter import drafter_for
 from experiments.space.configuration import KnobValue
 from tests.integration.engines.vllm_here import vllm_here
 
-HERE = vllm_here()
+HERE, WHY_NOT = vllm_here()
 
 pytestmark = [
-    pytest.mark.skipif(HERE is None, reason="AUTOINFER_VLLM_PYTHON names no Python with vLLM"),
+    pytest.mark.skipif(HERE is None, reason=WHY_NOT),
     pytest.mark.skipif(
         HERE is not None and HERE.number != (0, 32), reason="the functions of vLLM 0.32 are asked"
     ),

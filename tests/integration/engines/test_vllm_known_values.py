@@ -16,9 +16,9 @@ from experiments.space.configuration import Configuration
 from experiments.space.loading import load_space
 from tests.integration.engines.vllm_here import vllm_here
 
-HERE = vllm_here()
+HERE, WHY_NOT = vllm_here()
 
-pytestmark = pytest.mark.skipif(HERE is None, reason="AUTOINFER_VLLM_PYTHON names no Python with vLLM")
+pytestmark = pytest.mark.skipif(HERE is None, reason=WHY_NOT)
 
 LATER_SETTINGS = {
     "serving.gdn_decode_kernel": ((0, 28), ("cuda", "triton")),

@@ -257,6 +257,37 @@ def test_an_environment_that_lacks_a_module_is_told_with_what_to_do(log: str, ra
     assert "autoinfer engines install vllm" in failure.cause
 
 
+@pytest.mark.parametrize(
+    ("raised", "package", "way"),
+    [
+        (
+            "RuntimeError: operator torchvision::nms does not exist",
+            "torchvision",
+            "--index-url https://download.pytorch.org/whl/cpu torchvision",
+        ),
+        (
+            "OSError: Could not load this library: /opt/engine/site-packages/torchaudio/lib/_torchaudio.so",
+            "torchaudio",
+            "pip uninstall torchaudio",
+        ),
+        (
+            "OSError: Could not load this library: /opt/site-packages/torchcodec/libtorchcodec_image.so",
+            "torchcodec",
+            "pip uninstall torchcodec",
+        ),
+    ],
+)
+def test_a_package_beside_pytorch_that_it_can_t_load_is_told_with_what_to_do(
+    raised: str, package: str, way: str
+) -> None:
+    """As vLLM 0.32 for CPUs ended beside the package index's builds for CUDA."""
+    failure = failure_of("", raised)
+    assert failure.kind == "unsupported"
+    assert not failure.blames
+    for words in (f"has a {package} that its PyTorch can't load", "`autoinfer engines install vllm`", way):
+        assert words in failure.cause, failure.cause
+
+
 def test_a_module_that_an_import_tried_before_does_not_hide_the_error() -> None:
     log = "ModuleNotFoundError: No module named 'flash_mla'\nRuntimeError: boom\n"
     failure = failure_of(log, "RuntimeError: Engine core initialization failed. See root cause above.")
