@@ -140,10 +140,8 @@ def _choice(configuration: Configuration) -> Choice:
             "unsupported",
             f"There is no pruning.method {configuration['pruning.method']!r}; it is none or depth.",
         )
-    count = configuration.get("pruning.layers_removed", 1)
-    if isinstance(count, bool) or not isinstance(count, int):
-        raise Infeasible("illegal", f"pruning.layers_removed is {count!r}; it must be a whole number.")
-    return Choice(count, str(configuration.get("pruning.restrict", "any")))
+    layers_removed = configuration.get("pruning.layers_removed", 1)
+    return Choice.of(layers_removed, configuration.get("pruning.restrict", "any"))
 
 
 def _profile(checkpoint: Path) -> ModelProfile:

@@ -55,8 +55,8 @@ def prefill_doubted(value: KnobValue, profile: ModelProfile, gpu: Gpu) -> str | 
     if value in ("auto", "triton") and gpu.below(*TRITON_FROM) and GDN in profile.layer_types:
         return (
             f"Triton supports GPUs from compute capability 8.0 on, and this GPU has {gpu.capability}: no "
-            "other kernels read prompts in GatedDeltaNet layers there, and whether its do was not tried; its "
-            "load tells."
+            "other kernels read prompts in GatedDeltaNet layers there, and whether Triton's do was not "
+            "tried; a load tells."
         )
     if value != "flashinfer" or gpu.number is None or gpu.capability == HOPPER:
         return None

@@ -15,7 +15,12 @@ from torch import nn
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM, Qwen3_5TextConfig
 
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.inspection import MTP_PREFIXES, QUANTIZATION_KEYS, CheckpointFiles
+from experiments.engines.reference.inspection import (
+    MTP_PREFIXES,
+    OF_ONE_MODEL,
+    QUANTIZATION_KEYS,
+    CheckpointFiles,
+)
 from experiments.engines.reference.packed_layout import packed_modules
 from experiments.engines.reference.packed_tensors import dequantized
 
@@ -150,21 +155,21 @@ def _check_state(
         raise Infeasible(
             "checkpoint",
             f"The checkpoint at {files.folder} lacks {len(missing)} of {len(wanted)} tensors, "
-            f"first {missing[0]}.",
+            f"first {missing[0]}: {OF_ONE_MODEL}.",
         )
     unknown = sorted(state.keys() - wanted.keys())
     if unknown:
         raise Infeasible(
             "checkpoint",
             f"The checkpoint at {files.folder} has {len(unknown)} tensors that its config.json "
-            f"does not account for, first {unknown[0]}.",
+            f"does not account for, first {unknown[0]}: {OF_ONE_MODEL}.",
         )
     for name, tensor in wanted.items():
         if tensor.shape != state[name].shape:
             raise Infeasible(
                 "checkpoint",
                 f"{name} in {files.folder} has the shape {tuple(state[name].shape)} "
-                f"where its config.json asks for {tuple(tensor.shape)}.",
+                f"where its config.json asks for {tuple(tensor.shape)}: {OF_ONE_MODEL}.",
             )
 
 

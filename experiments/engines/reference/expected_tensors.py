@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from configs.errors import AutoinferError
 from configs.models import ModelProfile
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.inspection import CheckpointFiles
+from experiments.engines.reference.inspection import OF_ONE_MODEL, CheckpointFiles
 from experiments.engines.reference.packed_layout import packed_modules, unread_layout
 from experiments.engines.reference.shape import read_profile
 
@@ -41,7 +41,7 @@ def check_tensors(files: CheckpointFiles) -> None:
             raise Infeasible(
                 "checkpoint",
                 f"{name} in {files.folder} has the shape {found[name]} where its config.json asks for "
-                f"{shape}.",
+                f"{shape}: {OF_ONE_MODEL}.",
             )
 
 

@@ -18,6 +18,9 @@ MODEL_TYPES = ("qwen3_5_text", "qwen3_5")
 `text_config`."""
 
 LAYER_KINDS = ("linear_attention", "full_attention")
+
+OF_ONE_MODEL = "put config.json and the weights of one model there, or fetch both again"
+"""What to do where a checkpoint's config.json and its weights do not fit, as a clause."""
 """Entries of `layer_types`: GatedDeltaNet layers and gated-attention layers."""
 
 CONFIG_FILE = "config.json"
@@ -147,7 +150,8 @@ def _layer_types(text: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
     if not isinstance(kinds, list) or len(kinds) != layers or not set(kinds) <= set(LAYER_KINDS):
         raise Infeasible(
             "checkpoint",
-            f"layer_types in {folder / CONFIG_FILE} does not name the kind of each of {layers} layers.",
+            f"layer_types in {folder / CONFIG_FILE} does not name the kind of each of {layers} layers: make "
+            f"it a list of {layers}, each {' or '.join(LAYER_KINDS)}, or fetch the file again.",
         )
     return tuple(kinds)
 

@@ -43,6 +43,9 @@ HOW_TO_INSTALL = (
 
 _NUMBERS = re.compile(r"(\d+)\.(\d+)")
 
+_UNTAGGED = re.compile(r"0\.[01](?:\.\d+)?\.dev")
+"""What setuptools-scm makes of a source tree without tags, as a shallow clone is: `0.1.dev1+g0a1b2c3`."""
+
 
 @dataclass(frozen=True)
 class VllmEnvironment:
@@ -54,7 +57,15 @@ class VllmEnvironment:
 
     @property
     def number(self) -> tuple[int, int]:
-        """Major and minor version; raises `Infeasible`, kind `unsupported`, for a version without them."""
+        """Major and minor version; raises `Infeasible`, kind `unsupported`, for a version without them, and
+        for one that was made up because the sources told none."""
+        if _UNTAGGED.match(self.version):
+            raise Infeasible(
+                "unsupported",
+                f"Which vLLM is at {self.python} can't be told from its version, {self.version}: it was "
+                "built from sources without git's tags; build it again after `git fetch --tags`, or with "
+                f"SETUPTOOLS_SCM_PRETEND_VERSION naming its version, such as {IN_IMAGES}.",
+            )
         found = version_number(self.version)
         if found is None:
             raise Infeasible(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from experiments.engines.port import Infeasible
+from experiments.space.configuration import KnobValue
 
 RESTRICTIONS: Mapping[str, tuple[str, ...]] = {
     "any": ("linear_attention", "full_attention"),
@@ -30,6 +31,17 @@ class Choice:
 
     layers_removed: int
     restrict: str
+
+    @classmethod
+    def of(cls, layers_removed: KnobValue, restrict: KnobValue) -> Choice:
+        """The choice by the values of its knobs; raises `Infeasible`, kind `illegal`, for layers that are no
+        whole number."""
+        if isinstance(layers_removed, bool) or not isinstance(layers_removed, int):
+            raise Infeasible(
+                "illegal",
+                f"pruning.layers_removed is {layers_removed!r}; it must be a whole number from 1 on.",
+            )
+        return cls(layers_removed, str(restrict))
 
 
 @dataclass(frozen=True)

@@ -144,15 +144,10 @@ class DepthPruning:
                 f"There is no pruning.method {configuration['pruning.method']!r}; it is none or depth.",
             )
         knobs = {**_DEFAULTS, **configuration}
-        layers_removed = knobs["pruning.layers_removed"]
-        if isinstance(layers_removed, bool) or not isinstance(layers_removed, int):
-            raise Infeasible(
-                "illegal", f"pruning.layers_removed is {layers_removed!r}; it must be a whole number."
-            )
         report = prune(
             checkpoint,
             folder,
-            choice=Choice(layers_removed, str(knobs["pruning.restrict"])),
+            choice=Choice.of(knobs["pruning.layers_removed"], knobs["pruning.restrict"]),
             criterion=str(knobs["pruning.criterion"]),
             documents=calibration_documents(checkpoint),
             ranked_on=_ranked_on(configuration, checkpoint, beside),

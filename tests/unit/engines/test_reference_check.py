@@ -54,8 +54,9 @@ def test_what_it_serves_passes(checkpoint: Path, knobs: dict[str, KnobValue]) ->
         ({"drafting.method": "mtp", "drafting.draft_tokens": 5}, "illegal", "it may be 1 to 4"),
         ({"drafting.method": "ngram", "drafting.draft_tokens": 8}, "illegal", "it may be 1 to 7"),
         ({"drafting.method": "ngram", "drafting.draft_tokens": 0}, "illegal", "draft_tokens is 0"),
-        ({"drafting.method": "ngram", "drafting.draft_tokens": "2"}, "illegal", "must be a whole number"),
-        ({"drafting.method": "ngram", "drafting.draft_tokens": True}, "illegal", "must be a whole number"),
+        ({"drafting.method": "ngram", "drafting.draft_tokens": "2"}, "illegal", "is '2'; .*it may be 1 to 7"),
+        ({"drafting.method": "ngram", "drafting.draft_tokens": True}, "illegal", "is True; .*be 1 to 7"),
+        ({"drafting.method": "ngram", "drafting.ngram_tokens": "banana"}, "illegal", "it may be 2, 3, 4"),
         ({"drafting.method": "ngram", "drafting.ngram_tokens": 5}, "illegal", "it may be 2, 3, 4"),
         (
             {"drafting.method": "draft_model", "drafting.drafter": "/no/where"},

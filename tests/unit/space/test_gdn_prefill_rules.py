@@ -44,6 +44,7 @@ def test_below_what_triton_supports_it_is_not_known_whether_its_kernels_serve() 
     for value in ("auto", "triton"):
         told = not_known_on(SPACE, OF_128, Gpu("7.5"))[GDN_PREFILL, value]
         assert told.startswith("Triton supports GPUs from compute capability 8.0 on, and this GPU has 7.5")
+        assert told.endswith("and whether Triton's do was not tried; a load tells.")
         assert (GDN_PREFILL, value) not in not_known_on(SPACE, OF_128, Gpu("8.0"))
     attention = OF_128.model_copy(update={"layer_types": ("full_attention",) * 4})
     assert not {of for of in not_known_on(SPACE, attention, Gpu("7.5")) if of[0] == GDN_PREFILL}

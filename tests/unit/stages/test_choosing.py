@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.engines.port import Infeasible
+from experiments.space.configuration import KnobValue
 from experiments.stages.pruning.choosing import (
     RESTRICTIONS,
     Choice,
@@ -16,6 +17,14 @@ from experiments.stages.pruning.choosing import (
 
 KINDS = st.lists(st.sampled_from(["linear_attention", "full_attention"]), min_size=1, max_size=24)
 CHOICES = st.builds(Choice, st.integers(1, 24), st.sampled_from(sorted(RESTRICTIONS)))
+
+
+@pytest.mark.parametrize("layers", ["banana", 1.0, True])
+def test_layers_that_are_no_whole_number_are_refused_with_what_they_may_be(layers: KnobValue) -> None:
+    with pytest.raises(Infeasible, match=f"is {layers!r}; it must be a whole number from 1 on") as told:
+        Choice.of(layers, "any")
+    assert told.value.kind == "illegal"
+    assert Choice.of(2, "gdn") == Choice(2, "gdn")
 
 
 def most(kinds: list[str], restrict: str) -> int:

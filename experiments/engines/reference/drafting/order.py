@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,27 +96,22 @@ def drafting_order(
     if method == "none":
         return DraftingOrder()
     most = min(MTP_DRAFT_TOKENS_MAX, draft_tokens_max) if method == "mtp" else draft_tokens_max
-    draft_tokens = _whole(chosen, "drafting.draft_tokens")
-    if not 1 <= draft_tokens <= most:
-        raise Infeasible(
-            "illegal",
-            f"drafting.draft_tokens is {draft_tokens}; with drafting.method={method} it may be 1 to {most}.",
-        )
-    ngram_tokens = _whole(chosen, "drafting.ngram_tokens") if method == "ngram" else 0
-    if method == "ngram" and ngram_tokens not in NGRAM_TOKENS:
-        raise Infeasible(
-            "illegal",
-            f"drafting.ngram_tokens is {ngram_tokens}; it may be {', '.join(map(str, NGRAM_TOKENS))}.",
-        )
+    may_be = f"with drafting.method={method} it may be 1 to {most}"
+    draft_tokens = _among(chosen, "drafting.draft_tokens", range(1, most + 1), may_be)
+    ngram_tokens = 0
+    if method == "ngram":
+        may_be = f"it may be {', '.join(map(str, NGRAM_TOKENS))}"
+        ngram_tokens = _among(chosen, "drafting.ngram_tokens", NGRAM_TOKENS, may_be)
     return DraftingOrder(
         method, draft_tokens, drafter if method in ("draft_model", "dflash") else "", ngram_tokens
     )
 
 
-def _whole(chosen: Mapping[str, KnobValue], knob: str) -> int:
+def _among(chosen: Mapping[str, KnobValue], knob: str, numbers: Sequence[int], may_be: str) -> int:
+    """The knob's value, which must be one of these numbers; `may_be` says which, as a clause."""
     value = chosen[knob]
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise Infeasible("illegal", f"{knob} is {value!r}; it must be a whole number.")
+    if isinstance(value, bool) or not isinstance(value, int) or value not in numbers:
+        raise Infeasible("illegal", f"{knob} is {value!r}; {may_be}.")
     return value
 
 

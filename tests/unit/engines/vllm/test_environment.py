@@ -62,6 +62,14 @@ def test_a_python_without_vllm_is_told(tmp_path: Path, monkeypatch: pytest.Monke
     ("version", "for_cpu", "device", "words"),
     [
         ("0.25.1", True, "cpu", "older than 0.26"),
+        ("0.1.dev17+g0a1b2c3", True, "cpu", "can't be told from its version, 0.1.dev17.*git fetch --tags"),
+        (
+            "0.1.dev1+g0a1b2c3.cpu",
+            True,
+            "cpu",
+            "SETUPTOOLS_SCM_PRETEND_VERSION naming its version, such as 0.33.0",
+        ),
+        ("0.10.2", True, "cpu", "older than 0.26"),
         ("0.32.0", True, "cuda:0", "a build for CPUs"),
         ("0.32.0", False, "cpu", "a build for GPUs"),
         ("nightly", True, "cpu", "'nightly', is not understood; make an environment with"),
