@@ -11,12 +11,18 @@ second did not settle is taken from the later page, where that did, and marked.
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 DECIDED = ("supported", "refuted")
 """Verdicts that say something of the claim."""
+
+OTHER_SIZE = "same verdict, other size"
+"""Of two that agree in their verdict while no effect lies in both intervals."""
+
+_INTERVAL = re.compile(r"\[([+−]?[\d.,]+), ([+−]?[\d.,]+)\]")
 
 
 @dataclass(frozen=True)
@@ -59,14 +65,31 @@ def with_later(earlier: Mapping[str, Row], later: Mapping[str, Row]) -> dict[str
     }
 
 
+def interval_of(effect: str) -> tuple[float, float] | None:
+    """The interval that an effect is told with, as it is rounded there; None where none is."""
+    told = _INTERVAL.search(effect)
+    if told is None:
+        return None
+    low, high = (float(each.replace("−", "-").replace(",", "")) for each in told.groups())
+    return low, high
+
+
+def disjoint(first: Row, second: Row) -> bool:
+    """Whether both effects have an interval and these share no value."""
+    one, other = interval_of(first.effect), interval_of(second.effect)
+    return one is not None and other is not None and (one[1] < other[0] or other[1] < one[0])
+
+
 def standing(first: Row, second: Row) -> str:
-    """What the two verdicts say of each other."""
+    """What the two verdicts say of each other, and the intervals of two that agree."""
     verdicts = (first.verdict, second.verdict)
     settled = [each in DECIDED for each in verdicts]
     if not first.claim:
         return "a draw, no claim"
     if all(settled):
-        return "the same" if first.verdict == second.verdict else "**contradicted**"
+        if first.verdict != second.verdict:
+            return "**contradicted**"
+        return OTHER_SIZE if disjoint(first, second) else "the same"
     return "settled on one alone" if any(settled) else "settled on neither"
 
 
@@ -110,7 +133,8 @@ def page(first: Path, second: Path, names: Sequence[str], later: Path | None = N
             "",
             f"From {pages}, by `python -m tests.device.answers_beside docs/results/{first.name} "
             f"docs/results/{second.name}{command}`. "
-            "All were asked by one file, on checkpoints that each made itself. Brackets are 95 % intervals.",
+            "All were asked by one file, on checkpoints that each made itself. Brackets are 95 % intervals; "
+            f"*{OTHER_SIZE}* is where the two verdicts agree and the intervals share no value.",
             "",
             f"Of {len(both)} contrasts: {summed}.",
             "",

@@ -18,9 +18,9 @@ HEAD = (
 )
 
 
-def rows(*told: tuple[str, str]) -> str:
+def rows(*told: tuple[str, str], effect: str = "−5.0 %") -> str:
     return HEAD + "".join(
-        f"| `{name}` | TPOT | lowers it by 3 % | {verdict} | −5.0 % | — | 2 launches | E-0001 |\n"
+        f"| `{name}` | TPOT | lowers it by 3 % | {verdict} | {effect} | — | 2 launches | E-0001 |\n"
         for name, verdict in told
     )
 
@@ -44,6 +44,30 @@ def test_the_page_of_levers_is_what_the_pages_give() -> None:
 def test_only_verdicts_that_decide_agree_or_contradict(first: str, second: str, told: str) -> None:
     one, other = (rows_of(rows(("mtp", each)))["mtp"] for each in (first, second))
     assert standing(one, other) == told
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        ("+14.3 % [+12.9, +15.8]", "0.0 % [0.0, 0.0]", "same verdict, other size"),
+        ("0.0 % [0.0, 0.0]", "+14.3 % [+12.9, +15.8]", "same verdict, other size"),
+        ("−2.3 % [−2.7, −1.8]", "−1.1 % [−1.6, −0.6]", "same verdict, other size"),
+        ("−2.3 % [−2.7, −1.6]", "−1.1 % [−1.6, −0.6]", "the same"),
+        ("+2,100.0 % [+1,900.0, +2,300.0]", "+2,000.0 % [+2.0, +4,000.0]", "the same"),
+        ("+14.3 % [+12.9, +15.8]", "0.0 %", "the same"),
+    ],
+)
+def test_two_that_agree_are_told_apart_where_no_effect_lies_in_both_intervals(
+    first: str, second: str, told: str
+) -> None:
+    one, other = (rows_of(rows(("mtp", "refuted"), effect=each))["mtp"] for each in (first, second))
+    assert standing(one, other) == told
+
+
+def test_a_contradiction_is_one_whatever_the_intervals_are() -> None:
+    one = rows_of(rows(("mtp", "supported"), effect="−9.0 % [−9.5, −8.5]"))["mtp"]
+    other = rows_of(rows(("mtp", "refuted"), effect="+1.0 % [+0.5, +1.5]"))["mtp"]
+    assert standing(one, other) == "**contradicted**"
 
 
 @pytest.mark.parametrize(
