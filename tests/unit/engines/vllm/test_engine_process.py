@@ -107,3 +107,21 @@ def test_what_ends_as_it_is_imported_is_left_to_vllm_s_own_process_to_tell(tmp_p
     print(processes.use())
     """
     assert run(tmp_path, then, imported="broken") == ["False"]
+
+
+def test_what_forks_may_end_after_it_was_looked_for_and_before_it_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "wave.py").write_text("", encoding="utf-8")
+    then = """
+    import signal
+    from multiprocessing import forkserver
+    server = forkserver._forkserver
+    look = server.ensure_running
+    def look_and_lose_it():
+        look()
+        os.kill(server._forkserver_pid, signal.SIGKILL)
+        os.waitid(os.P_PID, server._forkserver_pid, os.WEXITED | os.WNOWAIT)
+    server.ensure_running = look_and_lose_it
+    vllm_with(get_mp_context=None)
+    print(processes.use())
+    """
+    assert run(tmp_path, then) == ["False"]
