@@ -15,7 +15,7 @@ from experiments.drafters.dflash.config import read_shape, to_config
 from experiments.drafters.dflash.network import DFlashNetwork
 from experiments.drafters.dflash.target_layers import distinct_places, remapped_layer_ids
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.inspection import CONFIG_FILE
+from experiments.engines.reference.inspection import CONFIG_FILE, OF_ONE_MODEL
 
 WEIGHT_FILE = "model.safetensors"
 
@@ -70,7 +70,7 @@ def _check_tensors(network: DFlashNetwork, tensors: dict[str, Tensor], path: Pat
             raise Infeasible(
                 "checkpoint",
                 f"{name} in {path} has the shape {tuple(tensors[name].shape)} where {CONFIG_FILE} asks for "
-                f"{tuple(tensor.shape)}.",
+                f"{tuple(tensor.shape)}: {OF_ONE_MODEL}.",
             )
 
 

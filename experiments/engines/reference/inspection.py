@@ -143,7 +143,11 @@ def told_quantization(folder: Path) -> dict[str, Any] | None:
 def _layer_types(text: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
     layers, kinds = text.get("num_hidden_layers"), text.get("layer_types")
     if not isinstance(layers, int) or layers < 1:
-        raise Infeasible("checkpoint", f"{folder / CONFIG_FILE} does not say how many layers there are.")
+        raise Infeasible(
+            "checkpoint",
+            f"{folder / CONFIG_FILE} does not say how many layers there are: put num_hidden_layers there, or "
+            "fetch the file again.",
+        )
     if kinds is None:
         interval = text.get("full_attention_interval", DEFAULT_FULL_ATTENTION_INTERVAL)
         kinds = [LAYER_KINDS[(index + 1) % interval == 0] for index in range(layers)]

@@ -262,7 +262,10 @@ def another_width(folder: Path) -> None:
         (cut_short, "can't be read"),
         (a_tensor_less, "lacks 1 of the drafter's 25 tensors: fc.weight"),
         (a_tensor_more, "1 tensors that no DFlash drafter has: lm_head.weight"),
-        (another_width, r"has the shape \(48, 32\) where config.json asks for \(40, 32\)"),
+        (
+            another_width,
+            r"has the shape \(48, 32\) where config.json asks for \(40, 32\): put config.json and the",
+        ),
     ],
 )
 def test_broken_files_are_refused_in_a_sentence(

@@ -55,7 +55,7 @@ def test_the_wrapper_s_text_config_counts(tmp_path: Path) -> None:
         ({"model_type": "qwen3_5_moe", "text_config": {"num_experts": 8}}, r"\(num_experts is 8\)"),
         ({"model_type": "qwen3_5_moe_text"}, r"pruned or quantized here\. Take a dense Qwen3\.5"),
         ({"model_type": "qwen3_5", "text_config": 3}, "is not an object"),
-        ({"model_type": "qwen3_5_text"}, "how many layers"),
+        ({"model_type": "qwen3_5_text"}, "how many layers there are: put num_hidden_layers there"),
         (CONFIG | {"layer_types": ["full_attention"]}, "list of 8, each linear_attention or full_attention"),
         (CONFIG | {"num_hidden_layers": 1, "layer_types": ["mamba"]}, "make it a list of 1, each"),
     ],
