@@ -23,7 +23,7 @@ from experiments.job.named import asked_in_the_way, load_engine
 from experiments.job.unnamed_memory import allowed_bytes
 from experiments.measurement.environment import package_version
 from experiments.telemetry.free_memory import MemoryUnknown
-from experiments.telemetry.identity import NoSuchDevice, identify
+from experiments.telemetry.identity import NoSuchDevice, card_uuid, identify
 from experiments.telemetry.occupants import DeviceGone, DeviceUse, device_use
 
 LEASES = "devices"
@@ -47,6 +47,8 @@ class TableDevice:
     asked_over: AskedOver = IN_ENGINE
     memory_bytes: int | None = None
     """Of a GPU, as its driver tells it: some cards of one name have more or less, and another bandwidth."""
+    uuid: str | None = None
+    """Of a GPU, as its driver tells it: by it launches on one card are told from those on another."""
 
     @property
     def is_gpu(self) -> bool:
@@ -110,8 +112,10 @@ def find_device(device: str, engine: str = VLLM, asked_over: AskedOver = IN_ENGI
         found = needed_environment(device)
     except Infeasible as reason:
         raise AutoinferError(f"No table can be measured on {device}: {reason.cause}") from None
-    driver, memory = (None, None) if gpu is None else (gpu.driver, gpu.memory_bytes)
-    return TableDevice(device, name, driver, found.version, asked_over, memory)
+    if gpu is None:
+        return TableDevice(device, name, None, found.version, asked_over)
+    uuid = card_uuid(device)
+    return TableDevice(device, name, gpu.driver, found.version, asked_over, gpu.memory_bytes, uuid)
 
 
 @contextmanager

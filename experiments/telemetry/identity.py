@@ -1,6 +1,7 @@
 """What a CUDA device is, by the driver: asked once before anything is measured on it.
 
-No serial number and no identifier of the card is read: a campaign says what it was measured on, not whose.
+No serial number is read, and a campaign keeps no identifier of the card: it says what it was measured on, not
+whose. The UUID is for tables alone (`card_uuid`), which are gone on with on other cards of the same kind.
 """
 
 from __future__ import annotations
@@ -58,6 +59,25 @@ def identify(
         return _identity(driver, visible_handle(driver, device, environment), device)
     except NotVisible as reason:
         raise NoSuchDevice(str(reason)) from None
+    finally:
+        driver.close()
+
+
+def card_uuid(
+    device: str,
+    open_library: Callable[[], Driver] = open_driver,
+    environment: Mapping[str, str] = os.environ,
+) -> str | None:
+    """The driver's UUID of the GPU that a process started from here calls `cuda:N`, the same on every day and
+    under every number; None where nobody tells it."""
+    try:
+        driver = open_library()
+    except NoDriver:
+        return None
+    try:
+        return driver.text("DeviceGetUUID", visible_handle(driver, device, environment))
+    except NotVisible:
+        return None
     finally:
         driver.close()
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from experiments.telemetry.driver import NO_DRIVER, Driver, open_driver
-from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice, identify
+from experiments.telemetry.driver import NO_DRIVER, Driver, NoDriver, open_driver
+from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice, card_uuid, identify
 from tests.unit.telemetry.fake_nvml import HEALTHY, FakeNvml, NVMLError_LibraryNotFound, memory
 
 GIB = 2**30
@@ -44,6 +44,30 @@ def test_a_device_is_told_with_its_memory_capability_and_driver() -> None:
 def test_it_is_the_device_that_a_process_would_get() -> None:
     other = {**CARD, "Name": "Another"}
     assert identified("cuda:0", CARD, other, visible="1").name == "Another"
+
+
+def uuid_of(name: str, *devices: Mapping[str, Any] | None, visible: str) -> str | None:
+    library = FakeNvml(*devices)
+    try:
+        return card_uuid(name, lambda: open_driver(lambda: library), {"CUDA_VISIBLE_DEVICES": visible})
+    finally:
+        assert library.opened == 0
+
+
+def test_a_card_has_its_uuid_under_whichever_number_a_process_sees_it() -> None:
+    one, other = {**CARD, "UUID": "GPU-1"}, {**CARD, "UUID": b"GPU-2"}
+    assert (
+        uuid_of("cuda:1", one, other, visible="0,1") == uuid_of("cuda:0", one, other, visible="1") == "GPU-2"
+    )
+
+
+def test_a_card_of_which_nobody_tells_a_uuid_has_none() -> None:
+    def no_driver() -> Driver:
+        raise NoDriver("none")
+
+    assert uuid_of("cuda:0", CARD, visible="0") is None
+    assert uuid_of("cuda:1", CARD, visible="0") is None
+    assert card_uuid("cuda:0", no_driver) is None
 
 
 def test_what_the_driver_does_not_say_stays_open() -> None:

@@ -23,7 +23,7 @@ def line(name: str = CARD, **more: Any) -> dict[str, Any]:
     return {"kind": "cell", "identity": {"name": name, "engine_version": "0.33.0", **more}}
 
 
-def test_a_gpu_s_lines_tell_its_memory_and_those_of_a_processor_none(
+def test_a_gpu_s_lines_tell_its_memory_and_uuid_and_those_of_a_processor_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = DeviceIdentity(CARD, TWELVE, driver="580.1")
@@ -32,9 +32,12 @@ def test_a_gpu_s_lines_tell_its_memory_and_those_of_a_processor_none(
     )
     vllm = VllmEnvironment(Path("python"), "0.33.0", for_cpu=False)
     monkeypatch.setattr(tables_device, "needed_environment", lambda device: vllm)
+    monkeypatch.setattr(tables_device, "card_uuid", {"cuda:0": "GPU-1"}.get)
     identity = find_device("cuda:0").identity()
     assert (identity["name"], identity["memory_bytes"], identity["driver"]) == (CARD, TWELVE, "580.1")
-    assert find_device("cpu").identity()["memory_bytes"] is None
+    assert identity["uuid"] == "GPU-1"
+    processor = find_device("cpu").identity()
+    assert (processor["memory_bytes"], processor["uuid"]) == (None, None)
 
 
 @pytest.mark.parametrize(
