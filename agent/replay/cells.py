@@ -33,7 +33,8 @@ RESULTS = frozenset(
     {FEASIBLE, QUALITY, BASELINE, SAMPLE, LOAD_S, RUN_S, CAUSE, "cause", "launches"}
     | {BUILD, BUILD_S, COMPILE_BUILD, COMPILE_S, "evaluate_s", "serve_s"}
     | {"beside_load", "tokens_per_s", "step_bytes", "floor_ms", "above_floor_ms"}
-    | {"break_even_tokens_a_step", "load", "kl_nats", "tasks_solved", TOKENS_A_STEP, "tpot_over_control"}
+    | {"break_even_tokens_a_step", "baseline_run", TOKENS_A_STEP, "tpot_over_control"}
+    | {"load", "kl_nats", "tasks_solved"}
     | {"checked_tokens", "divergences", "near_ties", *GPU_COLUMNS}
 )
 """Columns of results; with those of times, all others tell what was measured on, and can be chosen by."""

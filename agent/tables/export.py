@@ -3,7 +3,8 @@
 Rows of failures stand there too, with their cause. A cell that was measured by several launches is one row,
 its requests taken together. Of a shape (made-up weights) `quality` is empty, and where it drafts so is
 everything that depends on how many drafts are accepted: what stands there is the time of a step, and how many
-tokens a step would have to give to be as fast as the same configuration without drafting.
+tokens a step would have to give to be as fast as the same configuration without drafting: by launches that
+were measured together where there are some, else by all of both, which `baseline_run` tells.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from agent.tables.floor import drafter_read, step_bytes
 from agent.tables.gpu import gpu_columns
 from agent.tables.grid import DUMMY, TableWorkload, in_full
 from agent.tables.journal import Line, Scope, scope_of
+from agent.tables.origins import Origin, with_origins
 from agent.tables.prepared import Prepared
 from agent.tables.trained import trained_columns
 from configs.asked_over import ASKED_OVER, IN_ENGINE
@@ -61,6 +63,9 @@ DIGITS = 4
 SAMPLE_DIGITS = 3
 """The same of a sample."""
 
+SAME_RUN, ANOTHER_RUN = "same", "another"
+"""What `baseline_run` tells of a break-even: whether both times are of one run, or one GPU."""
+
 Key = tuple[str, str, Scope]
 """A row: load, workload, and what it was measured with."""
 
@@ -71,6 +76,8 @@ class _Row:
 
     line: Line
     cells: list[Line] = field(default_factory=list)
+    origins: list[Origin] = field(default_factory=list)
+    """Of each cell."""
     failures: list[Line] = field(default_factory=list)
     loads: list[Line] = field(default_factory=list)
 
@@ -128,17 +135,23 @@ def export(
 def _rows(lines: Sequence[Line]) -> list[_Row]:
     """Rows in the order of the grid where lines tell it, and in which their loads were first met. A load that
     failed has one for each workload that any load had, or one without a workload where there is none."""
-    lines = [line for line in lines if line["kind"] in ("load", "cell", "failure") and not line.get("same")]
+    kinds = ("load", "cell", "failure")
+    placed = [each for each in with_origins(lines) if each[1]["kind"] in kinds and not each[1].get("same")]
+    lines = [line for _, line in placed]
     workloads = {line["workload"]["key"]: line["workload"] for line in lines if line.get("workload")}
     rows: dict[Key, _Row] = {}
-    for line in lines:
+    for origin, line in placed:
         if line["kind"] == "load":
             continue
         meant = [line["workload"]] if line.get("workload") else list(workloads.values()) or [None]
         for workload in meant:
             key = (line["load"], str(workload and workload["key"]), scope_of(line))
             row = rows.setdefault(key, _Row({**line, "workload": workload}))
-            (row.cells if line["kind"] == "cell" else row.failures).append(line)
+            if line["kind"] == "cell":
+                row.cells.append(line)
+                row.origins.append(origin)
+            else:
+                row.failures.append(line)
     launches: dict[tuple[str, Scope], list[Line]] = {}
     for line in lines:
         if line["kind"] == "load":
@@ -239,24 +252,40 @@ def _floor(
 
 
 def _break_even(made: Sequence[dict[str, object]], rows: Sequence[_Row]) -> None:
-    """Add to rows that draft how many tokens a step must give to be as fast as without drafting."""
-    plain = {
-        _place(row, _without_drafting(row.line["configuration"])): found.get("tpot_ms_median")
-        for row, found in zip(rows, made, strict=True)
-        if not _drafts(row.line)
-    }
+    """Add to rows that draft how many tokens a step must give to be as fast as without drafting, and whether
+    both were measured together."""
+    plain = {_place(row): row for row in rows if not _drafts(row.line)}
     for row, found in zip(rows, made, strict=True):
-        found["break_even_tokens_a_step"] = None
-        step_ms = found.get("step_ms_median")
-        if not _drafts(row.line) or not isinstance(step_ms, float):
+        found |= {"break_even_tokens_a_step": None, "baseline_run": None}
+        alone = plain.get(_place(row)) if _drafts(row.line) else None
+        if alone is None or not row.cells or not alone.cells:
             continue
-        alone = plain.get(_place(row, _without_drafting(row.line["configuration"])))
-        if isinstance(alone, float):
-            found["break_even_tokens_a_step"] = round(step_ms / alone, DIGITS)
+        near = _measured_with(row, alone)
+        with_ms = _median_ms(near or row.cells, "step")
+        without_ms = _median_ms(_measured_with(alone, row) or alone.cells, "tpot")
+        found["break_even_tokens_a_step"] = round(with_ms / without_ms, DIGITS)
+        found["baseline_run"] = SAME_RUN if near else ANOTHER_RUN
 
 
-def _place(row: _Row, knobs: Mapping[str, object]) -> tuple[object, ...]:
-    workload = row.line["workload"] or {}
+def _measured_with(row: _Row, other: _Row) -> list[Line]:
+    """The cells of a row that were measured in one run, or on one GPU, with some of another row."""
+    return [
+        cell
+        for cell, origin in zip(row.cells, row.origins, strict=True)
+        if any(origin.is_with(each) for each in other.origins)
+    ]
+
+
+def _median_ms(cells: Sequence[Line], metric: str) -> float:
+    samples: list[float] = []
+    for cell in cells:
+        samples += getattr(figures(cell["requests"]), f"{metric}_ms")
+    return round(median(samples), DIGITS)
+
+
+def _place(row: _Row) -> tuple[object, ...]:
+    """What a row has in common with the one that differs from it by its drafting alone."""
+    workload, knobs = row.line["workload"] or {}, _without_drafting(row.line["configuration"])
     return row.line["stored_as"], workload.get("key"), scope_of(row.line), tuple(sorted(knobs.items()))
 
 

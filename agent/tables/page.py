@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.tables.aa import MOST, launch_noise, repeated_by_workload
+from agent.tables.aa import MOST, Repeated, launch_noise, repeated_by_workload
 from agent.tables.export import Exported
 from agent.tables.grid import ADDED_LATER, DUMMY
 from agent.tables.journal import Line, scope_of
 from agent.tables.markdown import MISSING, markdown_table
+from agent.tables.origins import with_origins
 from agent.tables.profile_sections import prompt_section, step_section
 from agent.tables.same import same_rows
 from configs.asked_over import IN_ENGINE, asked_over_words
@@ -29,6 +30,9 @@ PLAIN: Mapping[str, KnobValue] = {
     **ADDED_LATER,
 }
 """Values of knobs that only some loads have, which say nothing where they stand."""
+
+WHOSE_DIFFERENCE = "so a difference between loads of two of them may be the machine's"
+"""Of runs of which it is not told that one GPU had them all."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ def page(lines: Sequence[Line], table: Exported, title: str, commands: Sequence[
     words = {digest: _words(first, load) for digest, load in loads.items()}
     sections = [
         f"# {title}",
-        _about(lines, loads, commands),
+        _about(lines, words, commands),
         "## Times",
         _times(table, words),
         "## Times to the first token",
@@ -90,7 +94,7 @@ def _words(first: _Load, load: _Load) -> str:
     return ", ".join([*changes, *stored]) or "the grid's first"
 
 
-def _about(lines: Sequence[Line], loads: Mapping[str, _Load], commands: Sequence[str]) -> str:
+def _about(lines: Sequence[Line], words: Mapping[str, str], commands: Sequence[str]) -> str:
     identities = [line["identity"] for line in lines]
     cells = [line for line in lines if line["kind"] == "cell" and not line.get("same")]
     measured = {line["load"] for line in cells}
@@ -104,7 +108,7 @@ def _about(lines: Sequence[Line], loads: Mapping[str, _Load], commands: Sequence
         *_asked(lines),
         f"- {counted(len(whole), 'load')} measured in all workloads, {len(measured - whole)} in some, "
         f"{len(failed)} that failed; raw times are in the journal beside",
-        *(f"- `{command}`" for command in commands),
+        *(_runs(lines, words) or [f"- `{command}`" for command in commands]),
     ]
     if any(line.get("weights") == DUMMY for line in lines):
         facts.append(
@@ -112,6 +116,25 @@ def _about(lines: Sequence[Line], loads: Mapping[str, _Load], commands: Sequence
             "drafting only the time of a step is told, not how many drafts would be accepted"
         )
     return "\n".join(facts)
+
+
+def _runs(lines: Sequence[Line], words: Mapping[str, str]) -> list[str]:
+    """Each run with its command, when it measured, and what; nothing where one run measured everything."""
+    placed = with_origins(lines)
+    cells = [(origin, line) for origin, line in placed if line["kind"] == "cell"]
+    if len({origin.run for origin, _ in cells}) < 2:
+        return []
+    uuids = {origin.uuid for origin, _ in cells}
+    told = "on one GPU" if len(uuids) == 1 and None not in uuids else WHOSE_DIFFERENCE
+    begun = [(origin.run, line) for origin, line in placed if line["kind"] == "begin"]
+    facts = [f"- measured in {counted(len(begun), 'run')}, {told}"]
+    for run, begin in begun:
+        own = [line for origin, line in cells if origin.run == run]
+        until = f" to {own[-1]['time'][11:16]}" if own else ""
+        loads = "; ".join(words[load] for load in dict.fromkeys(line["load"] for line in own))
+        when = f"{begin['time'][:10]}, {begin['time'][11:16]}{until} UTC"
+        facts.append(f"- {when}: `{begin['command']}`: {loads or 'nothing'}")
+    return facts
 
 
 def _asked(lines: Sequence[Line]) -> list[str]:
@@ -238,26 +261,41 @@ def _same(lines: Sequence[Line], words: Mapping[str, str]) -> str:
 
 
 def _launches(lines: Sequence[Line]) -> list[str]:
-    """How far launches of one configuration lie apart, by workload; nothing where none was launched twice."""
-    noises = {workload: launch_noise(loads) for workload, loads in repeated_by_workload(lines).items()}
-    if not noises:
-        return []
+    """How far launches of one configuration lie apart, by workload, those that were measured together and
+    those that were not; nothing where none was launched twice."""
+    found = []
+    for together, heading, told in (
+        (
+            True,
+            "Launches of the same configuration",
+            "By how much a step of the slower of two launches of the same configuration takes longer: the "
+            "median pair of launches, what most keep within, and the furthest. A difference between two rows "
+            "above that is no larger tells little.",
+        ),
+        (
+            False,
+            "Launches of the same configuration in two runs",
+            "By how much a step of the slower of two launches of the same configuration takes longer that no "
+            "run and, as far as is told, no GPU had both of: what launches differ by and what GPUs and hosts "
+            "do, together.",
+        ),
+    ):
+        compared = repeated_by_workload(lines, together=together)
+        if compared:
+            found += [f"## {heading}", f"{told}\n\n{_noise(compared, with_sd=together)}"]
+    return found
+
+
+def _noise(compared: Mapping[str, Sequence[Repeated]], *, with_sd: bool) -> str:
+    """The noise of each workload; the deviation `with_sd` is that of a launch alone."""
     head = ["workload", "loads", "median", f"{MOST:.0%} within", "furthest", "sd of a launch"]
-    body = [
-        [
-            workload,
-            str(noise.loads),
-            *(f"{share:.1%}" for share in (noise.median_share, noise.most_share, noise.furthest_share)),
-            f"{noise.launch_sd:.1%}",
-        ]
-        for workload, noise in noises.items()
-    ]
-    told = (
-        "By how much a step of the slower of two launches of the same configuration takes longer: the median "
-        "pair of launches, what most keep within, and the furthest. A difference between two rows above that "
-        "is no larger tells little."
-    )
-    return ["## Launches of the same configuration", f"{told}\n\n{markdown_table(head, body)}"]
+    body = []
+    for workload, loads in compared.items():
+        noise = launch_noise(loads)
+        shares = (noise.median_share, noise.most_share, noise.furthest_share, noise.launch_sd)
+        body.append([workload, str(noise.loads), *(f"{share:.1%}" for share in shares)])
+    shown = len(head) if with_sd else len(head) - 1
+    return markdown_table(head[:shown], [row[:shown] for row in body])
 
 
 def _number(value: object) -> float:

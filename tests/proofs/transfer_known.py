@@ -34,9 +34,10 @@ figures of both in sight.)"""
 @cache
 def launches_apart() -> Mapping[tuple[int, int], float]:
     """By requests at once and tokens of a prompt: by what share of its time the slower of two launches of the
-    same takes longer, of the median pair."""
+    same takes longer, of the median pair. The two of each were on two GPUs of one host."""
     found = {}
-    for key, loads in repeated_by_workload(read_journal(TABLES / f"{LAUNCHED_TWICE_FILE}.jsonl")).items():
+    lines = read_journal(TABLES / f"{LAUNCHED_TWICE_FILE}.jsonl")
+    for key, loads in repeated_by_workload(lines, together=False).items():
         at_once, tokens = key.split("/")[0].removeprefix("c").split()
         found[int(at_once), int(tokens)] = launch_noise(loads).median_share
     return found

@@ -23,7 +23,7 @@ LINES = [
 def test_a_machine_that_is_slower_in_a_batch_makes_no_noise_and_a_slower_launch_does() -> None:
     (load,) = repeated(LINES)
     assert load.configuration == {"n": 1}
-    assert load.logs == pytest.approx([log(2), log(2), log(2.2)])
+    assert load.pairs == pytest.approx([0, log(2 / 2.2), log(2 / 2.2)])
     noise = launch_noise([load])
     assert (noise.loads, noise.median_share, noise.furthest_share) == pytest.approx((1, 0.1, 0.1))
     assert noise.launch_sd == pytest.approx(log(1.1) / sqrt(3))
@@ -60,6 +60,37 @@ def test_launches_of_a_load_are_compared_by_workload_and_on_one_kind_of_device()
     noise = launch_noise(found["c1"])
     assert (noise.median_share, noise.furthest_share) == pytest.approx((0.05, 0.1))
     assert launch_noise(found["c4"]).furthest_share == pytest.approx(0.2)
+
+
+def on(uuid: str | None, load: str, launch: str, step_us: int) -> dict[str, object]:
+    return served(load, launch, step_us, identity={"name": "card", "uuid": uuid})
+
+
+BEGIN: dict[str, object] = {"kind": "begin", "identity": {"name": "card"}}
+
+
+def test_launches_of_two_runs_on_gpus_that_are_not_told_are_no_noise_of_a_launch() -> None:
+    lines = [
+        BEGIN, served("a", "1", 1000), served("a", "2", 1010),
+        BEGIN, served("a", "3", 2000), served("b", "4", 1000),
+        BEGIN, served("b", "5", 1500),
+    ]  # fmt: skip
+    (load,) = repeated_by_workload(lines)["c1"]
+    assert load.differences == pytest.approx([0.01])
+    assert launch_noise([load]).launch_sd == pytest.approx(log(1.01) / sqrt(2))
+    first, second = repeated_by_workload(lines, together=False)["c1"]
+    assert first.differences == pytest.approx([1, 2000 / 1010 - 1])
+    assert second.differences == pytest.approx([0.5])
+
+
+def test_launches_of_two_runs_on_one_gpu_are_of_the_same() -> None:
+    lines = [BEGIN, on("GPU-1", "a", "1", 1000), BEGIN, on("GPU-1", "a", "2", 1100)]
+    assert launch_noise(repeated_by_workload(lines)["c1"]).furthest_share == pytest.approx(0.1)
+    assert repeated_by_workload(lines, together=False) == {}
+    lines[-1] = on("GPU-2", "a", "2", 1100)
+    assert repeated_by_workload(lines) == {}
+    lines[1], lines[-1] = on(None, "a", "1", 1000), on(None, "a", "2", 1100)
+    assert repeated_by_workload(lines) == {}
 
 
 def test_two_cells_of_one_launch_are_no_second_launch() -> None:

@@ -91,6 +91,36 @@ def test_drafting_on_made_up_weights_tells_steps_and_the_break_even_and_nothing_
     assert float(drafting["break_even_tokens_a_step"]) == pytest.approx(1.2)
 
 
+BEGIN: dict[str, Any] = {"kind": "begin", "identity": IDENTITY, "command": "measure"}
+
+
+def test_a_break_even_by_a_baseline_of_another_run_says_so() -> None:
+    lines = [BEGIN, cell("a", PLAIN, [5_000] * 2), BEGIN, cell("b", MTP, [0, 6_000], steps=1)]
+    drafting = rows(lines)[1]
+    assert (drafting["break_even_tokens_a_step"], drafting["baseline_run"]) == ("1.2", "another")
+    assert is_result("baseline_run"), "a replay takes it for nothing that a table is told apart by"
+    drafting = rows([*lines[:2], lines[3]])[1]
+    assert (drafting["break_even_tokens_a_step"], drafting["baseline_run"]) == ("1.2", "same")
+    one = {"identity": IDENTITY | {"uuid": "GPU-1"}}
+    drafting = rows([each | one for each in lines])[1]
+    assert drafting["baseline_run"] == "same"
+
+
+def test_a_break_even_is_of_the_launches_that_were_measured_together_where_there_are_some() -> None:
+    lines = [
+        BEGIN,
+        cell("a", PLAIN, [5_000] * 2),
+        BEGIN,
+        cell("a", PLAIN, [8_000] * 2, launch="again"),
+        cell("b", MTP, [0, 6_000], steps=1),
+        BEGIN,
+        cell("b", MTP, [0, 9_000], steps=1, launch="again"),
+    ]
+    plain, drafting = rows(lines)
+    assert (float(plain["tpot_ms_median"]), float(drafting["step_ms_median"])) == (6.5, 7.5)
+    assert (float(drafting["break_even_tokens_a_step"]), drafting["baseline_run"]) == (0.75, "same")
+
+
 def gpu(power_w: float | None, throttled: str | None = None, **more: Any) -> dict[str, Any]:
     """What a GPU did beside a cell, as a block's evidence has it."""
     told = {
