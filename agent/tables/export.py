@@ -19,7 +19,7 @@ from typing import Any
 from agent.tables.cell import CellFigures, figures
 from agent.tables.floor import drafter_read, step_bytes
 from agent.tables.gpu import gpu_columns
-from agent.tables.grid import DUMMY, TableWorkload, in_full
+from agent.tables.grid import COMES_WITH, DUMMY, TableWorkload, as_measured, in_full
 from agent.tables.journal import Line, Scope, scope_of
 from agent.tables.origins import Origin, with_origins
 from agent.tables.prepared import Prepared
@@ -41,6 +41,14 @@ OF_ACCEPTANCE = ("tpot", "itl", "e2el")
 
 DRAFTER_PARAMETERS = ("drafting", "drafter", "parameters")
 """Where a resolved configuration has how many weights a drafter of its own has."""
+
+DRAFTING = "drafting."
+"""How knobs of drafting begin."""
+
+WITH_DRAFTING = frozenset(
+    knob for knob, older in COMES_WITH.items() if any(each.startswith(DRAFTING) for each in older)
+)
+"""Further knobs that a configuration has only where it drafts."""
 
 RESOLVED = {
     "resolved.linear_kernel": ("linear_kernel",),
@@ -290,8 +298,13 @@ def _place(row: _Row) -> tuple[object, ...]:
 
 
 def _without_drafting(knobs: Mapping[str, Any]) -> dict[str, Any]:
-    """The knobs that a configuration has without its drafting: scheduling is vLLM's own choice again."""
-    kept = {knob: value for knob, value in knobs.items() if not knob.startswith("drafting.")}
+    """The knobs that a configuration has without its drafting, but for those that say what was done before
+    they were there: scheduling is vLLM's own choice again."""
+    kept = {
+        knob: value
+        for knob, value in as_measured(knobs).items()
+        if not knob.startswith(DRAFTING) and knob not in WITH_DRAFTING
+    }
     return {"serving.async_scheduling": "auto", **kept, "drafting.method": "none"}
 
 

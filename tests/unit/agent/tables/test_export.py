@@ -91,6 +91,16 @@ def test_drafting_on_made_up_weights_tells_steps_and_the_break_even_and_nothing_
     assert float(drafting["break_even_tokens_a_step"]) == pytest.approx(1.2)
 
 
+@pytest.mark.parametrize("kernel", ["auto", "triton"])
+def test_a_baseline_has_no_knob_that_is_there_for_drafting_and_may_be_older_than_others(kernel: str) -> None:
+    later = {"serving.gdn_decode_kernel": kernel, "serving.max_graph_tokens": "auto"}
+    lines = [cell("a", PLAIN, [5_000, 5_000]), cell("b", MTP | later, [0, 6_000], steps=1)]
+    assert rows(lines)[1]["break_even_tokens_a_step"] == "1.2"
+    other = PLAIN | {"serving.max_graph_tokens": 512}
+    lines = [cell("a", other, [5_000, 5_000]), cell("b", MTP | later, [0, 6_000], steps=1)]
+    assert rows(lines)[1]["break_even_tokens_a_step"] == ""
+
+
 BEGIN: dict[str, Any] = {"kind": "begin", "identity": IDENTITY, "command": "measure"}
 
 
