@@ -1,7 +1,7 @@
 """Which lines of a journal were measured together: in one run, or on one GPU. Pure.
 
-A run is what lies between one `begin` and the next. A journal is gone on with on other machines, which differ
-by some percent, so what lies between launches of two runs may be the machine's. Journals of before
+A run is what lies between one `begin` and the next. A journal is gone on with on other machines, which may
+differ, so what lies between launches of two runs may be the machine's. Journals of before
 30 November 2026 tell no GPU: of those only the run is known.
 """
 
