@@ -137,9 +137,8 @@ def test_the_doctor_works_without_torch(autoinfer: Autoinfer, tmp_path: Path) ->
 def test_an_experiments_samples_are_printed_when_asked_for(with_history: Autoinfer) -> None:
     samples = with_history("show E-0001 --samples --json").json()["samples"]
     assert len(samples) == 10
-    assert {"arm", "launch", "stage", "block", "position", "item", "seq", "metric", "unit", "value"} == set(
-        samples[0]
-    )
+    told = {"arm", "launch", "stage", "block", "position", "item", "seq", "metric", "unit", "value", "used_by"}
+    assert set(samples[0]) == told
     out = with_history("show E-0001 --samples").out
     (row,) = [line for line in out.splitlines() if "prompt-3" in line and "tpot" in line][:1]
     assert row.split()[0] in ("control", "candidate"), "a sample takes one line"
