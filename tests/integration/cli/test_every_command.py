@@ -137,7 +137,19 @@ def test_the_doctor_works_without_torch(autoinfer: Autoinfer, tmp_path: Path) ->
 def test_an_experiments_samples_are_printed_when_asked_for(with_history: Autoinfer) -> None:
     samples = with_history("show E-0001 --samples --json").json()["samples"]
     assert len(samples) == 10
-    told = {"arm", "launch", "stage", "block", "position", "item", "seq", "metric", "unit", "value", "used_by"}
+    told = {
+        "arm",
+        "launch",
+        "stage",
+        "block",
+        "position",
+        "item",
+        "seq",
+        "metric",
+        "unit",
+        "value",
+        "used_by",
+    }
     assert set(samples[0]) == told
     out = with_history("show E-0001 --samples").out
     (row,) = [line for line in out.splitlines() if "prompt-3" in line and "tpot" in line][:1]
