@@ -12,11 +12,15 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
 
+from experiments.engines.port import Infeasible
+from experiments.measurement.evidence import Json
 from experiments.stages.quantize.recipe import QuantizationRecipe
 from experiments.stages.quantize.stage import CalibrationText, quantize
 
@@ -38,17 +42,14 @@ def main() -> None:
     given = arguments.parse_args()
     drawn = random.Random(0)
     documents = [[drawn.randrange(TOKEN_IDS) for _ in range(given.tokens)] for _ in range(given.samples)]
+    if given.leave_mb and not given.device.startswith("cuda"):
+        sys.exit("--leave-mb fills a GPU: name it by --device cuda:0.")
     filling = fill(given.device, given.leave_mb * 10**6) if given.leave_mb else None
     began_s = time.monotonic()
-    report = quantize(
-        given.folder,
-        given.out,
-        QuantizationRecipe("awq", 4, given.group_size, True, 4, False, "none"),
-        CalibrationText(documents, "random", f"{given.samples} samples of {given.tokens} random tokens"),
-        device=given.device,
-        log_path=given.out.with_suffix(".log"),
-        tell=lambda done, planned, text: print(f"{done} of {planned}: {text}", flush=True),
-    )
+    try:
+        report = quantized(given, documents)
+    except Infeasible as refusal:
+        sys.exit(refusal.cause)
     told = {
         "asked": {name: str(value) for name, value in vars(given).items()},
         "seconds": time.monotonic() - began_s,
@@ -58,6 +59,19 @@ def main() -> None:
     print(json.dumps(told, indent=1))
     if given.json:
         given.json.write_text(json.dumps(told, indent=1))
+
+
+def quantized(given: argparse.Namespace, documents: Sequence[Sequence[int]]) -> Mapping[str, Json]:
+    """The stage's report; raises `Infeasible` as it does."""
+    return quantize(
+        given.folder,
+        given.out,
+        QuantizationRecipe("awq", 4, given.group_size, True, 4, False, "none"),
+        CalibrationText(documents, "random", f"{given.samples} samples of {given.tokens} random tokens"),
+        device=given.device,
+        log_path=given.out.with_suffix(".log"),
+        tell=lambda done, planned, text: print(f"{done} of {planned}: {text}", flush=True),
+    )
 
 
 def fill(device: str, leave_bytes: int) -> torch.Tensor:

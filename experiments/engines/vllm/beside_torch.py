@@ -77,7 +77,7 @@ def _way_out(python: Path, unfit: Mapping[str, str]) -> str:
     ways, removed = [], " ".join(name for name in SOUND_AND_VIDEO if name in unfit)
     if TORCHVISION in unfit:
         pinned = f"{TORCHVISION}=={unfit[TORCHVISION].partition('+')[0]}"
-        ways.append(f"{python} -m pip install --force-reinstall --no-deps --index-url {CPU_INDEX} {pinned}")
+        ways.append(f"`{python} -m pip install --force-reinstall --no-deps --index-url {CPU_INDEX} {pinned}`")
     if removed:
-        ways.append(f"{python} -m pip uninstall {removed}")
-    return f"make an environment with `autoinfer engines install vllm --cpu`, or: {'; '.join(ways)}"
+        ways.append(f"`{python} -m pip uninstall {removed}`")
+    return f"make an environment with `autoinfer engines install vllm --cpu`, or run {' and '.join(ways)}"

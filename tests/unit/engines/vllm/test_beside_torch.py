@@ -59,7 +59,7 @@ def test_builds_for_cuda_beside_a_pytorch_for_cpus_are_refused_with_what_to_do(
             "2.13.0+cpu is a build for CPUs",
             "torchvision 0.28.0+cu130, torchaudio 2.11.1+cu132, torchcodec 0.17.0+cu130",
             "`autoinfer engines install vllm --cpu`",
-            "whl/cpu torchvision==0.28.0;",
+            "whl/cpu torchvision==0.28.0` and `",
             f"{python} -m pip uninstall torchaudio torchcodec",
         ):
             assert words in told, told
