@@ -3,7 +3,8 @@ it. Pure.
 
 No kernel, graph mode or format is named as better here: each other value is a candidate, told with what the
 profile by kernels says of the part that it acts on. What is at its floor already is not worth a test, which
-the surrogate's small expectation says by itself (`agent/surrogate/kernel_parts.py`).
+the surrogate's small expectation says by itself (`agent/surrogate/kernel_parts.py`). What hides the time
+outside kernels has no reason here where there is less of that than a gain must be, nor has what hides none.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from agent.proposers.kernel_words import timed_words
 from agent.proposers.of_objective import of_first_tokens
 from agent.proposers.port import CampaignView
 from agent.surrogate.kernel_parts import HEAD, OUTSIDE, PRODUCTS, KernelParts
+from experiments.space.steps_ahead_rules import AHEAD, OFF
 
 LEVERS = ("kernel", "graphs", "scheduling", "gdn_state", "kv_cache", "weight_dtype")
 """Levers that act on one part of the step."""
+
+OF_OUTSIDE = ("graphs", "scheduling")
+"""Those that act on the time in which no kernel runs, which is all that they could save."""
 
 
 def parts_of(view: CampaignView) -> KernelParts | None:
@@ -31,7 +36,9 @@ def by_profile(view: CampaignView, lever: str) -> list[Idea]:
     parts = parts_of(view)
     if parts is None or lever not in LEVERS:
         return []
-    found = other_values(view, lever)
+    if lever in OF_OUTSIDE and parts.share(OUTSIDE) < view.min_effect:
+        return []
+    found = [each for each in other_values(view, lever) if each.get(AHEAD) != OFF or lever != "scheduling"]
     if lever == "kernel":
         return [Idea(each, _why_kernel(parts, timed_words(view, each))) for each in found]
     why = _why(parts, lever)

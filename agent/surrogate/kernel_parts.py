@@ -19,7 +19,9 @@ from dataclasses import dataclass, field
 from agent.surrogate.ordered import Resemblance
 from agent.surrogate.timed_kernels import TimedEffect
 from experiments.engines.port import PartTime
+from experiments.measurement.evidence import Json
 from experiments.space.configuration import KnobValue
+from experiments.space.steps_ahead_rules import AHEAD, OFF, ON
 
 MS_PER_S = 1e3
 
@@ -70,6 +72,11 @@ LAUNCH_US = 25.0
 """Microseconds that a launch takes the processor where no graph replays it, about: with some 215 launches a
 step of the packaged model took 8.4 ms on the host of an H200, beside other work (the case `none` in
 docs/results/tables/h200-levers-once.jsonl)."""
+
+NOT_AHEAD_MS = 2.3
+"""Milliseconds that a step takes longer where no next one is scheduled meanwhile, about: what the processor
+does for a step lies open then. 2.4 outside kernels where there were none before, on the host of an H200 with
+vLLM 0.33 (E-0003 of docs/results/h200-campaign-vllm-0.33.md), 2.3 with 0.26 (its table h200-9b-http)."""
 
 GRAPHS_SHARE_REMOVED = 0.7
 """Share of the time outside kernels that graphs are expected to remove; judgement."""
@@ -149,6 +156,8 @@ class PartEffect:
 
 NOT_TIMED: Mapping[str, TimedEffect] = {}
 
+NOT_TOLD: Mapping[str, Json] = {}
+
 APART = Resemblance()
 """No value of a knob tells of another."""
 
@@ -227,22 +236,29 @@ def of_whole(
     lever: str,
     knobs: Mapping[str, KnobValue | None],
     baseline: Mapping[str, KnobValue],
-    graphs: str = "",
+    runs: Mapping[str, Json] = NOT_TOLD,
 ) -> tuple[float, float] | None:
-    """Mean and standard deviation of the log of TPOT that a lever's setting brings, with the graph mode that
-    the best so far was told to run (empty: not told); None for a lever that is not of the whole step, or that
-    this page does not know."""
+    """Mean and standard deviation of the log of TPOT that a lever's setting brings, where the best so far was
+    told to run so (its resolved configuration); None for a lever that is not of the whole step, or that this
+    page does not know."""
     if lever in SAME_STEP:
         return 0.0, SAME_STEP_SD_LOG
     if lever == "dtype":
         kinds = (knobs.get("serving.dtype"), baseline.get("serving.dtype"))
         return (0.0, SAME_STEP_SD_LOG) if all(kind in SIXTEEN_BITS for kind in kinds) else None
     if lever == "graphs":
-        before = str(baseline.get("serving.graph_mode"))
-        return _graphs(
-            parts, str(knobs.get("serving.graph_mode")), graphs if graphs and before == "auto" else before
-        )
+        mode = str(knobs.get("serving.graph_mode"))
+        return _graphs(parts, mode, ran("serving.graph_mode", baseline, runs))
+    if lever == "scheduling" and knobs.get(AHEAD) == OFF and ran(AHEAD, baseline, runs) == ON:
+        mean = math.log1p(NOT_AHEAD_MS / parts.step_ms)
+        return mean, SHARE_SD * mean
     return None
+
+
+def ran(knob: str, configuration: Mapping[str, KnobValue], runs: Mapping[str, Json]) -> str:
+    """What a knob of serving was: as configured, or, left to the engine, what that told of it."""
+    told, chosen = str(configuration.get(knob)), runs.get(knob.removeprefix("serving."))
+    return str(chosen) if told == "auto" and chosen else told
 
 
 def _graphs(parts: KernelParts, mode: str, before: str) -> tuple[float, float]:

@@ -58,6 +58,7 @@ from configs.models import ModelProfile
 from experiments.engines.kernel_timings import HEAD, PRODUCTS
 from experiments.engines.kernel_timings import KERNEL as KERNEL_KNOB
 from experiments.engines.port import PartTime
+from experiments.measurement.evidence import Json
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.prompt_graph_rules import GRAPH_TOKENS
 from experiments.space.workload_rules import BATCH_TOKENS
@@ -112,8 +113,8 @@ class Physics:
     profiled), `prompt_launches` what it waits for, where graphs of its step can be counted. `serves_packed`
     tells whether the engine computes with packed quantized weights, `shape` what the model is made of (None
     if unknown), `acceptance` what is believed of drafts, `incumbent_profile` the parts of the best so far,
-    where it was profiled itself: what serving levers act on now; the graph mode that it ran is
-    `incumbent_graphs` (empty: not told). `timed`: the engine's kernels for packed weights, timed alone (None:
+    where it was profiled itself: what serving levers act on now; `incumbent_runs` is its resolved
+    configuration, as far as it was told. `timed`: the engine's kernels for packed weights, timed alone (None:
     they were not). `resemblance`: which values are open alike. `step_tokens`: the loop of steps of the
     campaign's requests (None: tokens of a step make no difference that could be counted). `one_at_once`: a
     request waits for no other's prompt.
@@ -127,7 +128,7 @@ class Physics:
     swept_log: Mapping[Configuration, float] = field(default_factory=dict)
     serves_packed: bool = False
     incumbent_profile: Sequence[PartTime] = ()
-    incumbent_graphs: str = ""
+    incumbent_runs: Mapping[str, Json] = field(default_factory=dict)
     shape: ModelProfile | None = None
     timed: TimedKernels | None = None
     acceptance: AcceptanceBelief = _UNTOLD
@@ -270,7 +271,7 @@ class Physics:
         known = (
             None
             if self.kernels is None
-            else of_whole(self.kernels, lever, knobs, self.baseline, self.incumbent_graphs)
+            else of_whole(self.kernels, lever, knobs, self.baseline, self.incumbent_runs)
         )
         if known is not None:
             return Expectation(*known)

@@ -147,7 +147,7 @@ class Desk:
             timed=self.timed,
             serves_packed=self.serves_packed,
             incumbent_profile=self.incumbent_profile,
-            incumbent_graphs=str(self.facts.incumbent_runs.get("graph_mode", "")),
+            incumbent_runs=self.facts.incumbent_runs,
             step_tokens=self.step_tokens,
             prompt_launches=self.prompt_launches,
             first_token=self.first_token,

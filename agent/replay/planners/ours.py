@@ -292,7 +292,7 @@ class OwnPlanner:
             shape=prior.shape,
             serves_packed=prior.serves_packed,
             incumbent_profile=own,
-            incumbent_graphs=self._told[best].resolved.get("graph_mode", ""),
+            incumbent_runs=self._told[best].resolved,
         )
         seconds = self._first.run_s
         return Beliefs.learn(

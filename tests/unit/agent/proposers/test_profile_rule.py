@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from agent.proposers.port import CampaignView, Draft
+from agent.proposers.profile import ProfileProposer
 from agent.proposers.rules import RulesProposer
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.drafting import COST_SD_SHARE, DraftingCost
@@ -127,7 +128,7 @@ def test_graph_modes_that_replay_a_step_of_decoding_whole_do_the_same_with_it() 
     auto = {**BASELINE, "serving.graph_mode": "auto"}
 
     def spread(mode: str, ran: str) -> float:
-        found = of_whole(parts, "graphs", {"serving.graph_mode": mode}, auto, ran)
+        found = of_whole(parts, "graphs", {"serving.graph_mode": mode}, auto, {"graph_mode": ran})
         assert found is not None
         assert found[0] == 0
         return found[1]
@@ -135,6 +136,47 @@ def test_graph_modes_that_replay_a_step_of_decoding_whole_do_the_same_with_it() 
     assert spread("full", "full_and_piecewise") < 0.05 < spread("piecewise", "full_and_piecewise")
     assert spread("full", "piecewise") > 0.05
     assert spread("full", "") > 0.05, "what the engine chose was not told"
+
+
+def with_outside(share: float) -> tuple[PartTime, ...]:
+    """A recorded step of which no kernel runs in this share."""
+    kernels = [part for part in recorded_parts("bf16") if part.kind != "outside"]
+    busy_ms = math.fsum(part.time_ms for part in kernels)
+    return (*kernels, PartTime("outside", "outside", busy_ms * share / (1 - share), 0))
+
+
+def test_steps_that_are_not_scheduled_ahead_are_expected_to_lay_the_processor_s_work_open() -> None:
+    parts = KernelParts.of(with_outside(0.0), BANDWIDTH)
+    assert parts is not None
+    off = {"serving.async_scheduling": "off"}
+    found = of_whole(parts, "scheduling", off, BASELINE, {"async_scheduling": "on"})
+    assert found is not None
+    assert found[0] == pytest.approx(math.log(1 + 2.3 / parts.step_ms))
+    assert 0 < found[1] < found[0]
+    assert of_whole(parts, "scheduling", off, BASELINE, {"async_scheduling": "off"}) is None, (
+        "it changes nothing"
+    )
+    assert of_whole(parts, "scheduling", off, BASELINE) is None, "what the engine chose was not told"
+    on = {"serving.async_scheduling": "on"}
+    assert of_whole(parts, "scheduling", on, BASELINE, {"async_scheduling": "off"}) is None
+
+
+@pytest.mark.parametrize(("outside", "brought"), [(0.0, False), (0.02, False), (0.2, True)])
+def test_the_profile_brings_what_hides_time_outside_kernels_where_there_is_enough_of_it(
+    outside: float, brought: bool
+) -> None:
+    told = replace(
+        view(), profile=with_outside(outside), incumbent_runs={"async_scheduling": "off"}, min_effect=0.03
+    )
+    drafts = ProfileProposer().propose(told, 60)
+    for knob in ("serving.graph_mode", "serving.async_scheduling"):
+        assert bool(of_knob(drafts, knob, BASELINE)) is brought, knob
+
+
+def test_the_profile_never_brings_what_schedules_no_step_ahead() -> None:
+    told = replace(view(), profile=with_outside(0.2), incumbent_runs={"async_scheduling": "on"})
+    drafts = of_knob(ProfileProposer().propose(told, 60), "serving.async_scheduling", BASELINE)
+    assert not drafts, "it would lay open what is hidden now"
 
 
 def test_a_kernel_acts_on_the_output_head_where_that_is_packed() -> None:
