@@ -95,13 +95,22 @@ class TestVllmEngineOnGpu(EngineConformance):
         assert 1e12 < float(str(products["operations_per_s"])) < 1e16
         is_a_lone_prompt_by_part(record["prompt"])
 
-    @pytest.mark.parametrize("tokens", [512, 1024])
-    def test_steps_that_read_a_prompt_are_captured_up_to_as_many_tokens_as_are_asked_for(
-        self, setting: EngineSetting, tokens: int
+    @pytest.mark.parametrize(
+        ("tokens", "sequences", "captured"), [(512, 1, 512), (1024, 4, 1024), (1024, 1, 512)]
+    )
+    def test_steps_that_read_a_prompt_are_captured_up_to_as_many_tokens_as_are_asked_for_and_may_be(
+        self, setting: EngineSetting, tokens: int, sequences: int, captured: int
     ) -> None:
-        launch = setting.launch(**{"serving.graph_mode": "auto", "serving.max_graph_tokens": tokens})
+        """One sequence of 512 tokens, which is all there is room for here, has no more in a step."""
+        launch = setting.launch(
+            **{
+                "serving.graph_mode": "auto",
+                "serving.max_graph_tokens": tokens,
+                "serving.max_sequences": sequences,
+            }
+        )
         try:
-            assert launch.resolved()["max_graph_tokens"] == tokens
+            assert launch.resolved()["max_graph_tokens"] == captured
         finally:
             launch.close()
 
