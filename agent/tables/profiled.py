@@ -28,7 +28,7 @@ def profiled(launch: Launch, request: GenerationRequest) -> dict[str, Any]:
         return {"failure": {"kind": failure.kind, "cause": failure.cause}}
     record = getattr(launch, "profile_record", None) or {}
     told: dict[str, Any] = told_of(record)
-    kept = {name: told[name] for name in RATES if name in told}
+    kept = {name: told[name] for name in (*RATES, "kernels_ms") if name in told}
     if prompt := record.get("prompt"):
         kept["prompt"] = {name: prompt[name] for name in prompt if name != KERNELS} | told["prompt"]
     return {"parts": parts, **kept}

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from math import fsum
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,8 @@ PROMPT_TRIES = 2
 
 KEPT = "kept"
 """In an artifact: the digest of the one before it whose profile it holds."""
+
+US_PER_MS = 1e3
 
 UNKNOWN_PART = "other"
 """The part of kernels that no part is known for."""
@@ -188,14 +191,14 @@ def told_of(record: Mapping[str, Any]) -> dict[str, Json]:
     if bandwidth:
         found["bandwidth_bytes_per_s"] = bandwidth["bytes_per_s"]
         found["bandwidth_method"] = bandwidth["method"]
-    found |= _unknown(record)
+    found |= _recorded(record) | _unknown(record)
     prompt = record.get("prompt")
     if prompt:
         told = {name: prompt[name] for name in TOLD_OF_PROMPT if name in prompt}
         rate = (record.get("read") or {}).get("products")
         if rate:
             told |= {"operations_per_s": rate["operations_per_s"], "operations_method": rate["method"]}
-        found["prompt"] = told | _unknown(prompt)
+        found["prompt"] = told | _recorded(prompt) | _unknown(prompt)
     return found
 
 
@@ -206,6 +209,13 @@ def _reason(job: RunningJob, failed: ArmInfeasible | Infeasible) -> Infeasible:
     except Infeasible as up:
         return up
     return failed.reason if isinstance(failed, ArmInfeasible) else failed
+
+
+def _recorded(record: Mapping[str, Any]) -> dict[str, Json]:
+    """What the kernels of a record took together as they were recorded, before they were put to a step or
+    prompt of which they may not take more; empty without any."""
+    kernels = record.get("kernels") or ()
+    return {"kernels_ms": fsum(each["us"] for each in kernels) / US_PER_MS} if kernels else {}
 
 
 def _unknown(record: Mapping[str, Any]) -> dict[str, Json]:

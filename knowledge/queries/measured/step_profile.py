@@ -35,6 +35,9 @@ COUNTED = (PRODUCTS, "in_proj_ba", "lm_head", "draft", *OUTSIDE)
 at all. Of others the work is of the prompt's tokens, and counted where a profile tells their operations and
 their rate."""
 
+SCALED_FROM = 1.0005
+"""How many times the untouched time kernels take where it is said that they are scaled down to it."""
+
 NO_BANDWIDTH = "the memory's bandwidth was not measured, so there is no floor"
 NO_RATES = "neither bandwidth nor rate of the device was measured, so there is no floor"
 
@@ -98,10 +101,12 @@ class StepProfileView(View):
     """A profiled step by part, the longest first and what lies outside last; of a lone prompt, of
     `prompt_tokens`, all that it was read by.
 
-    `artifact` is the digest under which the kernels by name are kept, None where they are not.
+    `artifact` is the digest under which the kernels by name are kept, None where they are not, and
+    `kernels_ms` what these took together as they were recorded (None: not told).
     """
 
     step_ms: float
+    kernels_ms: float | None = None
     floor_ms: float | None
     bandwidth_bytes_per_s: float | None
     bandwidth_method: str | None
@@ -157,6 +162,13 @@ class StepProfileView(View):
         return "floor of time" if self.is_prompt else "of the bandwidth"
 
     @property
+    def scaled_from_ms(self) -> float | None:
+        """What kernels took as they were recorded, where that is more than the whole took untouched, so that
+        the parts are scaled down to it; None where they are not, and where it was not told."""
+        more = self.kernels_ms is not None and self.kernels_ms > SCALED_FROM * self.step_ms
+        return self.kernels_ms if more else None
+
+    @property
     def basis(self) -> str:
         """What the figures rest on, in a line."""
         told = [self.method] if self.method else []
@@ -164,6 +176,11 @@ class StepProfileView(View):
             told.append(f"{self.concurrency} sequences at once")
         if self.context_tokens is not None:
             told.append(f"{self.context_tokens} tokens of context")
+        if self.scaled_from_ms is not None:
+            told.append(
+                f"kernels took {self.scaled_from_ms:.2f} ms as they were recorded and are scaled down to the "
+                f"{self.step_ms:.2f} of the untouched, so that what lay outside them is not known"
+            )
         rates = []
         if self.bandwidth_bytes_per_s is not None:
             rates.append(f"{self.bandwidth_bytes_per_s / GB:,.0f} GB/s{_brackets(self.bandwidth_method)}")
@@ -240,6 +257,7 @@ def profile_view(detail: Mapping[str, object], machine_bandwidth: float | None =
     unknown = detail.get("unknown_kernels")
     return StepProfileView(
         step_ms=step_ms,
+        kernels_ms=number(detail.get("kernels_ms")),
         floor_ms=fsum(row.floor_ms or 0.0 for row in rows) or None,
         bandwidth_bytes_per_s=bandwidth,
         bandwidth_method=_text(detail.get("bandwidth_method")),

@@ -87,6 +87,7 @@ def test_what_a_profile_rests_on_is_kept_and_told(run: Run, monkeypatch: pytest.
         "context_tokens": 9,
         "bandwidth_bytes_per_s": 4e12,
         "bandwidth_method": "copies",
+        "kernels_ms": pytest.approx(0.007),
         "unknown_kernels": [{"name": "never seen", "launches": 1, "us": 5.0}],
     }
     path = next(each.path for each in result.artifacts if each.kind == PROFILE_KIND)

@@ -101,6 +101,17 @@ def test_without_a_bandwidth_there_is_no_floor_and_that_is_said() -> None:
     assert "was not measured" in view.basis
 
 
+@pytest.mark.parametrize(("kernels_ms", "scaled"), [(1.02, True), (1.0, False), (0.7, False), (None, False)])
+def test_parts_that_are_scaled_down_to_the_step_say_so(kernels_ms: float | None, *, scaled: bool) -> None:
+    part = {"part": "x", "kind": "small", "time_ms": 1.0, "weight_bytes": 5}
+    view = step_profile([stage(parts=[part], kernels_ms=kernels_ms)])
+    assert view is not None
+    assert (
+        "kernels took 1.02 ms as they were recorded and are scaled down to the 1.00" in view.basis
+    ) is scaled
+    assert (view.scaled_from_ms is not None) is scaled
+
+
 def test_no_profile_stage_and_one_that_failed_show_nothing() -> None:
     assert step_profile([]) is None
     assert step_profile([stage(kind="crashed", cause="It died.")]) is None
