@@ -30,7 +30,7 @@ CENTRES = ("mean", "median")
 """What may stand for the centre of a latency: `tpot_ms_mean`, or `tpot_ms_median` where that was kept."""
 
 RESULTS = frozenset(
-    {FEASIBLE, QUALITY, BASELINE, SAMPLE, LOAD_S, RUN_S, CAUSE, "cause", "launches"}
+    {FEASIBLE, QUALITY, BASELINE, SAMPLE, LOAD_S, RUN_S, CAUSE, "cause", "run", "launches"}
     | {BUILD, BUILD_S, COMPILE_BUILD, COMPILE_S, "evaluate_s", "serve_s"}
     | {"beside_load", "tokens_per_s", "step_bytes", "floor_ms", "above_floor_ms"}
     | {"break_even_tokens_a_step", "baseline_run", TOKENS_A_STEP, "tpot_over_control"}

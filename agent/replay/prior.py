@@ -8,6 +8,7 @@ from agent.replay.cells import Line
 from agent.replay.port import Prior
 from agent.tables.grid import as_measured
 from agent.tables.journal import read_journal
+from agent.tables.origins import main_last
 from configs.catalog import Kind, packaged_names
 from configs.errors import AutoinferError, UsageError
 from configs.models import load_model_profile
@@ -40,15 +41,16 @@ def bandwidth_of(line: Line) -> float | None:
 
 
 def profiles_beside(path: Path) -> dict[Configuration, tuple[PartTime, ...]]:
-    """Steps by part, by configuration `as_measured`, from the journal beside a CSV; empty without one. Raises
-    `UsageError` for a file of that name that is no journal."""
+    """Steps by part, by configuration `as_measured`, from the journal beside a CSV, of the runs that its rows
+    are of where these profiled it; empty without one. Raises `UsageError` for a file of that name that is no
+    journal."""
     journal = path.with_suffix(".jsonl")
     if not journal.is_file():
         return {}
     try:
         return {
             as_measured(line["configuration"]): tuple(PartTime(**part) for part in line["parts"])
-            for line in read_journal(journal)
+            for _, line in main_last(read_journal(journal))
             if line["kind"] == "profile" and line.get("parts")
         }
     except (AutoinferError, OSError, LookupError, TypeError, AttributeError, ValueError):

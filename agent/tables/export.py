@@ -1,7 +1,8 @@
 """From a table's journal to the CSV that planners are replayed on: a row for a configuration and workload.
 
 Rows of failures stand there too, with their cause. A cell that was measured by several launches is one row,
-its requests taken together. Of a shape (made-up weights) `quality` is empty, and where it drafts so is
+its requests taken together: those of the main runs (`origins.py`) where these measured it, for machines
+differ, else those of all. Of a shape (made-up weights) `quality` is empty, and where it drafts so is
 everything that depends on how many drafts are accepted: what stands there is the time of a step, and how many
 tokens a step would have to give to be as fast as the same configuration without drafting: by launches that
 were measured together where there are some, else by all of both, which `baseline_run` tells.
@@ -12,7 +13,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, median, stdev
 from typing import Any
 
@@ -21,7 +22,7 @@ from agent.tables.floor import drafter_read, step_bytes
 from agent.tables.gpu import gpu_columns
 from agent.tables.grid import COMES_WITH, DUMMY, TableWorkload, as_measured, in_full
 from agent.tables.journal import Line, Scope, scope_of
-from agent.tables.origins import Origin, with_origins
+from agent.tables.origins import RUN, Origin, Runs, main_runs, run_groups, with_origins
 from agent.tables.prepared import Prepared
 from agent.tables.trained import trained_columns
 from configs.asked_over import ASKED_OVER, IN_ENGINE
@@ -74,6 +75,9 @@ SAMPLE_DIGITS = 3
 SAME_RUN, ANOTHER_RUN = "same", "another"
 """What `baseline_run` tells of a break-even: whether both times are of one run, or one GPU."""
 
+RUN_MARK = "|"
+"""What stands between several runs that a row is of."""
+
 Key = tuple[str, str, Scope]
 """A row: load, workload, and what it was measured with."""
 
@@ -83,16 +87,39 @@ class _Row:
     """What was measured of one configuration and workload."""
 
     line: Line
-    cells: list[Line] = field(default_factory=list)
-    origins: list[Origin] = field(default_factory=list)
-    """Of each cell."""
+    placed: list[tuple[Origin, Line]] = field(default_factory=list)
+    """Each cell, and where it comes from."""
     failures: list[Line] = field(default_factory=list)
-    loads: list[Line] = field(default_factory=list)
+    placed_loads: list[tuple[Origin, Line]] = field(default_factory=list)
+    """Each launch that came up, with what really ran."""
+
+    @property
+    def cells(self) -> list[Line]:
+        """The cells alone."""
+        return [line for _, line in self.placed]
+
+    @property
+    def loads(self) -> list[Line]:
+        """The launches alone."""
+        return [line for _, line in self.placed_loads]
 
     @property
     def resolved(self) -> Mapping[str, Any]:
         """What really ran, by the last load that tells it; empty where none does."""
         return next((load["resolved"] for load in reversed(self.loads) if load["resolved"]), {})
+
+    @property
+    def runs(self) -> Runs:
+        """The runs of its cells."""
+        return frozenset(origin.run for origin, _ in self.placed)
+
+    def of(self, runs: Runs) -> _Row:
+        """What these runs measured of it."""
+        return replace(
+            self,
+            placed=[each for each in self.placed if each[0].run in runs],
+            placed_loads=[each for each in self.placed_loads if each[0].run in runs],
+        )
 
     @property
     def drafter_parameters(self) -> int | None:
@@ -103,10 +130,12 @@ class _Row:
 
 @dataclass(frozen=True)
 class Exported:
-    """A table: its columns in order, and its rows."""
+    """A table: its columns in order, and its rows. `left_out` are rows of launches that are in no row because
+    the main runs measured the same: by what was measured together, the latest first."""
 
     columns: tuple[str, ...]
     rows: tuple[Mapping[str, object], ...]
+    left_out: tuple[Mapping[str, object], ...] = ()
 
     def csv(self) -> str:
         """As CSV text, with an empty field where there is nothing."""
@@ -123,9 +152,16 @@ def export(
 ) -> Exported:
     """The table of a journal; floors need the model's profile and the memory's bandwidth."""
     lines = list(lines)
-    rows = _rows(lines)
+    groups, main = run_groups(lines), main_runs(lines)
+    measured = _rows(lines)
+    rows = [row.of(main) if row.runs & main else row for row in measured]
+    apart = [row for row in measured if row.runs & main]
+    left_out = [row.of(runs) for runs in reversed(groups) if runs != main for row in apart if row.runs & runs]
     knobs = sorted({knob for row in rows for knob in row.line["configuration"]})
-    made = [_made(row, knobs, profile, bandwidth_bytes_per_s) for row in rows]
+    made, made_apart = (
+        [_made(row, knobs, profile, bandwidth_bytes_per_s, tells_run=len(groups) > 1) for row in each]
+        for each in (rows, left_out)
+    )
     if any("gpu" in cell for row in rows for cell in row.cells):
         for row, found in zip(rows, made, strict=True):
             made_up = _drafts(row.line) and bool(row.line["latency_only"])
@@ -137,7 +173,7 @@ def export(
         found |= {name: scope_of(row.line)[-1] for name in way}
     first = ("model", "weights", "device", "driver", "engine_version", *way, "load", "stored_as", *knobs)
     others = tuple(dict.fromkeys(name for row in made for name in row if name not in first))
-    return Exported((*first, *others), tuple(made))
+    return Exported((*first, *others), tuple(made), tuple(made_apart))
 
 
 def _rows(lines: Sequence[Line]) -> list[_Row]:
@@ -156,21 +192,27 @@ def _rows(lines: Sequence[Line]) -> list[_Row]:
             key = (line["load"], str(workload and workload["key"]), scope_of(line))
             row = rows.setdefault(key, _Row({**line, "workload": workload}))
             if line["kind"] == "cell":
-                row.cells.append(line)
-                row.origins.append(origin)
+                row.placed.append((origin, line))
             else:
                 row.failures.append(line)
-    launches: dict[tuple[str, Scope], list[Line]] = {}
-    for line in lines:
+    launches: dict[tuple[str, Scope], list[tuple[Origin, Line]]] = {}
+    for origin, line in placed:
         if line["kind"] == "load":
-            launches.setdefault((line["load"], scope_of(line)), []).append(line)
+            before = launches.setdefault((line["load"], scope_of(line)), [])
+            resolved = line["resolved"] or (before[-1][1]["resolved"] if before else None)
+            before.append((origin, {**line, "resolved": resolved}))
     for (load, _, scope), row in rows.items():
-        row.loads = launches.get((load, scope), [])
+        row.placed_loads = launches.get((load, scope), [])
     return sorted(rows.values(), key=lambda row: row.line.get("number", 0))
 
 
 def _made(
-    row: _Row, knobs: Sequence[str], profile: ModelProfile | None, bandwidth: float | None
+    row: _Row,
+    knobs: Sequence[str],
+    profile: ModelProfile | None,
+    bandwidth: float | None,
+    *,
+    tells_run: bool,
 ) -> dict[str, object]:
     line, identity, workload = row.line, row.line["identity"], row.line["workload"] or {}
     found: dict[str, object] = {
@@ -192,6 +234,7 @@ def _made(
         "cause": failure and failure["cause"],
         "quality": None,
         "latency_only": "yes" if line["latency_only"] else "no",
+        **({RUN: RUN_MARK.join(map(str, sorted(row.runs))) or None} if tells_run else {}),
         "launches": len({cell["launch"] for cell in row.cells}) or None,
         "build_s": 0 if line["latency_only"] else None,
         "load_s": _rounded(fmean(load["load_s"] for load in row.loads)) if row.loads else None,
@@ -277,11 +320,7 @@ def _break_even(made: Sequence[dict[str, object]], rows: Sequence[_Row]) -> None
 
 def _measured_with(row: _Row, other: _Row) -> list[Line]:
     """The cells of a row that were measured in one run, or on one GPU, with some of another row."""
-    return [
-        cell
-        for cell, origin in zip(row.cells, row.origins, strict=True)
-        if any(origin.is_with(each) for each in other.origins)
-    ]
+    return [cell for origin, cell in row.placed if any(origin.is_with(each) for each, _ in other.placed)]
 
 
 def _median_ms(cells: Sequence[Line], metric: str) -> float:

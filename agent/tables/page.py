@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from agent.tables.aa import MOST, Repeated, launch_noise, repeated_by_workload
-from agent.tables.export import Exported
+from agent.tables.export import RUN_MARK, Exported
 from agent.tables.grid import ADDED_LATER, DUMMY
 from agent.tables.journal import Line, scope_of
 from agent.tables.markdown import MISSING, markdown_table
-from agent.tables.origins import with_origins
+from agent.tables.origins import RUN, run_groups, with_origins
 from agent.tables.profile_sections import prompt_section, step_section
 from agent.tables.same import same_rows
 from configs.asked_over import IN_ENGINE, asked_over_words
@@ -33,6 +33,9 @@ PLAIN: Mapping[str, KnobValue] = {
 
 WHOSE_DIFFERENCE = "so a difference between loads of two of them may be the machine's"
 """Of runs of which it is not told that one GPU had them all."""
+
+LEFT_OUT = "Launches of other runs, which are in no row above:"
+"""What stands over them."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,8 @@ def _runs(lines: Sequence[Line], words: Mapping[str, str]) -> list[str]:
         return []
     uuids = {origin.uuid for origin, _ in cells}
     told = "on one GPU" if len(uuids) == 1 and None not in uuids else WHOSE_DIFFERENCE
+    if len(run_groups(lines)) > 1:
+        told += f": compare rows of the same `{RUN}`"
     begun = [(origin.run, line) for origin, line in placed if line["kind"] == "begin"]
     facts = [f"- measured in {counted(len(begun), 'run')}, {told}"]
     for run, begin in begun:
@@ -133,7 +138,7 @@ def _runs(lines: Sequence[Line], words: Mapping[str, str]) -> list[str]:
         until = f" to {own[-1]['time'][11:16]}" if own else ""
         loads = "; ".join(words[load] for load in dict.fromkeys(line["load"] for line in own))
         when = f"{begin['time'][:10]}, {begin['time'][11:16]}{until} UTC"
-        facts.append(f"- {when}: `{begin['command']}`: {loads or 'nothing'}")
+        facts.append(f"- run {run}, {when}: `{begin['command']}`: {loads or 'nothing'}")
     return facts
 
 
@@ -147,63 +152,80 @@ def _each(identities: Iterable[Mapping[str, Any]], name: str) -> str:
     return ", ".join(sorted({str(each[name]) for each in identities if each.get(name)})) or MISSING
 
 
-def _by_workload(table: Exported) -> dict[str, dict[tuple[int, int], Mapping[str, object]]]:
-    """The rows of each load that ran, by prompt tokens and requests at once; the fastest step first."""
-    rows: dict[str, dict[tuple[int, int], Mapping[str, object]]] = {}
-    for row in table.rows:
+Cells: TypeAlias = Mapping[tuple[int, int], Mapping[str, object]]
+"""Rows of a load by prompt tokens and requests at once."""
+
+
+def _by_load(rows: Iterable[Mapping[str, object]]) -> dict[str, Cells]:
+    """The rows of each load that ran; the fastest step first."""
+    found: dict[str, dict[tuple[int, int], Mapping[str, object]]] = {}
+    for row in rows:
         if row["feasible"] == "yes":
-            place = (int(str(row["prompt_tokens"])), int(str(row["concurrency"])))
-            rows.setdefault(str(row["load"]), {})[place] = row
-    first = min(place for cells in rows.values() for place in cells)
-    order = sorted(rows, key=lambda load: _number(rows[load].get(first, {}).get("step_ms_median")))
-    return {load: rows[load] for load in order}
+            found.setdefault(str(row["load"]), {})[_place(row)] = row
+    first = min(place for cells in found.values() for place in cells)
+    order = sorted(found, key=lambda load: _number(found[load].get(first, {}).get("step_ms_median")))
+    return {load: found[load] for load in order}
 
 
-def _columns(rows: Mapping[str, Mapping[tuple[int, int], object]]) -> dict[tuple[int, int], str]:
-    """The workloads of any load, by their place, as the heads of columns."""
-    places = sorted({place for cells in rows.values() for place in cells})
-    return {(tokens, at_once): f"{tokens} in, {at_once} at once" for tokens, at_once in places}
+def _place(row: Mapping[str, object]) -> tuple[int, int]:
+    return int(str(row["prompt_tokens"])), int(str(row["concurrency"]))
+
+
+def _tables(table: Exported, words: Mapping[str, str], metric: str, what: str, column: str) -> str:
+    """A row for each load, the fastest step first; a column for each workload, and of a step a last one with
+    its floor. `what` ran of each is in `column`. Below, the same of the launches that were left out."""
+    measured = [row for row in table.rows if row["feasible"] == "yes"]
+    places = sorted({_place(row) for row in measured})
+    floors = metric == "step_ms"
+
+    def body(rows: Iterable[Mapping[str, object]]) -> list[list[str]]:
+        return [
+            [
+                words[load],
+                *([_run_of(cells)] if RUN in table.columns else []),
+                str(next(iter(cells.values())).get(column) or MISSING),
+                *(_spread(cells.get(place), metric) for place in places),
+                *([_two(cells.get(places[0], {}).get("floor_ms"))] if floors else []),
+            ]
+            for load, cells in _by_load(rows).items()
+        ]
+
+    head = [
+        "load",
+        *([RUN] if RUN in table.columns else []),
+        what,
+        *(f"{tokens} in, {at_once} at once" for tokens, at_once in places),
+        *(["floor"] if floors else []),
+    ]
+    texts = [markdown_table(head, body(measured))]
+    if table.left_out:
+        runs = dict.fromkeys(row[RUN] for row in table.left_out)
+        left = [body(row for row in table.left_out if row[RUN] == run) for run in runs]
+        texts += [LEFT_OUT, markdown_table(head, [each for rows in left for each in rows])]
+    return "\n\n".join(texts)
+
+
+def _run_of(cells: Cells) -> str:
+    """The runs that rows of a load are of."""
+    runs = {run for row in cells.values() for run in str(row[RUN]).split(RUN_MARK)}
+    return ", ".join(sorted(runs, key=int))
 
 
 def _times(table: Exported, words: Mapping[str, str]) -> str:
-    """A row for each load, the fastest step first; a column for each workload."""
-    rows = _by_workload(table)
-    columns = _columns(rows)
-    first = min(columns)
-    body = [
-        [
-            words[load],
-            str(next(iter(cells.values()))["resolved.linear_kernel"]),
-            *(_spread(cells.get(place), "step_ms") for place in columns),
-            _two(cells.get(first, {}).get("floor_ms")),
-        ]
-        for load, cells in rows.items()
-    ]
     told = (
         "Milliseconds of a step, median and standard deviation of requests, those of several launches taken "
         "together; without drafting that is TPOT. The floor is of the first column: the bytes that a step "
         "must move over the listed bandwidth of the memory."
     )
-    return f"{told}\n\n{markdown_table(['load', 'kernel', *columns.values(), 'floor'], body)}"
+    return f"{told}\n\n{_tables(table, words, 'step_ms', 'kernel', 'resolved.linear_kernel')}"
 
 
 def _first_tokens(table: Exported, words: Mapping[str, str]) -> str:
-    """The rows and workloads of the times above."""
-    rows = _by_workload(table)
-    columns = _columns(rows)
-    body = [
-        [
-            words[load],
-            str(next(iter(cells.values())).get("resolved.gdn_prefill") or MISSING),
-            *(_spread(cells.get(place), "ttft_ms") for place in columns),
-        ]
-        for load, cells in rows.items()
-    ]
     told = (
         "Milliseconds from a request to its first token (TTFT), median and standard deviation of requests: "
         "with several at once a prompt waits for those before it."
     )
-    return f"{told}\n\n{markdown_table(['load', 'GDN prefill', *columns.values()], body)}"
+    return f"{told}\n\n{_tables(table, words, 'ttft_ms', 'GDN prefill', 'resolved.gdn_prefill')}"
 
 
 def _spread(row: Mapping[str, object] | None, metric: str) -> str:

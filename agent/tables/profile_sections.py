@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from agent.tables.journal import Line
 from agent.tables.markdown import MISSING, markdown_table
+from agent.tables.origins import RUN, main_last, run_groups
 from knowledge.queries.measured.step_profile import GB, TERA, StepProfileView, profile_view
 
 PARTS = (
@@ -33,10 +34,11 @@ US_PER_MS = 1e3
 
 
 def step_section(lines: Sequence[Line], words: Mapping[str, str]) -> str:
-    """The time of each part of a step by load, microseconds, of the last profile that each has."""
-    found = {
-        line["load"]: profile_view(line) for line in lines if line["kind"] == "profile" and "parts" in line
-    }
+    """The time of each part of a step by load, microseconds, of the last profile that each has, one of the
+    main runs where there is one."""
+    placed = [each for each in main_last(lines) if each[1]["kind"] == "profile" and "parts" in each[1]]
+    found = {line["load"]: profile_view(line) for _, line in placed}
+    runs = {line["load"]: origin.run for origin, line in placed}
     if not found:
         return "No profile was kept."
     told = (
@@ -44,21 +46,27 @@ def step_section(lines: Sequence[Line], words: Mapping[str, str]) -> str:
         f"is what no kernel ran for{_beside(lines)}. `small` are norms, gates, activations and copies."
         f"{_floor_told(found.values())}"
     )
-    return f"{told}\n\n{_part_rows('step', found, words)}"
+    return f"{told}\n\n{_part_rows('step', found, words, _shown(runs, lines))}"
 
 
 def prompt_section(lines: Sequence[Line], words: Mapping[str, str]) -> tuple[str, ...]:
     """The time to a lone prompt's first token by part and load, microseconds, of the last profile that each
-    has; below, why there is none of the other loads. Nothing where no prompt was to be profiled."""
-    told = [line for line in lines if line["kind"] == "profile" and line.get("prompt")]
-    found = {line["load"]: _prompt(line) for line in told if line["prompt"].get("parts")}
-    causes = {line["load"]: line["prompt"].get("failure") for line in told}
+    has, one of the main runs where there is one; below, why there is none of the other loads. Nothing where
+    no prompt was to be profiled."""
+    placed = [each for each in main_last(lines) if each[1]["kind"] == "profile" and each[1].get("prompt")]
+    kept = [(origin, line) for origin, line in placed if line["prompt"].get("parts")]
+    found = {line["load"]: _prompt(line) for _, line in kept}
+    runs = _shown({line["load"]: origin.run for origin, line in kept}, lines)
+    causes = {line["load"]: line["prompt"].get("failure") for _, line in placed}
     failed = [
         f"- {words[load]}: no lone prompt was profiled. {cause}"
         for load, cause in causes.items()
         if cause and load not in found
     ]
-    texts = [*([_prompts(lines, found, words)] if found else []), *(["\n".join(failed)] if failed else [])]
+    texts = [
+        *([_prompts(lines, found, words, runs)] if found else []),
+        *(["\n".join(failed)] if failed else []),
+    ]
     return ("## Where the time to a first token goes", "\n\n".join(texts)) if texts else ()
 
 
@@ -66,27 +74,45 @@ def _prompt(line: Line) -> StepProfileView:
     return profile_view({"bandwidth_bytes_per_s": line.get("bandwidth_bytes_per_s"), **line["prompt"]})
 
 
-def _prompts(lines: Sequence[Line], found: Mapping[str, StepProfileView], words: Mapping[str, str]) -> str:
+def _shown(runs: Mapping[str, int], lines: Sequence[Line]) -> Mapping[str, int] | None:
+    """The runs by load where a journal's lines are of several that were not measured together."""
+    return runs if len(run_groups(lines)) > 1 else None
+
+
+def _prompts(
+    lines: Sequence[Line],
+    found: Mapping[str, StepProfileView],
+    words: Mapping[str, str],
+    runs: Mapping[str, int] | None,
+) -> str:
     tokens = next(iter(found.values())).prompt_tokens
     told = (
         f"Microseconds to the first token of a lone prompt of {tokens:,} tokens within the engine, by part: "
         "HTTP and the tokenizer are not in it. `outside` is what no kernel ran for, launches by the "
         f"processor among it{_beside(lines)}.{_floor_told(found.values())}"
     )
-    return f"{told}\n\n{_part_rows('first token', found, words)}"
+    return f"{told}\n\n{_part_rows('first token', found, words, runs)}"
 
 
-def _part_rows(what: str, profiles: Mapping[str, StepProfileView], words: Mapping[str, str]) -> str:
-    """Parts by load, the fastest first, each with its floor below it where that is known."""
+def _part_rows(
+    what: str,
+    profiles: Mapping[str, StepProfileView],
+    words: Mapping[str, str],
+    runs: Mapping[str, int] | None,
+) -> str:
+    """Parts by load, the fastest first, each with its run where there are several, and its floor below it
+    where that is known."""
     body = []
     for load, profile in sorted(profiles.items(), key=lambda each: each[1].step_ms):
         times = _columns({row.part: row.time_ms for row in profile.parts}, no_others="0")
-        body.append([words[load], _us(profile.step_ms), *times, f"{profile.launches:,.0f}"])
+        run = [] if runs is None else [str(runs[load])]
+        body.append([words[load], *run, _us(profile.step_ms), *times, f"{profile.launches:,.0f}"])
         if profile.floor_ms is not None:
             known = {row.part: row.floor_ms for row in profile.parts if row.floor_ms}
             floors = _columns(known, no_others=MISSING)
-            body.append([FLOOR, _us(profile.floor_ms), *floors, MISSING])
-    return markdown_table(["load", what, *PARTS, "others", "launches"], body)
+            body.append([FLOOR, *run, _us(profile.floor_ms), *floors, MISSING])
+    run_column = [] if runs is None else [RUN]
+    return markdown_table(["load", *run_column, what, *PARTS, "others", "launches"], body)
 
 
 def _columns(ms: Mapping[str, float], no_others: str) -> list[str]:

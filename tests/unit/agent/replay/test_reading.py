@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from agent.replay.prior import profiles_beside
 from agent.replay.read import Asked, read_table
 from agent.replay.world import problem_of
 from configs.errors import UsageError
@@ -108,6 +110,22 @@ def test_another_file_that_has_the_journals_name_is_told(tmp_path: Path, line: s
     path = written(tmp_path, *LINES)
     path.with_suffix(".jsonl").write_text(line + "\n", encoding="utf-8")
     assert "made-up.jsonl has the name of the table's journal" in refused(path)
+
+
+def test_a_step_by_part_is_of_the_runs_that_the_rows_are_of(tmp_path: Path) -> None:
+    """Of the run that measured most, though a later one profiled the same."""
+    told = {"identity": {"name": "card"}, "configuration": {"serving.kernel": "red"}, "load": "a"}
+    cell = {"kind": "cell", "workload": {"key": "c1"}}
+    once, again = (
+        {"kind": "profile", "parts": [{"part": "all", "kind": "gemm", "time_ms": each, "weight_bytes": 0}]}
+        for each in (5.0, 9.0)
+    )
+    begin, other = {"kind": "begin"}, cell | {"load": "b"}
+    lines = [told | each for each in (begin, cell, other, once, begin, cell, again)]
+    path = tmp_path / "made-up.csv"
+    for kept, time_ms in ((lines, 5.0), (lines[-3:], 9.0)):
+        path.with_suffix(".jsonl").write_text("".join(json.dumps(each) + "\n" for each in kept))
+        assert [part.time_ms for parts in profiles_beside(path).values() for part in parts] == [time_ms]
 
 
 def test_the_frozen_table_of_a_gpu_is_read_with_its_space_and_its_profiles() -> None:

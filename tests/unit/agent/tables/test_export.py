@@ -117,18 +117,76 @@ def test_a_break_even_by_a_baseline_of_another_run_says_so() -> None:
 
 
 def test_a_break_even_is_of_the_launches_that_were_measured_together_where_there_are_some() -> None:
+    others = [cell(each, PLAIN | {"serving.dtype": each}, [5_000] * 2) for each in "cdef"]
     lines = [
         BEGIN,
+        *others[:2],
         cell("a", PLAIN, [5_000] * 2),
         BEGIN,
         cell("a", PLAIN, [8_000] * 2, launch="again"),
         cell("b", MTP, [0, 6_000], steps=1),
         BEGIN,
+        *others[2:],
         cell("b", MTP, [0, 9_000], steps=1, launch="again"),
     ]
-    plain, drafting = rows(lines)
+    plain, drafting = (row for row in rows(lines) if row["load"] in "ab")
+    assert (plain["run"], drafting["run"]) == ("1|2", "2|3"), "no run measured most of them"
     assert (float(plain["tpot_ms_median"]), float(drafting["step_ms_median"])) == (6.5, 7.5)
     assert (float(drafting["break_even_tokens_a_step"]), drafting["baseline_run"]) == (0.75, "same")
+
+
+def of_run(load: str, ms: int, run: str, **more: Any) -> list[dict[str, Any]]:
+    """A launch of a load, and its cell."""
+    knobs, launch = PLAIN | {"serving.dtype": load}, f"{load}{run}"
+    told = line("load", load, knobs, load_s=float(ms), resolved={"graph_mode": run}, launch=launch, **more)
+    return [told, cell(load, knobs, [1_000 * ms] * 2, launch=launch, **more)]
+
+
+def test_rows_are_of_the_run_that_measured_most_of_them_where_it_measured_them() -> None:
+    lines = [
+        *(BEGIN, *of_run("a", 5, "1"), *of_run("d", 7, "1")),
+        *(BEGIN, *of_run("a", 8, "2"), *of_run("b", 9, "2"), *of_run("c", 9, "2")),
+        *(BEGIN, *of_run("a", 4, "3"), *of_run("d", 9, "3")),
+    ]
+    found = {row["load"]: row for row in rows(lines)}
+    told = ("run", "launches", "step_ms_median", "load_s", "resolved.graph_mode")
+    assert [found["a"][each] for each in told] == ["2", "1", "8.0", "8.0", "2"]
+    assert [found["d"][each] for each in told] == ["1|3", "2", "8.0", "8.0", "3"]
+    table = export(lines, PROFILE, 4.8e12)
+    left = [(row["load"], row["run"], row["step_ms_median"]) for row in table.left_out]
+    assert left == [("a", "3", 4.0), ("a", "1", 5.0)], "the latest first"
+    assert is_result("run"), "a replay takes it for nothing that a table is told apart by"
+
+
+def test_what_really_ran_is_that_of_a_line_before_where_an_archive_tells_it_once() -> None:
+    again, served = of_run("a", 7, "2")
+    (row,) = rows([BEGIN, *of_run("a", 5, "1"), BEGIN, {**again, "resolved": None}, served])
+    assert (row["run"], row["resolved.graph_mode"]) == ("2", "1")
+
+
+def test_of_two_runs_that_measured_everything_rows_are_of_the_later_and_of_halves_of_both() -> None:
+    first, again = [BEGIN, *of_run("a", 5, "1")], [BEGIN, *of_run("a", 7, "2")]
+    (row,) = rows([*first, *again])
+    assert (row["run"], row["step_ms_median"]) == ("2", "7.0")
+    halves = [*first, *of_run("b", 5, "1"), *again, *of_run("c", 5, "2"), BEGIN, *of_run("d", 5, "3")]
+    assert {row["load"]: row["step_ms_median"] for row in rows(halves)}["a"] == "6.0"
+    assert export(halves, PROFILE, 4.8e12).left_out == ()
+
+
+def test_runs_on_one_gpu_are_one_and_name_no_run() -> None:
+    one, two = ({"identity": IDENTITY | {"uuid": each}} for each in ("GPU-1", "GPU-2"))
+    on_one = [
+        BEGIN,
+        *of_run("a", 5, "1", **one),
+        BEGIN,
+        *of_run("a", 7, "2", **one),
+        *of_run("b", 5, "2", **one),
+    ]
+    plain, _ = rows(on_one)
+    assert plain["step_ms_median"] == "6.0"
+    assert "run" not in plain
+    plain, _ = rows([*on_one, BEGIN, *of_run("a", 9, "3", **two)])
+    assert (plain["run"], plain["step_ms_median"]) == ("1|2", "6.0")
 
 
 def gpu(power_w: float | None, throttled: str | None = None, **more: Any) -> dict[str, Any]:

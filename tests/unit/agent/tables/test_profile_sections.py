@@ -15,11 +15,17 @@ PARTS = [
     PartTime("outside", "outside", 40.0, 0),
 ]
 
+IDENTITY: dict[str, Any] = {"identity": {"name": "card"}}
+
 RATES = {"bandwidth_bytes_per_s": 4e12, "bandwidth_method": "copies"}
 
 
 def line(load: str, prompt: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {"kind": "profile", "load": load, "parts": [], "prompt": prompt, **more}
+    return {**IDENTITY, "kind": "profile", "load": load, "parts": [], "prompt": prompt, **more}
+
+
+def profile(load: str, parts: list[PartTime], **more: Any) -> dict[str, Any]:
+    return {**IDENTITY, "kind": "profile", "load": load, "parts": [asdict(part) for part in parts], **more}
 
 
 def prompt(**more: Any) -> dict[str, Any]:
@@ -83,11 +89,11 @@ def test_a_failure_alone_has_the_section_and_one_beside_a_profile_of_the_same_lo
 
 
 def test_without_any_lone_prompt_there_is_no_section() -> None:
-    assert prompt_section([{"kind": "profile", "load": "a", "parts": []}], WORDS) == ()
+    assert prompt_section([IDENTITY | {"kind": "profile", "load": "a", "parts": []}], WORDS) == ()
 
 
 def test_a_step_has_its_floor_below_it_too() -> None:
-    step = {"kind": "profile", "load": "a", "parts": [asdict(part) for part in PARTS], **RATES}
+    step = profile("a", PARTS, **RATES)
     text = step_section([step], WORDS)
     assert [row.split(" | ")[:4] for row in text.splitlines()[4:]] == [
         ["| the first", "48,500", "–", "5,000"],
@@ -97,5 +103,28 @@ def test_a_step_has_its_floor_below_it_too() -> None:
 
 
 def test_parts_that_move_and_multiply_nothing_have_no_floor_and_nothing_is_said_of_one() -> None:
-    outside = {"kind": "profile", "load": "a", "parts": [asdict(PARTS[-1])], **RATES}
+    outside = profile("a", PARTS[-1:], **RATES)
     assert "its floor" not in step_section([outside], WORDS)
+
+
+BEGIN: dict[str, Any] = {**IDENTITY, "kind": "begin"}
+
+
+def cell(load: str) -> dict[str, Any]:
+    return {**IDENTITY, "kind": "cell", "load": load, "workload": {"key": "c1"}, "same": None}
+
+
+def test_of_several_profiles_that_of_the_run_that_measured_most_is_told_with_its_run() -> None:
+    slow, fast = profile("a", PARTS), profile("a", PARTS[:1])
+    lines = [BEGIN, cell("a"), cell("b"), fast, BEGIN, cell("a"), slow, profile("b", PARTS)]
+    text = step_section(lines, WORDS)
+    assert [row.split(" | ")[:3] for row in text.splitlines() if row.startswith("|")][::2] == [
+        ["| load", "run", "step"],
+        ["| the first", "1", "5,000"],
+    ]
+    assert "| the second | 2 | 48,500 |" in text
+    told = {**prompt(), "parts": [asdict(PARTS[0])]}
+    lines = [BEGIN, cell("a"), cell("b"), line("a", told), BEGIN, cell("a"), line("a", prompt())]
+    assert "| the first | 1 | 5,000 |" in prompt_section(lines, WORDS)[1]
+    alone = [BEGIN, cell("a"), cell("b"), fast, slow]
+    assert "| the first | 48,500 |" in step_section(alone, WORDS), "one run has the last, and names no run"
