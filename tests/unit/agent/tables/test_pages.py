@@ -48,12 +48,23 @@ def test_a_journal_in_which_nothing_was_measured_has_no_page(tmp_path: Path) -> 
 
 def test_a_page_of_several_runs_tells_which_loads_each_measured() -> None:
     page = (RESULTS / "h200-9b-dflash.md").read_text(encoding="utf-8")
-    first, later, last = (each for each in page.splitlines() if each.startswith("- run "))
+    first, second, third, last = (each for each in page.splitlines() if each.startswith("- run "))
     assert first.startswith("- run 1, 2026-11-29, 11:02 to 11:07 UTC: `autoinfer table measure dflash.yaml ")
     assert first.endswith("`: the grid's first; draft_tokens 7, drafter packaged, method dflash")
-    assert later.endswith("`: draft_tokens 15, drafter packaged, method dflash")
-    assert last.endswith("`: draft_tokens 3, method mtp")
-    assert "- measured in 3 runs, so a difference between loads of two of them may be the machine's: " in page
+    assert second.endswith("`: draft_tokens 15, drafter packaged, method dflash")
+    assert third.endswith("`: draft_tokens 3, method mtp")
+    assert last.count("; ") == 3, "all four loads"
+    assert "measured in 4 runs, so a difference between loads of two of them may be the machine's: " in page
+
+
+@pytest.mark.parametrize("section", ["## Times", "## Times to the first token"])
+def test_a_page_compares_launches_of_one_run_and_lists_those_of_others_apart(section: str) -> None:
+    page = (RESULTS / "h200-9b-dflash.md").read_text(encoding="utf-8")
+    own, others = page.split(f"{section}\n")[1].split("\n## ")[0].split("Launches of other runs")
+    runs = [
+        [row.split(" | ")[1] for row in each.splitlines() if row.startswith("| ")] for each in (own, others)
+    ]
+    assert runs == [["run", "4", "4", "4", "4"], ["run", "3", "2", "1", "1"]]
 
 
 def test_a_page_of_several_runs_on_one_gpu_says_that_they_are(tmp_path: Path) -> None:
@@ -66,6 +77,7 @@ def test_a_page_of_several_runs_on_one_gpu_says_that_they_are(tmp_path: Path) ->
         )
     )
     page = CliRunner().invoke(app, ["table", "page", str(told), "--title", "x"]).stdout
-    assert "- measured in 3 runs, on one GPU\n" in page
+    assert "- measured in 4 runs, on one GPU\n" in page
     assert "may be the machine's" not in page
     assert "| run |" not in page
+    assert "Launches of other runs" not in page
