@@ -18,7 +18,7 @@ from statistics import fmean, median, stdev
 from typing import Any
 
 from agent.tables.cell import CellFigures, figures
-from agent.tables.floor import drafter_read, step_bytes
+from agent.tables.floor import drafter_read, step_bytes, told_drafter
 from agent.tables.gpu import gpu_columns
 from agent.tables.grid import COMES_WITH, DUMMY, TableWorkload, as_measured, in_full
 from agent.tables.journal import Line, Scope, scope_of
@@ -40,8 +40,8 @@ with a space between them."""
 OF_ACCEPTANCE = ("tpot", "itl", "e2el")
 """Those that depend on how many drafts are accepted."""
 
-DRAFTER_PARAMETERS = ("drafting", "drafter", "parameters")
-"""Where a resolved configuration has how many weights a drafter of its own has."""
+DRAFTER = ("drafting", "drafter")
+"""Where a resolved configuration tells of what drafts."""
 
 DRAFTING = "drafting."
 """How knobs of drafting begin."""
@@ -120,12 +120,6 @@ class _Row:
             placed=[each for each in self.placed if each[0].run in runs],
             placed_loads=[each for each in self.placed_loads if each[0].run in runs],
         )
-
-    @property
-    def drafter_parameters(self) -> int | None:
-        """How many weights the drafter of its own had that ran; None where that is not told."""
-        told = _at(self.resolved, DRAFTER_PARAMETERS)
-        return told if isinstance(told, int) else None
 
 
 @dataclass(frozen=True)
@@ -291,7 +285,8 @@ def _floor(
     workload = TableWorkload(**{name: told[name] for name in TableWorkload.__dataclass_fields__})
     made_up = row.line["weights"] == DUMMY
     try:
-        drafter = drafter_read(profile, configuration, made_up=made_up, told=row.drafter_parameters)
+        told_of = told_drafter(_at(row.resolved, DRAFTER))
+        drafter = drafter_read(profile, configuration, made_up=made_up, told=told_of)
         if drafter is None:
             return unknown
         moved = step_bytes(profile, configuration, workload, drafter)

@@ -8,8 +8,8 @@ head once a draft, a DFlash drafter once a step, and each time the keys and valu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 
 from agent.surrogate.weight_bytes import step_weight_bytes
 from agent.tables.grid import TableWorkload
@@ -77,12 +77,22 @@ def listed_bandwidth(lines: Iterable[Line]) -> float | None:
     return None if listed is None else listed.bandwidth_bytes_per_s
 
 
+def told_drafter(told: object) -> Drafter | None:
+    """The DFlash drafter that a launch `told` (`drafting.drafter` of a resolved configuration); None where it
+    tells no weights, and no layers where it tells none, as before 30 November 2026."""
+    if not isinstance(told, Mapping) or not isinstance(told.get("parameters"), int):
+        return None
+    sizes = [told.get(each.name) for each in fields(DrafterLayers)]
+    known = [each for each in sizes if isinstance(each, int)]
+    return Drafter(told["parameters"], DrafterLayers(*known) if len(known) == len(sizes) else None)
+
+
 def drafter_read(
-    profile: ModelProfile, configuration: Configuration, *, made_up: bool, told: int | None
+    profile: ModelProfile, configuration: Configuration, *, made_up: bool, told: Drafter | None
 ) -> Drafter | None:
-    """What a DFlash drafter has: as many weights as its launch `told`, or those of the one that a shape with
-    `made_up` weights brings, by its sizes, which tell its layers too where the launch told no other number;
-    None where neither is known, nothing where none drafts.
+    """What a DFlash drafter has: what its launch `told`, or what the one has that a shape with `made_up`
+    weights brings, by its sizes, where the launch told no other number of weights; None where neither is
+    known, nothing where none drafts.
 
     Raises `Infeasible` for drafting that can't be.
     """
@@ -91,9 +101,9 @@ def drafter_read(
         return Drafter()
     if made_up and drafting.drafter == PACKAGED:
         shape = drafter_for(profile)
-        if told in (None, shape.parameters):
+        if told is None or told.parameters == shape.parameters:
             return Drafter(shape.parameters, layers_of(shape))
-    return None if told is None else Drafter(told)
+    return told
 
 
 def step_bytes(

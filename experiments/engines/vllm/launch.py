@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from experiments.engines.port import (
     ScoringTask,
     TaskScore,
 )
-from experiments.engines.reference.drafting.order import drafter_source
+from experiments.engines.reference.drafting.order import drafter_layers, drafter_source
 from experiments.engines.reference.inspection import CheckpointFiles
 from experiments.engines.reference.stored_parameters import stored_parameters
 from experiments.engines.reference.stored_weights import stored_weights
@@ -344,14 +344,14 @@ def _rounds(requests: Sequence[GenerationRequest], concurrency: int) -> int:
 
 
 def _drafter(told: Mapping[str, Json], configuration: Configuration, target: Path) -> dict[str, Json]:
-    """What `told` says of the drafter, and, of one with weights of its own, which files it is of: vLLM's own
-    process knows a folder alone, in which others may lie by now. Of one that the shape `target` brings
-    that is told: where it lies says nothing of it."""
+    """What `told` says of the drafter, and, of one with weights of its own, which files it is of and how many
+    weights they hold, with the layers of one by DFlash: vLLM's own process knows a folder alone, in which
+    others may lie by now. Of one that the shape `target` brings that is told: where it lies says nothing."""
     order = drafting_of(configuration)
     if order.method not in EXTERNAL_DRAFTERS:
         return {}
     source, known = drafter_source(order, target), told.get("drafter")
-    stored = stored_parameters(source.folder)
+    stored, layers = stored_parameters(source.folder), drafter_layers(order, target)
     described = source.described()
     if source.folder == drafter_of_shape(target):
         described["folder"] = SHAPE_S_OWN
@@ -360,5 +360,6 @@ def _drafter(told: Mapping[str, Json], configuration: Configuration, target: Pat
             **(known if isinstance(known, dict) else {}),
             **described,
             **({} if stored is None else {"parameters": stored.parameters}),
+            **({} if layers is None else asdict(layers)),
         }
     }

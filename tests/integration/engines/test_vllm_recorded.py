@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from experiments.drafters.dflash.config import read_shape
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.port import DECODE_ITEM_PREFIX, Infeasible
 from experiments.engines.vllm.driver_process import DRIVER_MODULE
@@ -257,6 +258,9 @@ def test_what_drafts_is_told_with_its_files_and_tokens_by_the_steps_that_gave_th
     assert isinstance(drafting["drafter"], dict)
     assert (drafting["method"], drafting["draft_tokens"]) == ("dflash", 4)
     assert drafting["drafter"]["fingerprint"] == checkpoint_fingerprint(packaged_drafter_path())
+    shape = read_shape(packaged_drafter_path())
+    told = [drafting["drafter"][each] for each in ("layers", "kv_heads", "head_dim")]
+    assert told == [shape.layers, shape.kv_heads, shape.head_size]
     for trace in traces:
         assert all(1 <= tokens <= 5 for tokens in trace.step_tokens)
         assert sum(trace.step_tokens) >= len(trace.token_ids) - 1

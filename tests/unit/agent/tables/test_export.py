@@ -364,10 +364,10 @@ def test_a_dflash_drafter_and_the_output_head_are_read_once_more_a_step_for_a_wh
     assert drafter(1_000, **quantized) == 2 * 1_000 + head * (4 + 16 / 128) / 8
 
 
-def dflash_rows(drafter: str, weights: str, told: int | None) -> list[dict[str, str]]:
+def dflash_rows(drafter: str, weights: str, told: dict[str, int]) -> list[dict[str, str]]:
     """The rows of a load that drafts by DFlash and of the same without."""
     knobs = {"drafting.method": "dflash", "drafting.draft_tokens": 7, "drafting.drafter": drafter}
-    resolved = {"drafting": {"drafter": {} if told is None else {"parameters": told}}}
+    resolved = {"drafting": {"drafter": told}}
     lines = [
         line("load", "a", knobs, load_s=1.0, resolved=resolved, launch="a"),
         cell("a", knobs, [0, 6_000], steps=1),
@@ -376,31 +376,38 @@ def dflash_rows(drafter: str, weights: str, told: int | None) -> list[dict[str, 
     return rows([{**each, "weights": weights} for each in lines])
 
 
+OWN_KV = 2 * SHAPE_S.layers * SHAPE_S.kv_heads * SHAPE_S.head_size
+"""Keys and values of a token that the drafter of a shape reads."""
+
+LAYERS = {"layers": 2, "kv_heads": 8, "head_dim": 128}
+
+
 @pytest.mark.parametrize(
-    ("drafter", "weights", "told", "parameters", "layers"),
+    ("drafter", "weights", "told", "parameters", "kv"),
     [
-        ("packaged", "dummy", None, SHAPE_S.parameters, SHAPE_S.layers),
-        ("packaged", "dummy", SHAPE_S.parameters, SHAPE_S.parameters, SHAPE_S.layers),
-        ("packaged", "dummy", 1_000_000_000, 1_000_000_000, 0),
-        ("/a/drafter", "dummy", 500_000_000, 500_000_000, 0),
-        ("/a/drafter", "checkpoint", 500_000_000, 500_000_000, 0),
+        ("packaged", "dummy", {}, SHAPE_S.parameters, OWN_KV),
+        ("packaged", "dummy", {"parameters": SHAPE_S.parameters}, SHAPE_S.parameters, OWN_KV),
+        ("packaged", "dummy", {"parameters": 1_000_000_000}, 1_000_000_000, 0),
+        ("/a/drafter", "dummy", {"parameters": 500_000_000}, 500_000_000, 0),
+        ("/a/drafter", "checkpoint", {"parameters": 500_000_000}, 500_000_000, 0),
+        ("/a/drafter", "checkpoint", {"parameters": 500_000_000} | LAYERS, 500_000_000, 2 * 2 * 8 * 128),
+        ("packaged", "dummy", {"parameters": 1_000_000_000} | LAYERS, 1_000_000_000, 2 * 2 * 8 * 128),
     ],
 )
-def test_a_drafter_has_the_weights_that_its_launch_told_or_those_of_the_shape(
-    drafter: str, weights: str, told: int | None, parameters: int, layers: int
+def test_a_drafter_has_the_weights_and_layers_that_its_launch_told_or_those_of_the_shape(
+    drafter: str, weights: str, told: dict[str, int], parameters: int, kv: int
 ) -> None:
     drafting, plain = dflash_rows(drafter, weights, told)
     states = 7 * PROFILE.gdn_state_bytes
     head = PROFILE.vocabulary * PROFILE.hidden
     more = int(drafting["step_bytes"]) - int(plain["step_bytes"])
-    cache = 2 * layers * 4 * 256 * 2 * (512 + 3 / 2)
-    assert more == states + 2 * (parameters + head) + cache
+    assert more == states + 2 * (parameters + head) + 2 * kv * (512 + 3 / 2)
     assert float(drafting["floor_ms"]) == pytest.approx(int(drafting["step_bytes"]) / 4.8e9, abs=1e-3)
 
 
 @pytest.mark.parametrize(("drafter", "weights"), [("/a/drafter", "dummy"), ("packaged", "checkpoint")])
 def test_a_drafter_of_which_no_size_is_told_leaves_the_floor_empty(drafter: str, weights: str) -> None:
-    drafting, plain = dflash_rows(drafter, weights, None)
+    drafting, plain = dflash_rows(drafter, weights, LAYERS)
     assert [drafting[each] for each in ("step_bytes", "floor_ms", "above_floor_ms")] == ["", "", ""]
     assert plain["floor_ms"] != ""
 
