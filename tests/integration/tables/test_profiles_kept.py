@@ -46,7 +46,7 @@ def test_a_lone_prompt_is_kept_with_the_rates_of_its_floor_and_without_its_kerne
     monkeypatch.setattr(SimulatedLaunch, "profile_record", record, raising=False)
     line = profiled(tmp_path)[0]
     assert (line["bandwidth_bytes_per_s"], line["bandwidth_method"]) == (4e12, "copies")
-    rate = {"operations_per_s": 8e14, "operations_method": "products"}
+    rate = {"operations_per_s": 8e14, "operations_method": "products", "kernels_ms": 5.0}
     assert line["prompt"] == {name: PROMPT[name] for name in PROMPT if name != "kernels"} | rate
     assert "its floor | 3,000 |" in page_of(tmp_path)
 
