@@ -78,6 +78,15 @@ class Collector:
 
     def _run(self) -> None:
         for attempt in range(sys.maxsize):
+            why = self._run_once()
+            wait_s = RESTART_AFTER_S[min(attempt, len(RESTART_AFTER_S) - 1)]
+            if self._ending.wait(wait_s):
+                return
+            _log.warning("The process that reads the devices %s; it is started again.", why)
+
+    def _run_once(self) -> str:
+        """Run the process to its end; what it did in the end, for a sentence."""
+        try:
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,
@@ -86,19 +95,18 @@ class Collector:
                 encoding="utf-8",
                 start_new_session=True,  # Ctrl C is for its parent, with which it ends
             )
-            if self._ending.is_set():
-                _end(self._process)
-                assert self._process.stdout is not None
-                self._process.stdout.close()  # nobody has begun to read it
-                return
-            if self.interval_s != INTERVAL_S:
-                self._say()
-            self._read(self._process)
+        except OSError as error:  # such as no room for one more process
+            return f"could not be started ({error.strerror})"
+        if self._ending.is_set():
             _end(self._process)
-            wait_s = RESTART_AFTER_S[min(attempt, len(RESTART_AFTER_S) - 1)]
-            if self._ending.wait(wait_s):
-                return
-            _log.warning("The process that reads the devices ended; it is started again.")
+            assert self._process.stdout is not None
+            self._process.stdout.close()  # nobody has begun to read it
+            return "ended"
+        if self.interval_s != INTERVAL_S:
+            self._say()
+        self._read(self._process)
+        _end(self._process)
+        return "ended"
 
     def _read(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None

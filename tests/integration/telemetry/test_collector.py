@@ -142,3 +142,18 @@ def test_a_process_that_was_begun_as_all_ended_is_ended_and_its_pipes_are_closed
     assert process.stdin is not None
     assert process.stdout is not None
     wait_for(lambda: process.stdin.closed and process.stdout.closed)
+
+
+def test_a_process_that_cannot_be_started_is_tried_again(
+    history: History, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(collecting, "RESTART_AFTER_S", (0.0,))
+    missing, written = tmp_path / "python", tmp_path / "written"
+    written.write_text(f'#!/bin/sh\nexec {COMMAND[0]} "$@"\n')
+    written.chmod(0o700)
+    late = Collector(history, (str(missing), *COMMAND[1:]))
+    late.start()
+    wait_for(lambda: "could not be started (No such file or directory)" in caplog.text)
+    written.rename(missing)
+    wait_for(lambda: samples(history) > 0)
+    late.stop()
