@@ -53,7 +53,6 @@ from dashboard.pages import (
     what_if,
 )
 from dashboard.rendering.environment import STATIC, render
-from dashboard.rented import RUNS
 from dashboard.report.routes import add_report
 from dashboard.routes import Server, add_page
 from dashboard.shell import links
@@ -145,7 +144,7 @@ def create_app(
 
     app = FastAPI(title="autoinfer", docs_url=None, redoc_url=None, lifespan=lifespan, responses=PROBLEMS)
     app.state.timings = timings
-    ground = Ground(settings, devices or Devices(runs=settings.data_dir / RUNS), executor)
+    ground = Ground(settings, devices or Devices(data_dir=settings.data_dir), executor)
     server = Server(opened, hub, ground)
     experiment_samples.add_experiment_routes(app, server)
     add_graph_data(app, server)

@@ -30,7 +30,6 @@ from pathlib import Path
 from types import TracebackType
 
 from experiments.artifacts.key import ArtifactKey
-from experiments.artifacts.locks import Locks
 from experiments.artifacts.manifest import (
     FILES_FOLDER,
     MANIFEST_NAME,
@@ -44,6 +43,7 @@ from experiments.artifacts.shared import SharedArtifacts, SharedUnreachable
 from experiments.artifacts.stored import StoredArtifact, stored, without_manifest
 from experiments.disk import disk_in_words
 from experiments.kill_points import KillPoint, reached
+from experiments.locks import Locks
 
 _LOG = logging.getLogger(__name__)
 

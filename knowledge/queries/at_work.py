@@ -14,8 +14,8 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, and_, exists, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from db.at_work import at_work
 from db.campaign_owner import is_driven_at
-from db.clock import now
 from db.models import Campaign, Experiment, Job, RemoteRun
 from db.states import CampaignState, ExperimentState, JobState, RemoteRunState
 from knowledge.queries.ended_tests import EndedTest
@@ -45,11 +45,6 @@ def in_a_word(state: str, interrupted: object, ended: EndedTest | None = None) -
     if ended is not None:
         return ended.word
     return INTERRUPTED if interrupted else state
-
-
-def at_work() -> ColumnElement[bool]:
-    """Whether a job is held by a worker that was heard of within its lease."""
-    return and_(Job.state == JobState.RUNNING, Job.lease_expires_at > now())
 
 
 def interrupted_experiments(session: Session, experiment_ids: Collection[int]) -> dict[int, Interrupted]:

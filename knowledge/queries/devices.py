@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import Session
 
 from configs.targets import CPU
+from db.at_work import at_work
 from db.campaign_owner import is_driven_at
 from db.event_kinds import EventKind
 from db.events import of_kinds
@@ -18,7 +19,6 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Event, Experiment, Hypothesis, Job, JobQuote
 from db.states import CampaignState, ExperimentKind, JobState
 from experiments.job.spec import BUILD
-from knowledge.queries.at_work import at_work
 from knowledge.queries.building import BuildingView, building_of
 from knowledge.queries.view import View
 

@@ -12,12 +12,12 @@ from sqlalchemy.orm import Session
 
 from configs.quantities import format_usd
 from configs.targets import is_rented
+from db.at_work import at_work
 from db.clock import now
 from db.labels import Noun, format_label
 from db.models import Experiment, Hypothesis, Job, JobQuote, MoneyBudget, RemoteRun, Verdict
 from db.money import usd
 from db.states import BudgetScope, RemoteRunState, VerdictOutcome
-from knowledge.queries.at_work import at_work
 from knowledge.queries.spent.money import EPOCH, worth
 from knowledge.queries.view import EffectView, View, verdict_effect
 

@@ -21,16 +21,14 @@ from dashboard.app import create_app
 from dashboard.devices import Devices
 from db import queue
 from db.session import Database
-from experiments.telemetry.collect import INTERVAL_S, MEASURED_INTERVAL_S
 from experiments.telemetry.keeping import keep, kept
 from experiments.telemetry.means import WINDOW_S, DeviceMean, window_means, window_of
 from experiments.telemetry.trace import named_recording, read_trace
 from experiments.telemetry.trace import replayed as replay
-from knowledge.queries.devices import on_devices
 from tests.integration.dashboard.serving import serving
 from tests.integration.dashboard.test_log_page import first_push, get
 from tests.new_database import new_database
-from tests.unit.telemetry.synthetic import BEGUN, cpu, gpu, sample
+from tests.unit.telemetry.synthetic import BEGUN, cpu, sample
 from tests.waiting import PATIENCE_S
 
 
@@ -82,20 +80,6 @@ def test_the_page_its_twins_and_its_stream(tmp_path: Path, database: Database, r
         assert "Not of now." in client.get("/gpus/tiles").text
 
 
-def test_means_of_a_window_are_kept(database: Database) -> None:
-    devices = Devices()
-    for second in range(300):
-        devices.history.add(sample(second, host=devices.host))
-    devices.keep(database, BEGUN)
-    devices.keep(database, BEGUN - timedelta(minutes=5))
-    with database.read() as session:
-        means = kept(session, BEGUN - timedelta(days=1))
-    assert [(mean.device, mean.samples, mean.read_s, mean.power_w) for mean in means] == [
-        ("cpu", 300, 300.0, None),
-        ("cuda:0", 300, 300.0, 432.0),
-    ]
-
-
 async def watching(devices: Devices, database: Database, done: Callable[[], bool]) -> None:
     """Watch devices until it is done, and end as a server does."""
     task = asyncio.create_task(devices.run(database))
@@ -137,60 +121,8 @@ def test_a_window_that_is_not_over_is_kept_every_now_and_then(
 ) -> None:
     """So that a machine that goes away at once leaves its last minutes too."""
     monkeypatch.setattr("dashboard.devices.LOOK_S", 0.05)
-    monkeypatch.setattr("dashboard.devices.KEEP_EVERY_S", 0.1)
+    monkeypatch.setattr("experiments.telemetry.keeper.KEEP_EVERY_S", 0.1)
     asyncio.run(watching(Devices(), database, lambda: bool(means_kept(database))))
-
-
-def test_means_of_all_windows_since_the_last_one_are_kept(database: Database) -> None:
-    devices = Devices()
-    for second in range(0, 700, 10):
-        devices.history.add(sample(second, host=devices.host))
-    now = BEGUN + timedelta(seconds=700)
-    assert devices.keep_since(database, BEGUN, now) == BEGUN + timedelta(seconds=600)
-    cards = [mean for mean in means_kept(database) if mean.device == "cuda:0"]
-    assert [(each.started_at - BEGUN).total_seconds() for each in cards] == [0, 300, 600]
-
-
-def test_a_dashboard_that_begins_within_a_window_adds_to_what_another_kept_of_it(database: Database) -> None:
-    first, second = Devices(), Devices()
-    for at in range(0, 100, 5):
-        first.history.add(sample(at, gpu(power_w=500.0), host=first.host))
-    first.keep(database, BEGUN)
-    second.begin(database, BEGUN)
-    for at in range(200, 300):
-        second.history.add(sample(at, gpu(power_w=100.0), host=second.host))
-        if at in (230, 299):
-            second.keep(database, BEGUN)
-    [mean] = means_kept(database)
-    assert (mean.samples, mean.read_s, mean.power_w) == (120, 200.0, pytest.approx(300.0))
-
-
-def test_two_dashboards_at_once_count_no_second_twice(database: Database) -> None:
-    first, second = Devices(), Devices()
-    for at in range(300):
-        first.history.add(sample(at, gpu(), host=first.host))
-        if at == 100:
-            first.keep(database, BEGUN)
-            second.begin(database, BEGUN)
-        if at > 100:
-            second.history.add(sample(at, gpu(), host=second.host))
-        if at % 60 == 59:
-            first.keep(database, BEGUN)
-            second.keep(database, BEGUN)
-    [mean] = means_kept(database)
-    assert (mean.samples, mean.read_s) == (300, 300.0)
-
-
-def test_sampling_slows_down_while_these_processors_are_measured_and_only_then(database: Database) -> None:
-    devices = Devices()
-    assert devices.wanted_interval_s(database) == INTERVAL_S
-    running(database, f"{devices.host}/cuda:0")
-    running(database, "another-host/cpu")
-    assert devices.wanted_interval_s(database) == INTERVAL_S
-    running(database, f"{devices.host}/cpu")
-    assert devices.wanted_interval_s(database) == MEASURED_INTERVAL_S
-    with database.read() as session:
-        assert on_devices(session)[f"{devices.host}/cpu"].experiment is None
 
 
 def test_a_server_that_ends_leaves_no_collector(database: Database) -> None:

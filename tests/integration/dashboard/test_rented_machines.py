@@ -58,7 +58,7 @@ class Rented:
                 basis="a test's",
             )
             submitted(session, {self.run.id: f"autoinfer-{KEY}"})
-        self.devices = Devices(runs=folder / RUNS)
+        self.devices = Devices(data_dir=folder)
         app = create_app(Settings(data_dir=folder), self.database, devices=self.devices)
         self.client = TestClient(app, base_url="http://127.0.0.1")
 
@@ -130,7 +130,7 @@ def test_the_pages_keep_no_means_of_what_its_worker_keeps(rented: Rented) -> Non
     now = datetime.now(UTC)
     rented.tells(1)
     rented.devices.look_at_rented(rented.database)
-    rented.devices.keep(rented.database, window_of(now))
+    rented.devices.keeper.keep(rented.database, window_of(now))
     with rented.database.read() as session:
         assert session.scalars(select(Mean)).all() == []
 

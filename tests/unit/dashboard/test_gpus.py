@@ -117,7 +117,7 @@ def test_readings_that_stopped_are_stale_with_their_age() -> None:
     assert all(device.stale for device in view.devices)
     assert "stale 8\u202fs" in html_of(view)
     slow = devices_with(gpu(), cpu())
-    slow.interval_s = 5.0
+    slow.keeper.interval_s = 5.0
     assert not any(device.stale for device in view_of(slow, at_s=9).devices)
 
 
