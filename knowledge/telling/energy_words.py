@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from configs.quantities import format_energy
+from configs.targets import is_rented
 
 if TYPE_CHECKING:
     from knowledge.queries.spent.energy import EnergyView
@@ -26,13 +27,21 @@ def energy_told(energy: EnergyView | None) -> str | None:
         return None
     cards = "the card" if len(energy.devices) == 1 else "the cards"
     if energy.energy_wh is None:
-        return f"How much energy {cards} took {NO_READINGS}"
+        return f"How much energy {cards} took {NO_READINGS}{_where_to_look(energy)}"
     share = energy.covered_s / energy.job_s
     read = ""
     if share < WHOLE_FROM:
         whose = "its" if len(energy.devices) == 1 else "their"
         read = f", counted for the {_percent(share)} of that time in which {whose} power was read"
     return f"{cards.capitalize()} took about {format_energy(energy.energy_wh)} while experiments ran{read}"
+
+
+def _where_to_look(energy: EnergyView) -> str:
+    """What tells why power was not read; nothing of machines that were rented, which are gone."""
+    if all(is_rented(each.device.partition("/")[0]) for each in energy.devices):
+        return ""
+    where, whose = ("the card is", "its") if len(energy.devices) == 1 else ("the cards are", "their")
+    return f"; autoinfer devices, run where {where}, tells whether {whose} driver reports power"
 
 
 def _percent(share: float) -> str:

@@ -174,7 +174,10 @@ def test_a_job_on_processors_that_has_not_ended_slows_readings_up_to_its_last_si
 def test_a_card_whose_power_nobody_read_has_no_energy_rather_than_none(full: History, tmp_path: Path) -> None:
     ran(full, "desk/cuda:0", 900)
     drew(full, "cuda:0", None)
-    unknown = "How much energy the card took is not known: no reading of power was kept while experiments ran"
+    unknown = (
+        "How much energy the card took is not known: no reading of power was kept while experiments ran; "
+        "autoinfer devices, run where the card is, tells whether its driver reports power"
+    )
     assert lines_of(full)[-1] == f"{unknown}."
     asked = asked_of(full, tmp_path)
     assert unknown in text_of(asked, "/costs")

@@ -191,3 +191,24 @@ def test_energy_is_told_with_the_time_in_which_power_was_read_where_that_is_not_
     )
     assert "counted for the less than 1 % of that time" in str(told_of(3.6, 3600.0))
     assert energy_told(None) is None
+
+
+def unread(*devices: str) -> str | None:
+    found = tuple(
+        DeviceEnergyView(device=each, model=None, energy_wh=0.0, covered_s=0.0, job_s=60.0, windows=())
+        for each in devices
+    )
+    return energy_told(EnergyView(energy_wh=None, covered_s=0.0, job_s=60.0 * len(found), devices=found))
+
+
+def test_where_no_power_was_read_it_says_what_tells_why_unless_the_machines_were_rented() -> None:
+    unknown = "is not known: no reading of power was kept while experiments ran"
+    assert unread("modal:L4/J-7") == f"How much energy the card took {unknown}"
+    assert unread("desk/cuda:0") == (
+        f"How much energy the card took {unknown}; "
+        "autoinfer devices, run where the card is, tells whether its driver reports power"
+    )
+    assert unread("modal:L4/J-7", "desk/cuda:0") == (
+        f"How much energy the cards took {unknown}; "
+        "autoinfer devices, run where the cards are, tells whether their driver reports power"
+    )
