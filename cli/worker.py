@@ -63,6 +63,7 @@ def worker(
     Ctrl C, or a terminal that is closed, ends it, and what runs: its jobs go back to the queue.
     """
     import signal
+    from contextlib import nullcontext
     from functools import partial
 
     from agent.campaign.rerun.confirm import conclude_ended
@@ -75,6 +76,8 @@ def worker(
     from experiments.remote.settings import RemoteTimes
     from experiments.remote.worker import RemoteWorker
     from experiments.stop_flag import StopFlag
+    from experiments.telemetry.beside import kept_beside
+    from experiments.telemetry.turns import FOLDER
     from experiments.worker.settings import WorkerName
     from experiments.worker.target import target_of
     from experiments.worker.worker import run_worker
@@ -108,17 +111,19 @@ def worker(
             say(f"{name.owner} takes jobs from {database.shown}; Ctrl C ends it.")
         after_job = partial(conclude_ended, database)
         if target is None:
-            ended = run_worker(
-                database,
-                runs_jobs,
-                where,
-                times=worker_times(settings),
-                stop=stop,
-                once=once,
-                end_with_parent=end_with_parent,
-                target=target_of(device) if chosen == LOCAL else None,
-                after_job=after_job,
-            )
+            # Pairs with a command beside are compared with pairs that have nothing beside.
+            with nullcontext() if words else kept_beside(database, settings.data_dir / FOLDER):
+                ended = run_worker(
+                    database,
+                    runs_jobs,
+                    where,
+                    times=worker_times(settings),
+                    stop=stop,
+                    once=once,
+                    end_with_parent=end_with_parent,
+                    target=target_of(device) if chosen == LOCAL else None,
+                    after_job=after_job,
+                )
         else:
             ended = RemoteWorker(
                 database,

@@ -16,6 +16,7 @@ from experiments.telemetry.collector import Replay
 from experiments.telemetry.history import DeviceHistory, History, is_stale
 from experiments.telemetry.keeper import LOOK_S, Keeper
 from experiments.telemetry.trace import RECORDED_HOST, Trace
+from experiments.telemetry.turns import FOLDER, Turns
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Devices:
         self.host = socket.gethostname() if trace is None else RECORDED_HOST
         self.keeper = Keeper(self.history, self.host)
         self.curves: dict[tuple[str, int], Curves] = {}
+        self._turns = None if data_dir is None else data_dir / FOLDER
         self._rented = None if data_dir is None or trace is not None else RentedReadings(data_dir / RUNS)
 
     @property
@@ -66,7 +68,14 @@ class Devices:
         if self.trace is not None:
             await self._play(self.trace)
             return
-        await self._watch(database, clock)
+        turns = None if self._turns is None else Turns(self._turns, self.host, database.shown)
+        try:
+            if turns is not None:
+                await asyncio.to_thread(turns.show)
+            await self._watch(database, clock)
+        finally:
+            if turns is not None:
+                turns.end()
 
     async def _play(self, trace: Trace) -> None:
         source = Replay(self.history, trace)

@@ -1,6 +1,6 @@
 """Reading this machine's devices for as long as something runs, and keeping the means of every window.
 
-A server's loop (`dashboard.devices`) calls `look` every `LOOK_S`.
+A server's loop (`dashboard.devices`) or a worker's thread (`telemetry.beside`) calls `look` every `LOOK_S`.
 Two that keep the same windows at once do no harm: each has read a part of a window, and the longer one stays
 (`telemetry.keeping`); one that begins within a window adds to what was kept before it.
 """

@@ -5,19 +5,26 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import psutil
 import pytest
 
 from db import events
 from db.event_kinds import EventKind
 from db.session import open_database
+from experiments.telemetry.collector import COMMAND
+from experiments.telemetry.keeping import kept
+from experiments.telemetry.turns import FOLDER
 from tests.history.awaiting import let_wait
 from tests.history.campaign_history import TARGET
 from tests.integration.cli.command import Autoinfer
 from tests.new_database import database_url, new_database
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_for
 
 READING = {
     "summary": {
@@ -408,3 +415,36 @@ def test_a_worker_ends_in_good_order_on_ctrl_c(with_history: Autoinfer) -> None:
     out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err) == (0, "")
     assert json.loads(out)["jobs_ended"] == 0
+
+
+def test_a_worker_keeps_means_of_the_devices_of_its_host_where_no_dashboard_does(
+    with_history: Autoinfer,
+) -> None:
+    process = with_history.start("worker --json")
+    wait_for(lambda: has_read(process.pid) or process.poll() is not None)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, err) == (0, "")
+    database = open_database(database_url(with_history.data_dir))
+    with database.read() as session:
+        means = kept(session, datetime.now(UTC) - timedelta(hours=1))
+    database.close()
+    assert (socket.gethostname(), "cpu") in {(each.host, each.device) for each in means}
+
+
+def test_a_worker_of_pairs_with_a_command_beside_has_nothing_else_there(
+    with_history: Autoinfer,
+) -> None:
+    assert with_history("worker --once --beside true").code == 0
+    assert not (with_history.data_dir / FOLDER).exists()
+    assert with_history("worker --once").code == 0
+    assert (with_history.data_dir / FOLDER).exists()
+
+
+def has_read(worker: int) -> bool:
+    """Whether the process that reads the devices for a worker has told something."""
+    with suppress(psutil.Error):
+        for child in psutil.Process(worker).children():
+            if COMMAND[-1] in child.cmdline() and child.io_counters().write_chars:
+                return True
+    return False
