@@ -44,7 +44,7 @@ def step_section(lines: Sequence[Line], words: Mapping[str, str]) -> str:
     told = (
         "Microseconds of a step of one request at the shortest prompt, by part (docs/profile.md). `outside` "
         f"is what no kernel ran for{_beside(lines)}. `small` are norms, gates, activations and copies."
-        f"{_floor_told(found.values())}"
+        f"{_floor_told(found.values())}{_scaled_told(found, words)}"
     )
     return f"{told}\n\n{_part_rows('step', found, words, _shown(runs, lines))}"
 
@@ -89,7 +89,7 @@ def _prompts(
     told = (
         f"Microseconds to the first token of a lone prompt of {tokens:,} tokens within the engine, by part: "
         "HTTP and the tokenizer are not in it. `outside` is what no kernel ran for, launches by the "
-        f"processor among it{_beside(lines)}.{_floor_told(found.values())}"
+        f"processor among it{_beside(lines)}.{_floor_told(found.values())}{_scaled_told(found, words)}"
     )
     return f"{told}\n\n{_part_rows('first token', found, words, runs)}"
 
@@ -137,6 +137,21 @@ def _floor_told(profiles: Collection[StepProfileView]) -> str:
     return (
         f" Below each load `{FLOOR}`: the least time of each part, by {' or '.join(told)}{longer} "
         "(docs/profile.md), as measured in the same launches."
+    )
+
+
+def _scaled_told(profiles: Mapping[str, StepProfileView], words: Mapping[str, str]) -> str:
+    """Which loads' parts are scaled down, and from what; nothing where none is known to be."""
+    told = [
+        f"{words[load]} (of {_us(profile.scaled_from_ms)})"
+        for load, profile in profiles.items()
+        if profile.scaled_from_ms is not None
+    ]
+    if not told:
+        return ""
+    return (
+        " Where kernels took longer as they were recorded than all took untouched, they are scaled down to that "
+        f"and tell shares, with nothing outside them: {'; '.join(told)}."
     )
 
 

@@ -107,6 +107,15 @@ def test_parts_that_move_and_multiply_nothing_have_no_floor_and_nothing_is_said_
     assert "its floor" not in step_section([outside], WORDS)
 
 
+def test_loads_whose_kernels_were_scaled_down_are_named_with_what_they_took() -> None:
+    steps = [profile("a", PARTS, kernels_ms=50.0), profile("b", PARTS, kernels_ms=8.5)]
+    assert "with nothing outside them: the first (of 50,000)." in step_section(steps, WORDS)
+    assert "scaled" not in step_section(steps[1:], WORDS)
+    assert "scaled" not in step_section([profile("a", PARTS)], WORDS), "a journal of before does not tell"
+    told = prompt_section([line("b", prompt(kernels_ms=49.0))], WORDS)[1]
+    assert "with nothing outside them: the second (of 49,000)." in told
+
+
 BEGIN: dict[str, Any] = {**IDENTITY, "kind": "begin"}
 
 
