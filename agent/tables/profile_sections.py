@@ -150,8 +150,8 @@ def _scaled_told(profiles: Mapping[str, StepProfileView], words: Mapping[str, st
     if not told:
         return ""
     return (
-        " Where kernels took longer as they were recorded than all took untouched, they are scaled down to that "
-        f"and tell shares, with nothing outside them: {'; '.join(told)}."
+        " Where kernels took longer as they were recorded than all took untouched, they are scaled down to "
+        f"that and tell shares, with nothing outside them: {'; '.join(told)}."
     )
 
 
