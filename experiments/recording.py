@@ -37,7 +37,7 @@ from db.samples import Sample as StoredSample
 from db.samples import insert_samples, read_samples
 from db.states import Arm as StoredArm
 from db.states import StageOutcome
-from experiments.job.result import ArtifactRecord, JobResult, StageRecord
+from experiments.job.result import ArtifactRecord, JobResult, StageRecord, measured_s
 from experiments.job.spec import AaJob, BaselineJob, ExperimentJob, TestJob, parse_job
 from experiments.measurement.evidence import (
     TEXTS_KEY,
@@ -125,6 +125,8 @@ def load_evidence(session: Session, experiment_id: int) -> tuple[StoppingPlan, E
         changes=control.changes_to(candidate),
         failure=experiment.failure,
         pinned_keys=spec.pinned_keys,
+        in_turn=spec.in_turn,
+        measured_s=measured_s(load_stages(session, experiment_id)),
     )
 
 

@@ -24,30 +24,39 @@ MS_PER_S = 1e3
 
 @dataclass(frozen=True)
 class PairCost:
-    """Seconds of a timed launch pair, both arms: until they could be asked, and of their requests, over
-    `blocks` blocks an arm."""
+    """Seconds of a timed launch pair: until both arms could be asked, `load_s` with each load counted and
+    `waited_s` by the clock, where what loads side by side is waited for once; and of the requests of both,
+    over `blocks` blocks an arm.
+
+    Steps are chosen by the loads of both arms, as in all versions of the judge; what is told goes by the
+    clock.
+    """
 
     load_s: float
+    waited_s: float
     requests_s: float
     blocks: int
 
     @property
     def total_s(self) -> float:
-        """Seconds in all."""
+        """Seconds in all, each load counted."""
         return self.load_s + self.requests_s
 
-    def with_blocks(self, blocks: int) -> float:
-        """Seconds of such a pair with another number of blocks an arm."""
-        return self.load_s + self.requests_s * blocks / self.blocks if self.blocks else self.total_s
+    def by_clock_s(self, blocks: int | None = None) -> float:
+        """Seconds on the clock, of such a pair with another number of blocks an arm where one is given."""
+        share = blocks / self.blocks if blocks is not None and self.blocks else 1.0
+        return self.waited_s + self.requests_s * share
 
 
 @dataclass(frozen=True)
 class Spending:
-    """Seconds of launches by now, and what the whole plan would have taken at this cost a pair.
+    """Seconds on the clock that measuring took by now, and that the whole plan would have taken at this cost
+    a pair.
 
-    Both count the candidate's evaluation with its expected cost, once it is made, or as it would have been
-    made, and as much for a look at its weights before anything was timed, where there was one: samples of
-    quality carry no time. The control's evaluation is an artifact that experiments share.
+    What it took is what its stages took, where that is known. Else pairs are added up as they were loaded,
+    and the candidate's evaluation counts with its expected cost once it is made, and a look at its weights
+    before anything was timed as much: samples of quality carry no time. The plan counts an evaluation that
+    was not made with that cost too; that of made-up weights, which have no quality, is never made.
     """
 
     spent_s: float
@@ -57,14 +66,20 @@ class Spending:
 def pair_costs(evidence: Evidence) -> tuple[PairCost, ...]:
     """The cost of every timed pair, in order of index; a launch without its partner counts too."""
     load: defaultdict[int, float] = defaultdict(float)
+    waited: defaultdict[int, dict[Arm, float]] = defaultdict(dict)
     requests: defaultdict[int, float] = defaultdict(float)
     blocks: defaultdict[int, set[int]] = defaultdict(set)
     for arm in Arm:
         for record in evidence.of(arm, *TIMED_STAGES):
             load[record.index] += record.load_s
+            waited[record.index][arm] = record.load_s  # of one launch, however many records it has
             requests[record.index] += _request_s(record)
             blocks[record.index] |= _block_numbers(record)
-    return tuple(PairCost(load[index], requests[index], len(blocks[index])) for index in sorted(load))
+    together = math.fsum if evidence.in_turn else max
+    return tuple(
+        PairCost(load[index], together(waited[index].values()), requests[index], len(blocks[index]))
+        for index in sorted(load)
+    )
 
 
 _request_s = once(requests_s)
@@ -126,15 +141,17 @@ def most_pairs(plan: StoppingPlan) -> int:
 
 
 def spending(plan: StoppingPlan, evidence: Evidence) -> Spending | None:
-    """What a timed experiment took and its whole plan would have taken; None while nothing was timed."""
+    """What measuring a timed experiment took and its whole plan would have taken; None while nothing was
+    timed."""
     costs = pair_costs(evidence)
     if not costs:
         return None
     evaluation = evaluation_cost_s(plan, evidence)
     evaluated = bool(evidence.of(Arm.CANDIDATE, Stage.EVALUATE))
-    looks = evaluated + bool(evidence.of(Arm.CANDIDATE, Stage.SCREEN))
-    spent = math.fsum(cost.total_s for cost in costs) + evaluation * looks
-    left = max(0, most_pairs(plan) - len(costs)) * median(
-        cost.with_blocks(plan.full_blocks) for cost in costs
-    )
-    return Spending(spent, spent + left + evaluation * (not evaluated))
+    spent = evidence.measured_s
+    if spent is None:
+        looks = evaluated + bool(evidence.of(Arm.CANDIDATE, Stage.SCREEN))
+        spent = math.fsum(cost.by_clock_s() for cost in costs) + evaluation * looks
+    left = max(0, most_pairs(plan) - len(costs)) * median(cost.by_clock_s(plan.full_blocks) for cost in costs)
+    unmade = 0.0 if evaluated or plan.latency_only else evaluation
+    return Spending(spent, spent + left + unmade)

@@ -69,6 +69,7 @@ from experiments.measurement.evidence import (
     Stage,
 )
 from experiments.measurement.judging import (
+    BY_CLOCK,
     Evaluate,
     JudgeVerdict,
     MeasureMore,
@@ -298,6 +299,7 @@ def _details(plan: StoppingPlan, reading: Reading, spent: Spending | None) -> di
         "validation_high_log": validation.high_log if validation else None,
         "spent_s": spent.spent_s if spent else None,
         "planned_s": spent.planned_s if spent else None,
+        BY_CLOCK: True,
         "pairs": [
             {
                 "index": pair.index,

@@ -157,8 +157,8 @@ def ended_early(reason: str, spending: Spending) -> str:
     """Add what was saved by stopping here."""
     start = reason.rstrip(".")
     return (
-        f"{start}; ended after {format_duration(spending.spent_s)} of launch time, of an estimated "
-        f"{format_duration(spending.planned_s)}."
+        f"{start}; ended after {format_duration(spending.spent_s)} of measuring by the clock, of an "
+        f"estimated {format_duration(spending.planned_s)} for its whole plan."
     )
 
 

@@ -182,7 +182,7 @@ class Teller:
             ("hypotheses", counts or "none was judged"),
             *_false_ones(outcome),
             ("spent", f"{format_duration(spent['wall_s'])}, {ran}{_dollars(spent)}"),
-            ("saved", _saved_words(outcome["stopped_early"])),
+            ("saved", saved_words(outcome["stopped_early"])),
         ]
         if baseline is not None:
             rows += [
@@ -249,14 +249,17 @@ def _begins(event: Event) -> tuple[str, str]:
     return format_label(Noun.EXPERIMENT, data["experiment_id"]), tested + why
 
 
-def _saved_words(early: dict[str, Any]) -> str | None:
+def saved_words(early: dict[str, Any]) -> str | None:
     """What stopping early saved, where any experiment tells the time of its full plan."""
     from configs.quantities import format_duration
+    from knowledge.queries.spent.saved_time import LAUNCH_TIME
 
     if not early["experiments"]:
         return None
     saved, planned = (format_duration(early[key]) for key in ("saved_s", "planned_s"))
-    return f"{saved} of {planned} of planned launch time, by stopping early"
+    if not early.get("by_clock"):
+        return f"{saved} of {planned} of planned {LAUNCH_TIME}, by stopping early"
+    return f"{saved} by the clock by stopping early, of an estimated {planned} for the whole plans"
 
 
 def naive_words(naive: dict[str, Any], baseline: dict[str, Any], metric: str = DEFAULT_METRIC) -> str:

@@ -25,6 +25,7 @@ from db.models import Job
 from db.models.base import JsonObject
 from db.states import Arm, ExperimentKind, VerdictOutcome
 from experiments.measurement.evidence import SCORED_METRICS, TIMED_METRICS, Metric, NoiseProfile
+from experiments.measurement.judging import BY_CLOCK
 from knowledge.figures import SHARES, changed, in_scale
 from knowledge.queries.lookup import labelled
 from knowledge.queries.measured.belief import CheckView, checks_of
@@ -84,7 +85,9 @@ class ExperimentView(ExperimentDetail):
     """Everything about an experiment, as its page shows it.
 
     `drafting` is by arm, `distributions` of the judged metric by arm, `planned_pairs` the most that the plan
-    allows, `spent_s` and `planned_s` what its launches took and the whole plan would have, by the judge;
+    allows, `spent_s` and `planned_s` what measuring took and the whole plan would have, by the judge and,
+    with `by_clock`, on the clock; without it, as in older verdicts, launches that load side by side count
+    each.
     `targets` are others that workers take jobs for now; `rented_run` None where it ran on no rented machine.
     """
 
@@ -97,6 +100,7 @@ class ExperimentView(ExperimentDetail):
     led_to: LedTo
     spent_s: float | None
     planned_s: float | None
+    by_clock: bool
     targets: tuple[str, ...]
     rented_run: RentedRunView | None
 
@@ -246,6 +250,7 @@ def read(session: Session, request: Request[ExperimentFilters], ground: Ground) 
         led_to=led_to(session, experiment_id),
         spent_s=number(details.get("spent_s")),
         planned_s=number(details.get("planned_s")),
+        by_clock=details.get(BY_CLOCK) is True,
         targets=_targets(session, experiment_id, detail),
         rented_run=rented_run(session, ground.settings.data_dir, experiment_id),
     )

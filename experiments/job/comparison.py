@@ -22,6 +22,7 @@ from experiments.job.checkpoints import prepare_checkpoint
 from experiments.job.failed_arm import CONTROL_FAILED, blamed_on
 from experiments.job.limits import ENDS_MEASURING
 from experiments.job.open_launch import Wanted
+from experiments.job.result import measured_s
 from experiments.job.running_job import RunningJob
 from experiments.job.scoring import Scoring
 from experiments.job.second_try import SecondTries
@@ -150,6 +151,8 @@ class _Comparison:
             noise=self._noise,
             changes=self._control.changes_to(self._candidate),
             pinned_keys=self._spec.pinned_keys,
+            in_turn=self._spec.in_turn,
+            measured_s=measured_s(self._job.records.fold.stages),
         )
 
     def refuted(self, judge: Judge) -> bool:

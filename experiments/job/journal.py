@@ -132,12 +132,17 @@ class Fold:
             each.record() for each in self._launches.values() if each.samples and each.stage is Stage.FURTHER
         )
 
+    @property
+    def stages(self) -> tuple[StageRecord, ...]:
+        """The stages that ended, in their order."""
+        return tuple(self._stages)
+
     def result(self) -> JobResult:
         """Everything told so far, as the result of the job."""
         return JobResult(
             launches=self.launches(),
             further=self.further(),
-            stages=tuple(self._stages),
+            stages=self.stages,
             artifacts=tuple(self._artifacts.values()),
             profile=self._profile,
             chosen=self._chosen,

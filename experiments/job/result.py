@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from experiments.engines.port import Blames, PartTime
@@ -118,3 +119,14 @@ class JobResult:
     failure: Failure | None = None
     memory: HeldMemory | None = None
     wall_s: float = 0.0
+
+
+MEASURING = frozenset({Stage.SCREEN, Stage.QUICK, Stage.EVALUATE, Stage.FULL, Stage.VALIDATION})
+"""The stages of a test in which launches are loaded, timed and scored for its judge."""
+
+
+def measured_s(stages: Iterable[StageRecord]) -> float | None:
+    """Seconds on the clock of the stages that measured for a judge; None where there was none. What loads
+    side by side is waited for once, so that they are fewer than the loads of all launches add up to."""
+    took = [each.wall_s for each in stages if each.stage in MEASURING]
+    return math.fsum(took) if took else None

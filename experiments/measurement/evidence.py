@@ -237,7 +237,9 @@ class Evidence:
     `changes` is the claimed change, `control.changes_to(candidate)`: the judge calls every other difference
     between what the two arms resolved to confounded, and takes the quality first where weights change.
     `pinned_keys` are the resolved keys that the changed knobs pin, as the space declares them: those may
-    differ.
+    differ. `in_turn`: launches were up one at a time, so that no two loaded side by side. `measured_s` are
+    the seconds on the clock of the stages that loaded, timed and scored them; None where nobody took them.
+    What was measured is judged without either.
     """
 
     launches: tuple[LaunchRecord, ...]
@@ -246,6 +248,8 @@ class Evidence:
     failure: str | None = None
     warnings: tuple[str, ...] = field(default=())
     pinned_keys: tuple[str, ...] = ()
+    in_turn: bool = False
+    measured_s: float | None = None
 
     def of(self, arm: Arm, *stages: Stage) -> tuple[LaunchRecord, ...]:
         """The launches of one arm, of the given stages (all if none is given), by index."""

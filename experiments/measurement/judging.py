@@ -15,6 +15,10 @@ from typing import Protocol
 from experiments.measurement.evidence import Arm, Evidence, Json, Stage
 from experiments.measurement.plan import StoppingPlan
 
+BY_CLOCK = "by_clock"
+"""In a verdict's details: whether `spent_s` and `planned_s` are seconds on the clock. Where it is missing, as
+in verdicts from before it was told, launches that load side by side count each."""
+
 
 class Outcome(StrEnum):
     """What a verdict may say of a hypothesis."""

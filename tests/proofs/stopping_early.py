@@ -11,21 +11,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 from typing import TypeAlias
 
 import numpy as np
 
 from agent.discovery.e_lond import level
-from agent.judge.costs import evaluation_cost_s, most_pairs, spending
+from agent.judge.costs import evaluation_cost_s, most_pairs, pair_costs
 from agent.judge.interval import pair_noises, t_quantile
 from agent.judge.launch_interval import LaunchIntervalJudge
 from agent.judge.noninferiority import Quality
-from agent.judge.pairs import TIMED_STAGES, pair_effects
+from agent.judge.pairs import pair_effects
 from agent.judge.quality import quality_report
 from agent.judge.scale import bound_of
-from experiments.measurement.evidence import Arm, Evidence, LaunchRecord, NoiseProfile, Stage
+from experiments.measurement.evidence import Arm, Evidence, NoiseProfile, Stage
 from experiments.measurement.judging import Evaluate, MeasurePair, Outcome, Stop
 from experiments.measurement.plan import StoppingPlan
 from tests.proofs.hypothesis_streams import Hypothesis, Kind, Mixture, stream
@@ -139,12 +139,12 @@ def finish(plan: StoppingPlan, experiment: SimulatedExperiment) -> None:
 
 
 def seconds_of(plan: StoppingPlan, evidence: Evidence, whole: Evidence) -> float:
-    """Seconds of the launches so far and of the candidate's evaluation, if it was made; an evaluation's cost
-    is the one that `whole` tells, because a quality that was looked at first leaves no time to tell it by."""
+    """Seconds of the launches so far, each counted, and of the candidate's evaluation, if it was made; an
+    evaluation's cost is the one that `whole` tells, because a quality that was looked at first leaves no time
+    to tell it by."""
     evaluated = bool(evidence.of(Arm.CANDIDATE, Stage.SCREEN, Stage.EVALUATE))
     evaluation = evaluated * evaluation_cost_s(plan, whole)
-    timed = spending(plan, replace(evidence, launches=_timed(evidence)))
-    return evaluation + (timed.spent_s if timed else 0.0)
+    return evaluation + math.fsum(cost.total_s for cost in pair_costs(evidence))
 
 
 def by_student_t(plan: StoppingPlan, evidence: Evidence) -> Outcome:
@@ -158,7 +158,3 @@ def by_student_t(plan: StoppingPlan, evidence: Evidence) -> Outcome:
         return Outcome.REFUTED
     supported = quality is Quality.HELD and mean + reach < bound
     return Outcome.SUPPORTED if supported else Outcome.INCONCLUSIVE
-
-
-def _timed(evidence: Evidence) -> tuple[LaunchRecord, ...]:
-    return tuple(record for record in evidence.launches if record.stage in TIMED_STAGES)

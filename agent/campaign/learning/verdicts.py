@@ -24,9 +24,10 @@ from experiments.job.failed_arm import CONTROL_FAILED
 from experiments.job.named import load_judge
 from experiments.job.result import BROKE
 from experiments.job.seal import TAMPERED, other_judge
-from experiments.measurement.judging import JudgeVerdict, Outcome
+from experiments.measurement.judging import BY_CLOCK, JudgeVerdict, Outcome
 from experiments.recording import load_evidence, load_test_spec
 from experiments.sealing import tampered
+from knowledge.queries.spent.saved_time import LAUNCH_TIME
 from knowledge.stored import number
 
 NOT_THE_CANDIDATES_FAULT = (CONTROL_FAILED, "spec", BROKE, DISK_FULL, "lost", TAMPERED, *DEVICE_FAULTS)
@@ -34,7 +35,7 @@ NOT_THE_CANDIDATES_FAULT = (CONTROL_FAILED, "spec", BROKE, DISK_FULL, "lost", TA
 the one that was preregistered, or the device was not to be had."""
 
 LEAST_SAVED_S = 1.0
-"""Seconds of launch time from which stopping early is told: below, it is rounding."""
+"""Seconds from which stopping early is told: below, it is rounding."""
 
 CONFOUNDERS = "confounders"
 """Where a verdict's `judge` keeps what ran differently beyond the claimed change: key, control, candidate."""
@@ -133,13 +134,14 @@ def _tell_saved(session: Session, experiment: Experiment, verdict: JudgeVerdict)
     if spent_s is None or planned_s is None or planned_s - spent_s < LEAST_SAVED_S:
         return
     label = format_label(Noun.EXPERIMENT, experiment.id)
-    saved_s = planned_s - spent_s
+    saved_s, by_clock = planned_s - spent_s, verdict.details.get(BY_CLOCK) is True
+    measuring = "measuring by the clock" if by_clock else LAUNCH_TIME
     events.append(
         session,
         EventKind.EXPERIMENT_STOPPED_EARLY,
-        f"{label} was clear after {format_duration(spent_s)} of an estimated {format_duration(planned_s)} of "
-        f"launch time: {format_duration(saved_s)} saved",
+        f"{label} was clear after {format_duration(spent_s)} of {measuring}, of an estimated "
+        f"{format_duration(planned_s)} for its whole plan: {format_duration(saved_s)} saved",
         subject=label,
         campaign_id=experiment.campaign_id,
-        data={"spent_s": spent_s, "planned_s": planned_s, "saved_s": saved_s},
+        data={"spent_s": spent_s, "planned_s": planned_s, "saved_s": saved_s, BY_CLOCK: by_clock},
     )

@@ -116,10 +116,10 @@ class Standing(StrEnum):
 
 
 class BudgetView(View):
-    """Seconds: of the whole, spent by the clock, kept for what runs as far as is expected, saved by stopping
-    early; `experiment_s` is what its experiments that ended took on all machines together, `untimed` what the
-    others took at least, `energy` what its cards took, `spent_usd` what rented ones cost, None where none was
-    rented."""
+    """Seconds: of the whole, spent by the clock, kept for what runs as far as is expected, saved by the clock
+    by stopping early (0 where older verdicts alone tell it, by the time of launches); `experiment_s` is what
+    its experiments that ended took on all machines together, `untimed` what the others took at least,
+    `energy` what its cards took, `spent_usd` what rented ones cost, None where none was rented."""
 
     whole_s: float
     spent_s: float
@@ -384,11 +384,12 @@ def _budget(session: Session, campaign: Campaign, runs: Sequence[RunView]) -> Bu
     rented = is_rented(str(campaign.spec.get("target", "")))
     began, unfinished, experiment_s = session.execute(took).one()
     reserved_s = max((each.left_s or 0.0 for each in runs), default=0.0)
+    saved = saved_time(session, campaign.id)
     return BudgetView(
         whole_s=whole_s,
         spent_s=spent_s,
         reserved_s=min(reserved_s, max(0.0, whole_s - spent_s)),
-        saved_s=saved_time(session, campaign.id).saved_s,
+        saved_s=saved.saved_s if saved.by_clock else 0.0,
         experiments=began - unfinished,
         unfinished=unfinished,
         experiment_s=experiment_s,

@@ -53,7 +53,8 @@ class CostRow(View):
 
 class CostsView(View):
     """Time spent, grouped; days are of UTC, newest first. `saved_s` is what stopping early saved against the
-    plans of the `timed` experiments that tell both, of which `timed_again` ran something once more.
+    plans of the `timed` experiments that tell both, of which `timed_again` ran something once more, by the
+    clock or, as `saved_by_clock` says and the `older` ones do, by the time of launches (`SavedView`).
     `untimed` is what experiments that have not ended and attempts that broke off took at least, which no sum
     has; `energy` is what cards took, None where nothing ran on one. Everything is time of machines; `basis`
     says how it is counted. `money` is what rented machines cost."""
@@ -61,6 +62,8 @@ class CostsView(View):
     total: CostRow
     timed: int
     timed_again: int = 0
+    older: int = 0
+    saved_by_clock: bool = False
     planned_s: float
     saved_s: float
     campaigns: tuple[CostRow, ...]
@@ -80,6 +83,8 @@ class CostsView(View):
             SavedView(
                 experiments=self.timed,
                 again=self.timed_again,
+                older=self.older,
+                by_clock=self.saved_by_clock,
                 planned_s=self.planned_s,
                 saved_s=self.saved_s,
             )
@@ -101,6 +106,8 @@ def costs(session: Session, campaign_id: int | None = None) -> CostsView:
         total=next(iter(_summed(groups, 0, lambda _: "all")), CostRow(name="all")),
         timed=early.experiments,
         timed_again=early.again,
+        older=early.older,
+        saved_by_clock=early.by_clock,
         planned_s=early.planned_s,
         saved_s=early.saved_s,
         campaigns=rows(0, lambda key: f"{format_label(Noun.CAMPAIGN, key)} {named[key]}"),

@@ -170,6 +170,29 @@ def test_nothing_of_quality_was_measured_and_no_verdict_passes_it(finished: Data
     assert all(plan["latency_only"] is True for plan in plans)
 
 
+def test_what_stopping_early_saved_goes_by_the_clock_that_the_experiments_took(finished: Database) -> None:
+    """Its launches load side by side, and those of the validation with the quick pair."""
+    told: dict[str, tuple[float, float]] = {}
+    with finished.read() as session:
+        for verdict, took_s in session.execute(
+            select(Verdict, Experiment.wall_s).join(Experiment, Experiment.id == Verdict.experiment_id)
+        ):
+            details = verdict.judge["details"]
+            if details.get("spent_s") is not None:
+                assert details["by_clock"] is True
+                told[verdict.reason] = (details["spent_s"], took_s or 0.0)
+        saved = campaign_outcome(session, 1)["stopped_early"]
+        events = session.scalars(select(Event).where(Event.kind == "experiment.stopped_early")).all()
+    assert told
+    assert all(0 < spent_s <= took_s for spent_s, took_s in told.values())
+    assert any("of measuring by the clock, of an estimated" in reason for reason in told)
+    assert not any("launch time" in reason for reason in told)
+    assert saved["by_clock"] is True
+    assert saved["spent_s"] <= round(sum(took_s for _, took_s in told.values()), 1)
+    assert events
+    assert all("of measuring by the clock" in each.text for each in events)
+
+
 def test_nothing_speaks_of_a_quality_that_nobody_judges(finished: Database) -> None:
     with finished.read() as session:
         refutes = session.scalars(select(Hypothesis.refuted_if)).all()

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from agent.campaign.learning.outcome import campaign_outcome
 from agent.proposers.user import PROPOSER as USER
-from cli.running.telling import Teller, naive_words
+from cli.running.telling import Teller, naive_words, saved_words
 from configs.campaign import load_campaign
 from db import events
 from db.event_kinds import EventKind
@@ -19,6 +19,7 @@ from db.session import open_database
 from db.states import HypothesisState
 from knowledge.acts import steering
 from knowledge.latency_only import FASTEST
+from knowledge.queries.spent.saved_time import SavedView
 from tests.history.campaign_history import History, a_full_history
 from tests.integration.cli.command import Autoinfer
 from tests.new_database import database_url
@@ -113,6 +114,23 @@ def test_a_stage_whose_result_was_there_is_told_as_that_and_not_as_begun_anew(
     history.close()
     said = [line.split("E-0002")[1].strip() for line in capsys.readouterr().out.splitlines()]
     assert said == ["quantize the checkpoint, reused after 0.2 s.", "time both."]
+
+
+@pytest.mark.parametrize(
+    ("by_clock", "words"),
+    [
+        (True, "7 min 40 s by the clock by stopping early, of an estimated 11 min 17 s for the whole plans"),
+        (
+            False,
+            "7 min 40 s of 11 min 17 s of planned launch time, in which launches side by side count each, by "
+            "stopping early",
+        ),
+    ],
+)
+def test_what_stopping_early_saved_says_of_what_time_it_is(by_clock: bool, words: str) -> None:
+    early = SavedView(experiments=2, by_clock=by_clock, spent_s=217.0, planned_s=677.0, saved_s=460.0)
+    assert saved_words(early.model_dump()) == words
+    assert saved_words(SavedView().model_dump()) is None
 
 
 BASELINE = {"configuration": {"serving.dtype": "float32"}, "sweep_tpot_ms": 6.0}

@@ -49,12 +49,23 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
             campaign_id=1,
             data=BEST,
         )
-        details = {"details": {"metric": "tpot_ms", "planned_s": 100.0, "spent_s": 60.0}}
+        details = {"details": {"metric": "tpot_ms", "planned_s": 100.0, "spent_s": 60.0, "by_clock": True}}
         session.execute(update(Verdict).where(Verdict.id == 1).values(judge=details))
         session.execute(
             update(Hypothesis).where(Hypothesis.id == 1).values(score={"cost_s": 50.0, "most_s": 90.0})
         )
     yield client(folder, history)
+    history.close()
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Iterator[TestClient]:
+    """A verdict from before times were by the clock: launches side by side count each."""
+    history = a_full_history(tmp_path)
+    with history.database.write() as session:
+        details = {"details": {"metric": "tpot_ms", "planned_s": 1400.0, "spent_s": 497.0}}
+        session.execute(update(Verdict).where(Verdict.id == 1).values(judge=details))
+    yield client(tmp_path, history)
     history.close()
 
 
@@ -163,9 +174,19 @@ def test_costs_are_summed_every_way_and_no_price_is_invented(full: TestClient) -
     assert "of experiments, no money." in page
     assert "US dollars" not in page
     assert "Stopping early saved 40" in page
+    assert "by the clock for the whole plans of 1 timed experiment" in page
     assert len(full.get("/costs.csv").text.splitlines()) == 1 + sum(
         len(found[by]) for by in ("campaigns", "targets", "days", "outcomes", "levers")
     )
+
+
+def test_launch_time_of_older_verdicts_stands_in_no_headline_of_the_clock(older: TestClient) -> None:
+    page = older.get("/costs").text
+    assert older.get("/costs.json").json()["saved_by_clock"] is False
+    assert "Stopping early saved" not in page
+    assert "of launches, those side by side counted each for the whole plans of 1 timed experiment" in page
+    assert "Stopping early has saved" not in older.get("/").text
+    assert "launches, those side by side counted each, 8" in older.get("/experiments/E-0001").text
 
 
 def test_the_front_of_another_concurrency_is_chosen_by_it(tmp_path: Path) -> None:

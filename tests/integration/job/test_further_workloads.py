@@ -117,7 +117,13 @@ def judged(
         failure=None if result.failure is None else result.failure.cause,
     )
     verdict = LaunchIntervalJudge().verdict(spec.plan, evidence)
-    return spec.preregistration_digest, launches, verdict.outcome, verdict, result.stop_reason, result.failure
+    return spec.preregistration_digest, launches, verdict.outcome, verdict, stopped(result), result.failure
+
+
+def stopped(result: JobResult) -> str:
+    """Why the judge stopped, without the seconds on the clock that it tells."""
+    assert result.stop_reason is not None
+    return result.stop_reason.partition("; ended after ")[0]
 
 
 @IN_TURN

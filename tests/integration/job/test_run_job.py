@@ -107,6 +107,18 @@ def test_measuring_more_continues_the_running_pair(run: Run):
     ]
 
 
+def test_the_judge_is_told_how_long_measuring_took_by_the_clock(run: Run):
+    judge = StepsJudge([MeasurePair(Stage.QUICK, 2), MeasurePair(Stage.FULL, 2)])
+    result = run(a_test_job(), judge)
+    static, *pairs = (stage.wall_s for stage in result.stages)
+    assert [each.measured_s for each in judge.seen] == [None, pairs[0], sum(pairs)]
+    assert static > 0
+    assert [each.in_turn for each in judge.seen] == [False] * 3
+    in_turn = StepsJudge([])
+    run(a_test_job(at_once=1), in_turn)
+    assert in_turn.seen[0].in_turn
+
+
 def test_each_pair_is_of_fresh_processes_and_numbered_over_the_stages(run: Run):
     result = run(
         a_test_job(),

@@ -68,6 +68,23 @@ def test_the_evidence_comes_back_as_the_judge_saw_it(
     assert evidence.failure is None
 
 
+@pytest.mark.parametrize(("at_once", "in_turn"), [(None, False), (1, True)])
+def test_the_evidence_tells_how_long_it_took_by_the_clock_and_whether_launches_were_in_turn(
+    database: Database, campaign: int, work: Work, at_once: int | None, in_turn: bool
+) -> None:
+    experiment_id, _ = enqueue_job(database, campaign, partial(a_test_job, at_once=at_once))
+    work()
+    with database.read() as session:
+        _, evidence = load_evidence(session, experiment_id)
+        walls = {each.stage: each.wall_s for each in load_stages(session, experiment_id)}
+        took_s = session.get_one(Experiment, experiment_id).wall_s
+    assert evidence.in_turn is in_turn
+    assert evidence.measured_s is not None
+    assert evidence.measured_s == pytest.approx(walls[Stage.QUICK] + walls[Stage.EVALUATE])
+    assert took_s is not None
+    assert max(each.load_s for each in evidence.launches) < evidence.measured_s < took_s
+
+
 def test_a_baseline_feeds_the_noise_profile_and_tells_choice_and_parts(
     database: Database, campaign: int, work: Work
 ):

@@ -15,8 +15,17 @@ from agent.judge.launch_interval import LaunchIntervalJudge
 from agent.judge.pairs import pair_effects
 from agent.judge.sequence import LONGEST_PAIR, blocks_of_next_pair, chance_to_settle, pairs_to_settle
 from configs.quantities import format_duration
-from experiments.measurement.evidence import Evidence, Metric, NoiseProfile, Stage
-from experiments.measurement.judging import Evaluate, JudgeVerdict, MeasurePair, Outcome, Screen, Stop
+from experiments.measurement.evidence import Arm, Evidence, Metric, NoiseProfile, Stage
+from experiments.measurement.judging import (
+    BY_CLOCK,
+    Evaluate,
+    JudgeVerdict,
+    MeasureMore,
+    MeasurePair,
+    Outcome,
+    Screen,
+    Stop,
+)
 from experiments.measurement.plan import StoppingPlan
 from tests.simulation.experiment import PLAN, PRUNED, SimulatedExperiment, Truth, run
 from tests.simulation.truths import planned
@@ -52,8 +61,85 @@ def test_a_verdict_that_stopped_early_says_and_stores_what_was_saved() -> None:
     assert isinstance(planned_s, float)
     assert spent < planned_s / 4
     times = (format_duration(spent), format_duration(planned_s))
-    ended = f"; ended after {times[0]} of launch time, of an estimated {times[1]}."
+    ended = (
+        f"; ended after {times[0]} of measuring by the clock, of an estimated {times[1]} for its whole plan."
+    )
     assert verdict.reason.endswith(ended)
+    assert verdict.details[BY_CLOCK] is True
+
+
+def loading(experiment: SimulatedExperiment, control_s: float, candidate_s: float) -> Evidence:
+    """The evidence as if the launches of each arm had loaded for so long."""
+    takes = {Arm.CONTROL: control_s, Arm.CANDIDATE: candidate_s}
+    launches = tuple(replace(each, load_s=takes[each.arm]) for each in experiment.launches)
+    return replace(experiment.evidence(), launches=launches)
+
+
+@pytest.mark.parametrize(("in_turn", "a_pair_s"), [(False, 150.0), (True, 240.0)])
+def test_loads_side_by_side_are_waited_for_once_and_those_in_turn_one_after_the_other(
+    in_turn: bool, a_pair_s: float
+) -> None:
+    experiment = pairs_of(QUIET, 2)
+    requests, waiting = (
+        spending(PLAN, replace(loading(experiment, *loads), in_turn=in_turn))
+        for loads in ((0.0, 0.0), (90.0, 150.0))
+    )
+    assert requests is not None
+    assert waiting is not None
+    assert waiting.spent_s - requests.spent_s == pytest.approx(2 * a_pair_s)
+    left_s, without_loads_s = (each.planned_s - each.spent_s for each in (waiting, requests))
+    evaluation_s = 90.0 + 150.0  # it stands for a pair where no time of prefill is known
+    assert left_s - without_loads_s == pytest.approx((most_pairs(PLAN) - 2) * a_pair_s + evaluation_s)
+
+
+def test_a_launch_that_was_measured_further_was_loaded_once() -> None:
+    experiment = pairs_of(QUIET, 1)
+    before = spending(PLAN, loading(experiment, 90.0, 150.0))
+    experiment.take(MeasureMore(Stage.FULL, PLAN.full_blocks))
+    after = spending(PLAN, loading(experiment, 90.0, 150.0))
+    assert before is not None
+    assert after is not None
+    assert after.spent_s - 150.0 == pytest.approx(2 * (before.spent_s - 150.0), rel=0.1)
+
+
+def test_what_its_stages_took_by_the_clock_is_what_was_spent() -> None:
+    """Pairs that were loaded ahead were waited for with the first one, which no launch tells."""
+    evidence = loading(pairs_of(QUIET, 2), 90.0, 150.0)
+    added_up = spending(PLAN, evidence)
+    by_stages = spending(PLAN, replace(evidence, measured_s=180.0))
+    assert added_up is not None
+    assert by_stages is not None
+    assert added_up.spent_s > 2 * 150.0
+    assert by_stages.spent_s == 180.0
+    saved = [each.planned_s - each.spent_s for each in (added_up, by_stages)]
+    assert saved[0] == pytest.approx(saved[1])
+
+
+def test_no_evaluation_is_planned_for_made_up_weights() -> None:
+    evidence = loading(pairs_of(QUIET, 1), 90.0, 150.0)
+    real, made_up = (
+        spending(PLAN.model_copy(update={"latency_only": each}), evidence) for each in (False, True)
+    )
+    assert real is not None
+    assert made_up is not None
+    assert real.planned_s - made_up.planned_s == pytest.approx(evaluation_cost_s(PLAN, evidence))
+
+
+@pytest.mark.parametrize("effect", [0.8, 0.95, 0.97, 1.1])
+def test_how_long_it_took_by_the_clock_decides_nothing(effect: float) -> None:
+    truth = replace(QUIET, effect_log=math.log(effect), launch_sd=0.01)
+    for pairs in range(1, 4):
+        evidence = loading(pairs_of(truth, pairs), 90.0, 150.0)
+        others = (replace(evidence, in_turn=True), replace(evidence, measured_s=1.0))
+        step, verdict = JUDGE.next_step(PLAN, evidence), JUDGE.verdict(PLAN, evidence)
+        for other in others:
+            told = JUDGE.verdict(PLAN, other)
+            assert (told.outcome, told.effect_log, told.interval_high_log) == (
+                verdict.outcome, verdict.effect_log, verdict.interval_high_log,
+            )  # fmt: skip
+            again = JUDGE.next_step(PLAN, other)
+            assert type(again) is type(step)
+            assert again == step or isinstance(step, Stop), "what it says when it stops tells the time"
 
 
 def test_what_is_spent_is_the_loading_and_the_requests_of_the_launches() -> None:
@@ -63,9 +149,10 @@ def test_what_is_spent_is_the_loading_and_the_requests_of_the_launches() -> None
     # the prompts' levels are 1 to 1.4 times that of the first
     seconds = requests * QUIET.tpot_ms * 1.2 * PLAN.workload.new_tokens / 1e3
     assert found is not None
-    assert found.spent_s == pytest.approx(2 * 2 * QUIET.load_s + seconds, rel=0.1)
-    # six pairs and one evaluation, which without a time of prefill is taken to cost a pair
-    assert found.planned_s == pytest.approx((most_pairs(PLAN) + 1) * found.spent_s / 2, rel=0.1)
+    assert found.spent_s == pytest.approx(2 * QUIET.load_s + seconds, rel=0.1)
+    # six pairs and one evaluation, which without a time of prefill is taken to cost a pair's launches
+    evaluation_s = found.spent_s / 2 + QUIET.load_s
+    assert found.planned_s == pytest.approx(most_pairs(PLAN) * found.spent_s / 2 + evaluation_s, rel=0.1)
 
 
 def test_a_look_at_the_quality_before_anything_was_timed_is_spent_and_planned() -> None:
