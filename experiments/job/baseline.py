@@ -3,15 +3,13 @@
 The sweep's launches are all up at once and timed one at a time, round robin by blocks, so that the machine's
 drift favours none. Where memory has no room for so many (`spec.at_once`), each is loaded, timed and ended
 before the next one, and so are the A/A launches, of which the last is evaluated and profiled. The
-configuration with the lowest mean log of the metric is chosen. Its A/A launches form one window of the noise
+configuration with the lowest median of the metric is chosen. Its A/A launches form one window of the noise
 profile; the same launches are then evaluated and, last, profiled.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from statistics import fmean
 
 from experiments.engines.port import DEVICE_FAULTS, Infeasible
 from experiments.job.blame import BLAMES, put_down
@@ -27,6 +25,7 @@ from experiments.job.spec import BaselineJob
 from experiments.job.staging import StageTold, stage
 from experiments.job.static_check import check_static
 from experiments.measurement.evidence import HIGHER_IS_BETTER, Arm, Json, LaunchRecord, Metric, Stage
+from experiments.measurement.timed import typical
 from experiments.space.configuration import Configuration
 
 NAIVE_FAILED = "naive_failed"
@@ -57,20 +56,21 @@ def run_baseline(job: RunningJob, spec: BaselineJob) -> None:
 def choose(
     launches: Sequence[LaunchRecord], sweep: Sequence[Configuration], metric: Metric, blocks: int
 ) -> Configuration:
-    """Return the configuration of the sweep with the best mean log of `metric`; the earlier wins a tie.
+    """Return the configuration of the sweep with the best median of `metric`; the earlier wins a tie.
 
     One that died before all its `blocks` were timed is no choice. Raises `Infeasible` when none is left.
     """
-    means: dict[str, float] = {}
+    took: dict[str, float] = {}
     for launch in launches:
         complete = len({sample.block for sample in launch.samples}) == blocks
-        if launch.stage is Stage.SWEEP and complete:
-            means[launch.configuration_digest] = fmean(map(math.log, launch.values(metric)))
+        value = typical(launch, metric) if launch.stage is Stage.SWEEP and complete else None
+        if value is not None:
+            took[launch.configuration_digest] = value
     sign = -1 if metric in HIGHER_IS_BETTER else 1
-    measured = [configuration for configuration in sweep if configuration.digest in means]
+    measured = [configuration for configuration in sweep if configuration.digest in took]
     if not measured:
         raise Infeasible("crashed", "No configuration of the sweep could be measured.")
-    return min(measured, key=lambda each: sign * means[each.digest])
+    return min(measured, key=lambda each: sign * took[each.digest])
 
 
 def _check(job: RunningJob, spec: BaselineJob, told: StageTold) -> list[tuple[int, Configuration]]:

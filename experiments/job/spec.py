@@ -52,7 +52,7 @@ class BaselineJob(_ExperimentJob):
     """Find and measure trial 0: sweep, choose, measure noise launches, profile, evaluate quality.
 
     Every configuration of `sweep` gets one launch, all interleaved block by block; the one with the
-    lowest mean log of `metric` becomes the baseline (control arm). `naive` is the engine's own default
+    lowest median of `metric` becomes the baseline (control arm). `naive` is the engine's own default
     and is one of the sweep, unless `naive_refused` tells why not. Then `noise_launches` fresh A/A launches
     of the baseline, in one window. Before all of it products of packed weights may be timed alone
     (`kernels`).

@@ -1,9 +1,10 @@
-"""How long the timed requests of a launch took, by its samples. Pure."""
+"""What the timed requests of a launch took, by its samples. Pure."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
+from statistics import median
 
 from experiments.measurement.evidence import LaunchRecord, Metric
 
@@ -21,3 +22,13 @@ def requests_s(record: LaunchRecord) -> float:
         len(times) / rates[block] if block in rates else math.fsum(times) / MS_PER_S
         for block, times in times_ms.items()
     )
+
+
+def typical(record: LaunchRecord, metric: Metric) -> float | None:
+    """The median of a launch's samples of a metric of time, in its unit; None without any.
+
+    A block that the machine disturbed does not move it, as it would a mean. Tokens that came together have no
+    gap between them, and count nothing.
+    """
+    values = [each for each in record.values(metric) if each > 0]
+    return median(values) if values else None

@@ -92,10 +92,12 @@ def measure_sweep(
     later_ms: float | None = None,
     stages: Sequence[StageRecord] = (),
     profile: Sequence[PartTime] = (),
+    fresh: Callable[[LaunchRecord], LaunchRecord] = lambda quiet: quiet,
 ) -> Configuration:
     """Dispatch, record and learn trial 0: the best of what `sweep` says of TPOT in ms, which is returned.
 
-    Its fresh launches after the sweep take `later_ms`; without, there are none.
+    Its fresh launches after the sweep take `later_ms`, and are what `fresh` makes of quiet ones; without,
+    there are none.
     """
     with database.write() as session:
         facts = read_facts(session, campaign_id)
@@ -107,11 +109,11 @@ def measure_sweep(
         launch(Arm.CONTROL, each, ms, index, Stage.SWEEP) for index, (each, ms) in enumerate(found.items())
     ]
     later = [] if later_ms is None else [(index, later_ms) for index in range(2)]
-    fresh = [launch(Arm.CONTROL, chosen, ms, index, Stage.NOISE) for index, ms in later]
+    alone = [fresh(launch(Arm.CONTROL, chosen, ms, index, Stage.NOISE)) for index, ms in later]
 
     def result(spec: BaselineJob | TestJob) -> JobResult:
         return JobResult(
-            launches=(*swept, *fresh),
+            launches=(*swept, *alone),
             stages=(StageRecord(Stage.SWEEP, BEGAN, 1.0, "done"), *stages),
             profile=tuple(profile),
             chosen=dict(chosen),

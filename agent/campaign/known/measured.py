@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 from sqlalchemy import select
@@ -27,6 +27,7 @@ from experiments.job.baseline import NAIVE_FAILED
 from experiments.job.evaluation import EVALUATION_KIND
 from experiments.job.kernel_timing import TIMINGS
 from experiments.measurement.evidence import Arm, LaunchRecord, Metric, Stage
+from experiments.measurement.timed import typical
 from experiments.recording import load_launches, load_stages
 
 
@@ -35,8 +36,9 @@ class Baseline:
     """What the baseline experiment measured.
 
     `tpot_ms`, `ttft_ms` and `own_ms`, which is of the campaign's own metric, are by configuration digest, as
-    the baseline's own launches scale them: the baseline's is the geometric mean of its launches after the
-    sweep, that of another configuration of the sweep is as many times the baseline's as the sweep measured.
+    the baseline's own launches scale them: the baseline's is the median over its launches after the sweep of
+    what is typical of each (`experiments.measurement.timed`), as its experiment's page tells them, that of
+    another configuration of the sweep is as many times the baseline's as the sweep measured.
     `sweep_tpot_ms` is what the sweep measured itself. A configuration that did not last through the sweep is
     in none of them. `profile` are the parts of a decode step, `bits_per_byte` is the baseline's (None if it
     was not evaluated), `bandwidth_bytes_per_s` the copy bandwidth of the target as the profile or the
@@ -81,7 +83,7 @@ def read_baseline(session: Session, experiment_id: int, own: Metric) -> Baseline
         profile=tuple(PartTime(**part) for part in parts),
         bits_per_byte=bits_per_byte(launches, Arm.CONTROL),
         bandwidth_bytes_per_s=bandwidth or _bandwidth(launches),
-        sweep_tpot_ms=_means(_lasting(launches), Metric.TPOT_MS),
+        sweep_tpot_ms=_medians(_lasting(launches), Metric.TPOT_MS),
         own_ms=scaled(launches, own),
         load_s=median(each.load_s for each in launches) if launches else None,
         evaluation_s=_evaluation_s(session, experiment_id),
@@ -132,8 +134,8 @@ def scaled(launches: Sequence[LaunchRecord], metric: Metric) -> dict[str, float]
 
     Where nothing was launched after the sweep, the sweep's own values.
     """
-    sweep = _means(_lasting(launches), metric)
-    alone = _means((each for each in launches if each.stage is Stage.NOISE), metric)
+    sweep = _medians(_lasting(launches), metric)
+    alone = _medians((each for each in launches if each.stage is Stage.NOISE), metric)
     for digest, value in alone.items():
         if digest in sweep:
             scale = value / sweep[digest]
@@ -162,15 +164,15 @@ def _lasting(launches: Iterable[LaunchRecord]) -> list[LaunchRecord]:
     return [each for each, count in zip(swept, blocks, strict=True) if count == most]
 
 
-def _means(launches: Iterable[LaunchRecord], metric: Metric) -> dict[str, float]:
-    """Geometric mean of a latency metric in ms, by configuration digest; each launch weighs the same. Tokens
-    that came together have no gap between them, and count nothing."""
-    logs: dict[str, list[float]] = {}
+def _medians(launches: Iterable[LaunchRecord], metric: Metric) -> dict[str, float]:
+    """A latency metric in ms, by configuration digest: the median over launches of what is typical of each,
+    so that neither a block nor a launch that the machine disturbed moves it."""
+    took: dict[str, list[float]] = {}
     for launch in launches:
-        values = [each for each in launch.values(metric) if each > 0]
-        if values:
-            logs.setdefault(launch.configuration_digest, []).append(fmean(map(math.log, values)))
-    return {digest: math.exp(fmean(values)) for digest, values in logs.items()}
+        value = typical(launch, metric)
+        if value is not None:
+            took.setdefault(launch.configuration_digest, []).append(value)
+    return {digest: median(values) for digest, values in took.items()}
 
 
 def _evaluation_s(session: Session, experiment_id: int) -> float | None:

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from db.session import Database
 from db.states import FindingStatus
 from experiments.job.baseline import FAILED, NAIVE_FAILED
 from experiments.job.result import StageRecord
-from experiments.measurement.evidence import Arm, Metric, Stage
+from experiments.measurement.evidence import Arm, LaunchRecord, Metric, Stage
 from experiments.space.configuration import Configuration
 from experiments.space.space import Space
 from knowledge.findings.staleness import statement_of
@@ -117,6 +118,30 @@ def test_a_naive_default_that_dies_in_the_sweep_leaves_a_campaign_with_a_baselin
         (told,) = events.read(session, kinds=[EventKind.CAMPAIGN_BASELINE])
     assert outcome["naive"]["tpot_ms"] is None
     assert told.text.endswith(NOT_RUN)
+
+
+def test_log_and_outcome_tell_the_baseline_s_time_that_its_experiment_s_page_tells(tmp_path: Path) -> None:
+    """One block of one launch was disturbed, which would move a mean."""
+
+    def disturbed(quiet: LaunchRecord) -> LaunchRecord:
+        slow = [
+            replace(each, value=1.5 * each.value) if (quiet.index, each.block) == (0, 1) else each
+            for each in quiet.samples
+        ]
+        return replace(quiet, samples=tuple(slow))
+
+    database, campaign_id = start(tmp_path)
+    measure_sweep(database, campaign_id, lambda space: {space.configuration({}): 6.0}, 6.0, fresh=disturbed)
+    with database.read() as session:
+        baseline = campaign_outcome(session, campaign_id)["baseline"]
+        (told,) = events.read(session, kinds=[EventKind.CAMPAIGN_BASELINE])
+    app = create_app(Settings(data_dir=tmp_path), database)
+    page = TestClient(app, base_url="http://127.0.0.1").get("/experiments/E-0001.json").json()
+    (shown,) = (each for each in page["distributions"] if each["arm"] == "control")
+    database.close()
+    assert shown["median"] == pytest.approx(6.0, rel=2e-3)
+    assert baseline["tpot_ms"] == pytest.approx(shown["median"], rel=2e-3)
+    assert f"Trial 0 is {shown['median']:.2f} ms a token" in told.text
 
 
 def test_what_was_timed_for_a_part_of_the_sweep_is_compared_with_nothing() -> None:
