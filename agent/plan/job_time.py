@@ -67,14 +67,16 @@ def workload_of(spec: AnyJob) -> Workload:
 
 
 def job_seconds(spec: AnyJob, target: str, model: ModelFound, stored: Stored) -> float:
-    """The same of a job of any model, by what is `stored` of it on the target. A shape's baseline, whose
-    weights are made up, is not scored. Reads no more than whether the model's folder is a shape."""
+    """The same of a job of any model, by what is `stored` of it on the target. Of a shape, whose weights are
+    made up, none are read, and its baseline is not scored. Reads no more than whether the model's folder is a
+    shape."""
     card = card_of_rented(target)
     listed = None if card is None else card.listed
     workload = _workload(workload_of(spec))
     size = model.stored_bytes or model.file_bytes or weight_bytes(model.profile, {})
     on_gpu = not target.endswith(":cpu")
-    load_s, _ = known_load(expected_load(spec.engine, size, on_gpu=on_gpu), stored)
+    made_up = model.checkpoint is not None and is_shape(model.checkpoint.folder)
+    load_s, _ = known_load(expected_load(spec.engine, size, on_gpu=on_gpu, made_up=made_up), stored)
     packed = serves_packed(spec.engine)
     read = step_weight_bytes(model.profile, {}).mean if packed else dense_step_bytes(model.profile, {})
     expected = expected_request(model.profile, workload, listed, on_gpu=on_gpu, step_bytes=read)
@@ -88,7 +90,6 @@ def job_seconds(spec: AnyJob, target: str, model: ModelFound, stored: Stored) ->
         together = on_gpu and spec.at_once is None
         sweep = (len(spec.sweep), spec.sweep_blocks)
         first_s += kernels_seconds(spec.engine, bool(spec.kernels), workload.concurrency, on_gpu=on_gpu)
-        made_up = model.checkpoint is not None and is_shape(model.checkpoint.folder)
         return first_s + baseline_seconds(
             workload, *sweep, noise, load_s, request, together=together, scored=not made_up
         )

@@ -189,10 +189,15 @@ def known_request(expected: Request, stored: Stored) -> Request:
     return Request(stored.ttft_ms, stored.tpot_ms, "as measured here", expected.at_once)
 
 
-def expected_load(engine: str, weight_bytes: float, *, on_gpu: bool) -> tuple[float, str]:
-    """Seconds of a load where none was measured, and what they rest on."""
+def expected_load(
+    engine: str, weight_bytes: float, *, on_gpu: bool, made_up: bool = False
+) -> tuple[float, str]:
+    """Seconds of a load where none was measured, and what they rest on; weights that are `made_up` are read
+    from nowhere."""
     known = LOAD_S if on_gpu else {**LOAD_S, **LOAD_ON_CPU_S}
     seconds, basis = known.get(engine, LOAD_OTHERWISE)
+    if made_up:
+        return seconds, f"{basis}; the weights are made up, and none are read"
     reading = weight_bytes / DISK_BYTES_PER_S
     return seconds + reading, f"{basis}; reading the weights {format_duration(round(reading))}"
 

@@ -300,7 +300,7 @@ def _duration(
         baseline.sweep_blocks,
         (baseline.noise_launches, baseline.noise_blocks),
         spec.budget.wall_s,
-        expected_load(spec.engine, size, on_gpu=card.is_gpu),
+        expected_load(spec.engine, size, on_gpu=card.is_gpu, made_up=spec.latency_only),
         request,
         stored,
         in_turn=in_turn,

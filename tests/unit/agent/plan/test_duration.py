@@ -95,6 +95,19 @@ def test_a_token_on_a_card_takes_its_bytes_over_the_bandwidth_and_a_little(
     assert found.ttft_ms > found.tpot_ms
 
 
+def test_weights_that_are_made_up_take_no_time_to_read() -> None:
+    """A campaign on a shape was told 18 s of reading, of nothing, in each load (vLLM 0.33 on an H200)."""
+    read, made_up = (expected_load("vllm", 18e9, on_gpu=True, made_up=each) for each in (False, True))
+    assert (read[0], made_up[0]) == (pytest.approx(98.0), pytest.approx(80.0))
+    assert "reading the weights" in read[1]
+    assert "reading the weights" not in made_up[1]
+    assert "made up, and none are read" in made_up[1]
+    spec = load_campaign("shape")
+    basis = make_plan(spec, find_model(spec.model), card_asked("h200")).first_verdict.basis
+    assert any("made up, and none are read" in each for each in basis)
+    assert not any("reading the weights" in each for each in basis)
+
+
 def test_a_guess_is_called_one() -> None:
     assert "guess" in expected_request(NINE, SPEC.plan.workload, None, on_gpu=True).basis
     assert "guess" in expected_request(NINE, SPEC.plan.workload, None, on_gpu=False).basis

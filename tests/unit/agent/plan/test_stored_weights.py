@@ -172,3 +172,17 @@ def test_a_baseline_of_a_shape_has_no_time_for_scoring(shape: ModelProfile, tmp_
     with_weights = seconds()
     (tmp_path / SHAPE_FILE).touch()
     assert seconds() < with_weights
+
+
+def test_a_job_on_a_shape_has_no_time_for_reading_weights(shape: ModelProfile, tmp_path: Path) -> None:
+    (tmp_path / SHAPE_FILE).touch()
+    few, many = (
+        job_seconds(
+            A_BASELINE,
+            "modal:H100!",
+            ModelFound("m", shape, checkpoint=Checkpoint(tmp_path), file_bytes=size),
+            Stored(),
+        )
+        for size in (1, 100_000_000_000)
+    )
+    assert few == many
