@@ -32,16 +32,21 @@ def on_fastest_kernels(view: CampaignView, candidate: Configuration) -> list[Con
     if view.timed is None or of_first_tokens(view):
         return []
     by_itself = {**candidate, KERNEL: AUTO}
-    chosen, ran = view.timed.together(by_itself), view.timed.class_of(by_itself)
-    most_us = math.inf if chosen is None else (1 - TIE_SHARE) * chosen.us
-    found = []
+    ran = view.timed.class_of(by_itself)
+    others = []
     for value in enumerated(view, KERNEL):
         each = changed(view, {**_differing(view, candidate), KERNEL: value})
         if each is None or value == AUTO or (ran is not None and view.timed.class_of(each) == ran):
             continue
-        took = view.timed.together(each)
-        if took is not None and took.us < most_us and view.refused(each) is None:
-            found.append((took.us, each))
+        if view.refused(each) is None:
+            others.append(each)
+    chosen, *took = view.timed.together([by_itself, *others]).each
+    most_us = math.inf if chosen is None else (1 - TIE_SHARE) * chosen.us
+    found = [
+        (timed.us, each)
+        for timed, each in zip(took, others, strict=True)
+        if timed is not None and timed.us < most_us
+    ]
     return [each for _, each in sorted(found, key=lambda pair: pair[0])[:MOST_KERNELS]]
 
 
@@ -53,12 +58,14 @@ def timed_words(view: CampaignView, candidate: Configuration) -> str:
     if view.timed is None or of_first_tokens(view) or candidate.get(KERNEL, AUTO) == before:
         return ""
     other = {**candidate, KERNEL: before}
-    took, held = view.timed.together(candidate), view.timed.together(other)
+    together = view.timed.together([candidate, other])
+    took, held = together.each
     if took is None or held is None:
         return ""
+    what = "this model's weights" if together.with_head else "the layers' weights"
     near = " (by the nearest format that was timed)" if max(took.sd_log, held.sd_log) > 0 else ""
     return (
-        f"Timed alone, {_name(view.timed, candidate)} multiplies this model's weights in "
+        f"Timed alone, {_name(view.timed, candidate)} multiplies {what} in "
         f"{took.us / US_PER_MS:.2f} ms a step, {_name(view.timed, other)} in "
         f"{held.us / US_PER_MS:.2f}{near}. "
     )

@@ -10,7 +10,7 @@ kernel by its name.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from experiments.engines.kernel_timings import HEAD, KERNEL, PRODUCTS, KernelTiming, KernelTimings
@@ -51,6 +51,15 @@ class Timed:
 
 
 @dataclass(frozen=True)
+class Together:
+    """What several configurations take, each with or all without the output head: None for one whose
+    products were not timed. `with_head` says which."""
+
+    each: tuple[Timed | None, ...]
+    with_head: bool
+
+
+@dataclass(frozen=True)
 class TimedEffect:
     """The expected log factor of a part, and its standard deviation."""
 
@@ -81,12 +90,17 @@ class TimedKernels:
             return None
         return TimedEffect(math.log(other.us / one.us), math.hypot(TIMED_SD_LOG, one.sd_log, other.sd_log))
 
-    def together(self, configuration: Knobs) -> Timed | None:
-        """Products of the layers and, where it was timed, the output head."""
-        products, head = self.of(configuration), self.of(configuration, HEAD)
-        if products is None or head is None:
-            return products
-        return Timed(products.us + head.us, max(products.sd_log, head.sd_log))
+    def together(self, configurations: Sequence[Knobs]) -> Together:
+        """What each takes, for one to be held against another: products of the layers, and the output head
+        where it was timed of all whose products were. A limit may have cut off the head of one alone."""
+        products = [self.of(each) for each in configurations]
+        heads = [self.of(each, HEAD) for each in configurations]
+        found = [
+            None if one is None or head is None else Timed(one.us + head.us, max(one.sd_log, head.sd_log))
+            for one, head in zip(products, heads, strict=True)
+        ]
+        with_head = all(one is None or head is not None for one, head in zip(products, heads, strict=True))
+        return Together(tuple(found if with_head else products), with_head)
 
     def compiles_s(self, configuration: Knobs) -> float:
         """Seconds that the first calls of a configuration's products took together: what its kernel compiles

@@ -11,6 +11,7 @@ import pytest
 from agent.campaign.decision.expected_cost import cost_priors
 from agent.campaign.known.measured import Baseline
 from agent.proposers.port import CampaignView, Draft
+from agent.proposers.roofline import RooflineProposer
 from agent.proposers.rules import RulesProposer
 from agent.ranking.candidates import candidate_of
 from agent.ranking.ranking import rank
@@ -25,7 +26,7 @@ from experiments.engines.kernel_timings import KERNEL, KernelTiming, KernelTimin
 from experiments.measurement.plan import Margins
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.loading import load_space
-from tests.recorded.kernel_timings import SIXTEEN_BITS_US, STEP_US, recorded
+from tests.recorded.kernel_timings import CUT_OFF_STEP_US, SIXTEEN_BITS_US, STEP_US, cut_off, recorded
 from tests.recorded.vllm_kernels import PROFILED, recorded_parts
 from tests.unit.agent import campaigns
 
@@ -148,6 +149,34 @@ def test_names_of_kernels_exchanged_with_their_times_exchange_the_choice(names: 
         told.get(str(each.candidate[KERNEL]), "auto") for each in plain
     ]
     assert [each.prediction for each in other] == [each.prediction for each in plain]
+
+
+def test_a_head_that_was_timed_with_one_kernel_alone_makes_none_of_the_others_slower() -> None:
+    timed = TimedKernels(cut_off())
+    heads = [packed(kernel, lm_head="quantized") for kernel in ("humming", "marlin", "auto")]
+    together = timed.together(heads)
+    assert [each and each.us for each in together.each] == [
+        pytest.approx(sum(CUT_OFF_STEP_US[4, 128, True, kernel][:6]))  # type: ignore[arg-type]
+        for kernel in ("humming", "marlin", "auto")
+    ]
+    assert not together.with_head
+    both = timed.together(heads[1:])
+    assert both.with_head
+    assert both.each[0] is not None
+    assert both.each[0].us == pytest.approx(sum(CUT_OFF_STEP_US[4, 128, True, "marlin"]))  # type: ignore[arg-type]
+    drafts = RooflineProposer().propose(view(cut_off()), 40)
+    first, second = (
+        next(each for each in drafts if each.candidate == packed(kernel, lm_head="quantized"))
+        for kernel in ("humming", "marlin")
+    )
+    assert first.rationale.startswith(
+        "Timed alone, humming multiplies the layers' weights in 1.87 ms a step, MacheteLinearKernel, which "
+        "the engine chooses, in 2.91. "
+    )
+    assert second.rationale.startswith(
+        "Timed alone, marlin multiplies this model's weights in 2.53 ms a step, MacheteLinearKernel, which "
+        "the engine chooses, in 3.10. "
+    )
 
 
 def test_what_is_expected_of_packed_products_is_the_ratio_that_was_timed() -> None:
