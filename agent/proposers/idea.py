@@ -15,7 +15,8 @@ from experiments.space.configuration import Configuration, KnobValue
 class Idea:
     """A candidate and why it might pay; `metric` is what it would be judged on, None for the objective.
     `as_found` ends its claim where another campaign found the same: a clause with the labels. `builds_on` are
-    the labels of the findings that it is of."""
+    the labels of the findings that it is of. `behind` is the candidate of another idea, right behind which it
+    comes where it would come later by what is expected of it."""
 
     candidate: Configuration
     rationale: str
@@ -23,6 +24,7 @@ class Idea:
     metric: Metric | None = None
     as_found: str = ""
     builds_on: tuple[str, ...] = ()
+    behind: Configuration | None = None
 
 
 def changed(view: CampaignView, knobs: Mapping[str, KnobValue]) -> Configuration | None:

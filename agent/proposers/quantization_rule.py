@@ -8,7 +8,7 @@ where a change only spends them, about the bits that text takes (if the campaign
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from agent.proposers.idea import Idea, changed, enumerated, other_values
@@ -68,11 +68,7 @@ def quantization(view: CampaignView, step: StepProfile | None) -> list[Idea]:
         found = [candidate for knobs in STARTS if (candidate := _start(view, knobs)) is not None]
         if not found:  # a space of one's own, with other methods
             found = other_values(view, "quantization")
-        found = [each for start in found for each in (*on_fastest_kernels(view, start), start)]
-        ideas = [
-            _idea(view, candidate, f"{timed_words(view, candidate)}{where}{_bits_of(candidate)}")
-            for candidate in found
-        ]
+        ideas = [each for start in found for each in _begun(view, start, where)]
         return ideas + _on_other_kernels(view) + _with_other_corpora(view)
     ideas = []
     for knob in WHY_OF_KNOB:
@@ -145,6 +141,20 @@ def _start(view: CampaignView, knobs: Mapping[str, KnobValue]) -> Configuration 
         if candidate is not None and view.refused(candidate) is None:
             return candidate
     return first
+
+
+def _begun(view: CampaignView, start: Configuration, where: str) -> Iterator[Idea]:
+    """A first quantization on the kernels that took least with it, where they were timed, the next one right
+    behind the fastest, and by the engine's own choice."""
+    fastest: Configuration | None = None
+    for candidate in on_fastest_kernels(view, start):
+        yield replace(_first(view, candidate, where), behind=fastest)
+        fastest = fastest or candidate
+    yield _first(view, start, where)
+
+
+def _first(view: CampaignView, candidate: Configuration, where: str) -> Idea:
+    return _idea(view, candidate, f"{timed_words(view, candidate)}{where}{_bits_of(candidate)}")
 
 
 def _idea(view: CampaignView, candidate: Configuration, why: str) -> Idea:

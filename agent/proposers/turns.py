@@ -96,7 +96,14 @@ def _gains(view: CampaignView, ideas: Sequence[Idea]) -> list[float]:
 def _best_first(view: CampaignView, ideas: Sequence[Idea]) -> list[Idea]:
     gains = _gains(view, ideas)
     order = sorted(range(len(ideas)), key=lambda k: (-gains[k], ideas[k].candidate.digest))
-    return [ideas[k] for k in order]
+    waiting, found = [ideas[k] for k in order], list[Idea]()
+    while waiting:
+        idea = waiting.pop(0)
+        found.append(idea)
+        behind = [each for each in waiting if each.behind == idea.candidate]
+        if behind:
+            waiting = [*behind, *(each for each in waiting if each.behind != idea.candidate)]
+    return found
 
 
 def _draft(view: CampaignView, idea: Idea, proposer: str) -> Draft:

@@ -10,9 +10,11 @@ import pytest
 
 from agent.campaign.decision.expected_cost import cost_priors
 from agent.campaign.known.measured import Baseline
+from agent.proposers.idea import Idea
 from agent.proposers.port import CampaignView, Draft
 from agent.proposers.roofline import RooflineProposer
 from agent.proposers.rules import RulesProposer
+from agent.proposers.turns import Rule, in_turns
 from agent.ranking.candidates import candidate_of
 from agent.ranking.ranking import rank
 from agent.surrogate.beliefs import Beliefs
@@ -149,6 +151,48 @@ def test_names_of_kernels_exchanged_with_their_times_exchange_the_choice(names: 
         told.get(str(each.candidate[KERNEL]), "auto") for each in plain
     ]
     assert [each.prediction for each in other] == [each.prediction for each in plain]
+
+
+def one_by_one(timings: KernelTimings, count: int) -> list[Draft]:
+    """What `roofline` brings of quantized weights when it is asked for one draft after the other, as it is by
+    its share."""
+    asked, found = view(timings), list[Draft]()
+    while len(found) < count:
+        (draft,) = RooflineProposer().propose(asked, 1)
+        asked = replace(asked, taken=asked.taken | {draft.candidate.digest})
+        if "quantization" in draft.lever:
+            found.append(draft)
+    return found
+
+
+def stored(draft: Draft) -> dict[str, KnobValue]:
+    """How a candidate's weights are packed."""
+    return {name: value for name, value in draft.candidate.items() if name.startswith("quantization.")}
+
+
+@pytest.mark.parametrize("names", list(permutations(NAMES)))
+def test_the_second_kernel_of_the_best_format_comes_before_other_formats_of_the_first(
+    names: tuple[str, ...],
+) -> None:
+    """All three of a campaign's places had gone to one kernel, which each launch compiled for 90 s."""
+    told = dict(zip(NAMES, names, strict=True))
+    first, second, third = one_by_one(cut_off(told), 3)
+    assert first.candidate[KERNEL] == told["humming"]
+    assert second.candidate[KERNEL] == told["marlin"]
+    assert stored(second) == stored(first)
+    assert third.candidate[KERNEL] == told["humming"]
+    assert stored(third) != stored(first)
+
+
+def test_what_follows_another_kernel_comes_before_it_where_more_is_expected_of_it() -> None:
+    asked = view(recorded())
+    slow, fast = (Idea(packed(kernel), "") for kernel in ("marlin", "humming"))
+    between = Idea(packed("machete"), "")
+    behind = replace(fast, behind=slow.candidate)
+    found = in_turns(asked, [Rule("mine", [between, slow, behind])], 3)
+    assert [each.candidate[KERNEL] for each in found] == ["humming", "marlin", "machete"]
+    found = in_turns(asked, [Rule("mine", [slow, replace(between, behind=fast.candidate), fast])], 3)
+    assert [each.candidate[KERNEL] for each in found] == ["humming", "machete", "marlin"]
 
 
 def test_a_head_that_was_timed_with_one_kernel_alone_makes_none_of_the_others_slower() -> None:
