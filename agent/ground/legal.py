@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agent.ground.drafter import drafter_of
 from agent.ground.positions import space_on
-from agent.ground.shape import without_meaning
+from agent.ground.shape import same_shape, without_meaning
 from agent.proposers.port import nothing_refused
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
@@ -86,7 +86,9 @@ class Legal:
 
     def why_not(self, knobs: Mapping[str, KnobValue]) -> str | None:
         """Why one of these values is not offered here; None where nothing is known against them."""
-        return self._first_reason(knobs, [each for each in self.withheld if not each.same])
+        return self._first_reason(
+            knobs, [each for each in self.withheld if not (each.same and each.when_given)]
+        )
 
     def why_same(self, knobs: Mapping[str, KnobValue]) -> str | None:
         """That one of these values does here what another value does; None where none of them does."""
@@ -243,8 +245,8 @@ def not_served_on(
 def same_for(
     spec: CampaignSpec, space: Space, profile: ModelProfile, gpu: Gpu | None
 ) -> dict[tuple[str, KnobValue], Same]:
-    """Which values of the space do what others do, at the campaign's requests or on its GPU, by knob and
-    value."""
+    """Which values of the space do what others do, at the campaign's requests, on its GPU or on made-up
+    weights, by knob and value."""
     workload = Workload.model_validate(spec.plan.workload.model_dump())
     auto_tokens = None if gpu is None else gpu.step_tokens
     here = same_at(space, workload.concurrency, workload.prompt_tokens, auto_tokens)
@@ -254,6 +256,8 @@ def same_for(
         workload.prompt_tokens,
         first_tokens=spec.plan.metric in (Metric.TTFT_MS, Metric.E2EL_MS),
     )
+    if spec.latency_only:
+        here |= same_shape(space)
     return here if gpu is None else {**here, **same_on(space, profile, gpu)}
 
 

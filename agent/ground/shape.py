@@ -15,11 +15,13 @@ from configs.models import ModelProfile, load_model_profile
 from configs.questions import is_latency
 from experiments.engines.port import Engine
 from experiments.engines.reference.shape import read_profile
+from experiments.engines.stored_bytes import QUANTIZED_METHODS
 from experiments.shapes.config import shape_config
 from experiments.shapes.folder import write_shape
 from experiments.shapes.marker import drafter_of_shape, is_shape
 from experiments.space.configuration import Configuration, KnobValue
-from experiments.space.knob import same_value
+from experiments.space.knob import Same, same_value, written
+from experiments.space.legality import QUANTIZATION
 from experiments.space.space import Space
 
 PROFILE_FILES = (".yaml", ".yml")
@@ -98,6 +100,24 @@ def without_meaning(space: Space, profile: ModelProfile) -> dict[tuple[str, Knob
     if profile.tied_embeddings:
         found["quantization.lm_head", "quantized"] = HEAD_IS_EMBEDDING
     return found
+
+
+def same_shape(space: Space) -> dict[tuple[str, KnobValue], Same]:
+    """Which methods of quantization give the shape that another one gives, by knob and value: all but the
+    first that the space has."""
+    found = [
+        value
+        for knob in space.knobs
+        if knob.name == QUANTIZATION
+        for value in knob.values
+        if value in QUANTIZED_METHODS
+    ]
+    return {
+        (QUANTIZATION, each): Same(
+            each, found[0], f"{NOTHING_CALIBRATED} Take {QUANTIZATION}={written(found[0])}.", when_given=False
+        )
+        for each in found[1:]
+    }
 
 
 def check_serves_shapes(engine: Engine) -> None:

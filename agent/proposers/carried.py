@@ -141,6 +141,7 @@ def _with(view: CampaignView, settings: Settings) -> Configuration | str:
         found = view.space.with_change(view.incumbent, settings)
     except UsageError as error:
         return error.message
+    found = view.space.as_offered(view.incumbent, found)
     return view.refused(found) or found
 
 

@@ -28,11 +28,13 @@ class Idea:
 
 
 def changed(view: CampaignView, knobs: Mapping[str, KnobValue]) -> Configuration | None:
-    """The incumbent with these knobs set; None where that is not legal here or changes nothing."""
+    """The incumbent with these knobs set, by what is offered of values that do the same; None where that is
+    not legal here or changes nothing."""
     try:
         candidate = view.space.with_change(view.incumbent, knobs)
     except UsageError:  # the space of this target lacks such a value
         return None
+    candidate = view.space.as_offered(view.incumbent, candidate)
     return None if candidate == view.incumbent else candidate
 
 

@@ -84,6 +84,7 @@ def draft_from(view: CampaignView, ready: Ready) -> Draft:
         raise UsageError("It only draws the same thing anew.")
     if (same := view.space.why_same(control, candidate)) is not None:
         raise UsageError(f"It does what the best so far does. {same}")
+    candidate = view.space.as_offered(control, candidate)
     if already_runs(view, candidate):
         raise UsageError("It names what the best so far runs by itself.")
     measured = measured_as(view, candidate)

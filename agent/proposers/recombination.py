@@ -83,6 +83,7 @@ def _together(view: CampaignView, trials: Sequence[Trial]) -> tuple[Configuratio
             found = view.space.with_change(view.incumbent, wider)
         except UsageError:  # the changes exclude each other
             continue
+        found = view.space.as_offered(view.incumbent, found)
         if found != candidate and view.refused(found) is None:
             candidate, knobs = found, wider
             used.append(trial)

@@ -9,12 +9,13 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from agent.ground.shape import same_shape
 from agent.tables.beside import MOST_BESIDE_CORES
 from configs.catalog import Kind, read_document
 from configs.errors import UsageError
@@ -303,7 +304,8 @@ def load_grid(name_or_path: str | Path, model: str | None = None, weights: str |
     """The grid of this packaged name or YAML file, for another model or other weights where they are given;
     on a checkpoint whose weights are stored packed with a choice of kernels for these.
 
-    Raises `UsageError` that names the fault: as `Space.configuration` does, and where no load is left.
+    Raises `UsageError` that names the fault: as `Space.configuration` does, where no load is left, and where
+    two loads are one shape under two names.
     """
     document = read_document(Kind.GRIDS, name_or_path)
     told = validated(_GridFile, document.data, document.where)
@@ -344,6 +346,8 @@ def load_grid(name_or_path: str | Path, model: str | None = None, weights: str |
         side_by_side=told.side_by_side,
         quality=told.quality,
     )
+    if found.weights == DUMMY:
+        _check_shapes_differ(found, document.where)
     if told.same is None:
         return found
     return _with_same(found, told.same, document.where)
@@ -355,6 +359,16 @@ def _distinct(loads: list[PlannedLoad], model: str, weights: str) -> tuple[Plann
     for load in loads:
         by_digest.setdefault(load.digest(model, weights), load)
     return tuple(by_digest.values())
+
+
+def _check_shapes_differ(grid: Grid, where: str) -> None:
+    """Raise `UsageError` for two loads on made-up weights that differ by their names alone."""
+    alike = same_shape(grid.space)
+    space = grid.space.passing_over({QUANTIZATION: alike.values()}) if alike else grid.space
+    for (at, one), (place, other) in combinations(enumerate(grid.loads), 2):
+        same = space.why_same(one.configuration, other.configuration)
+        if same is not None and one.stored == other.stored:
+            raise UsageError(f"{where}: loads {at} and {place} are one. {same}", "Leave one of them out.")
 
 
 def _with_same(grid: Grid, same: _Same, where: str) -> Grid:

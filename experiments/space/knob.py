@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from configs.errors import UsageError
 from experiments.space.configuration import KnobValue
@@ -69,11 +69,13 @@ class Pin:
 @dataclass(frozen=True)
 class Same:
     """That a knob's `value` does here what its value `like` does: nothing is learnt of both. `why` says so in
-    a sentence."""
+    a sentence. `when_given` tells that it is taken all the same from who names it: what does the same by all
+    that is known may be looked at; where nothing at all differs there is nothing to look at."""
 
     value: KnobValue
     like: KnobValue
     why: str
+    when_given: bool = field(default=True, kw_only=True)
 
     def holds(self, beside: Mapping[str, KnobValue]) -> bool:
         """Whether that is so beside these values of other knobs."""

@@ -150,7 +150,7 @@ class ModelFacts:
 class Withheld:
     """A value that is not offered, and why, in a sentence. `when_given` tells that it is legal all the same
     for a user who names what it lacks, or the value itself; `like` is a value that does the same (None: it is
-    not for that)."""
+    not for that): what was asked for under its name before is still read."""
 
     knob: str
     value: KnobValue
@@ -178,10 +178,15 @@ def legal_levers(space: Space, facts: ModelFacts) -> tuple[Space, tuple[Withheld
     A knob that would be left without a value takes the values with it under which it is active, and stays as
     it was, never active. Raises `UsageError` when nothing is left of a knob that is always active.
     """
-    withheld = [each for each in _withheld(facts) if _has(space, each.knob, each.value)]
-    known = {(each.knob, each.value) for each in withheld}
     keeps = next((knob.values for knob in space.knobs if knob.name == KEEP), ())
     spared = frozenset[str]().union(*(SPARED.get(value, ()) for value in keeps))
+    withheld = [
+        each
+        for each in _withheld(facts)
+        if _has(space, each.knob, each.value)
+        and not (each.same and _never_fits(each.knob, each.value, facts, spared))
+    ]
+    known = {(each.knob, each.value) for each in withheld}
     for knob in space.knobs:
         for value in knob.values:
             why = _never_fits(knob.name, value, facts, spared)
@@ -246,7 +251,7 @@ def _withheld(facts: ModelFacts) -> Iterator[Withheld]:
         yield Withheld(knob, value, why)
     for (knob, value), same in facts.same.items():
         if (knob, value) not in facts.not_served and not isinstance(same, SameBeside):
-            yield Withheld(knob, value, same.why, when_given=True, like=same.like)
+            yield Withheld(knob, value, same.why, when_given=same.when_given, like=same.like)
     seen = set(facts.not_served)
     if not facts.mtp_layers and (DRAFTING, "mtp") not in seen:
         yield Withheld(DRAFTING, "mtp", "This checkpoint has no MTP head.")

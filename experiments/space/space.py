@@ -140,7 +140,12 @@ class Space:
     def why_same(self, one: Configuration, other: Configuration) -> str | None:
         """That two configurations differ by values alone that do the same beside the rest of them, in a
         sentence; None where they do more, or are equal."""
-        changes = one.changes_to(other)
+        all_changes = {change.knob: change for change in one.changes_to(other)}
+        changes = [
+            change
+            for name, change in all_changes.items()
+            if not _follows(self.knob(name), change, all_changes)
+        ]
         if not changes or not {change.knob for change in changes} <= self._with_same:
             return None
         if self._as_done(one) != self._as_done(other):
@@ -160,6 +165,11 @@ class Space:
             if as_there is not None and self._as_done(as_there) == self._as_done(configuration):
                 configuration = as_there
         return configuration
+
+    def as_offered(self, named: Configuration, configuration: Configuration) -> Configuration:
+        """The configuration, each value that does what another one does as that of `named` where they do the
+        same, else as the one that is offered."""
+        return self.named_as(named, self._as_done(configuration))
 
     @cached_property
     def _with_same(self) -> frozenset[str]:

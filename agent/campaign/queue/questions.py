@@ -150,6 +150,10 @@ def _arm(knobs: Mapping[str, KnobSetting], legal: Legal, baseline: Configuration
     cause = ""
     for values in product(*(space.knob(name).values for name in wanted)):
         given = {**knobs, **dict(zip(wanted, values, strict=True))}
+        never = legal.why_never(given)
+        if never is not None:
+            cause = never
+            continue
         try:
             found = space.with_change(baseline, given)
         except UsageError as error:

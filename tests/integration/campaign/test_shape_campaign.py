@@ -17,9 +17,14 @@ from starlette.testclient import TestClient
 
 from agent.campaign.beginning.create import create_campaign
 from agent.campaign.beginning.survey import survey
+from agent.campaign.desk_reading import DeskReader
 from agent.campaign.learning.outcome import campaign_outcome
+from agent.campaign.queue.enqueue import enqueue
+from agent.campaign.queue.held_to_today import NOT_ADMITTED, hold_to_today
+from agent.campaign.queue.questions import pose_questions
 from cli.main import call
 from cli.sheets.finding import print_finding
+from configs.errors import UsageError
 from configs.settings import Settings
 from dashboard.app import create_app
 from dashboard.mcp.server import make_server
@@ -39,8 +44,10 @@ from knowledge.queries.found.finding_detail import finding_detail
 from knowledge.queries.present.now import now_view
 from knowledge.telling.summary import summarize
 from tests.history.campaign_history import History
+from tests.integration.campaign.sealed import propose_change
 from tests.integration.mcp.calling import INFO, caller
 from tests.new_database import database_url, new_database
+from tests.simulated.by_hand import measure_baseline
 from tests.simulated.campaign import drive, registered_here, simulated_spec
 
 pytestmark = pytest.mark.timeout(600)
@@ -246,6 +253,81 @@ def test_checkpoints_are_made_up_at_once(finished: Database) -> None:
     assert "W4 g32" in quantized.stored
     pruned = (Path(by_stage["prune"].path) / "config.json").read_text()
     assert f'"num_hidden_layers": {len(model_layers) - 2}' in pruned
+
+
+TWO_METHODS = SPACE.replace("[none, rtn]", "[none, awq, rtn]").replace("[rtn]", "[awq, rtn]")
+TAKE_THE_OTHER = (
+    "Nothing is calibrated where the weights are made up: every value gives the same shape. Take "
+)
+
+
+def begun(folder: Path, **changes: object) -> tuple[Database, int]:
+    """A campaign on a shape whose space has two methods of quantization, and that nobody drives yet."""
+    spec = simulated_spec(
+        folder, TWO_METHODS, model="reference", weights="dummy", **{"baseline.sweep": []}, **changes
+    )
+    database = new_database(folder)
+    with registered_here(folder):
+        ground = survey(spec, shapes=folder / "shapes")
+    with database.write() as session:
+        return database, create_campaign(session, spec, ground)
+
+
+def test_a_user_who_asks_for_the_other_name_of_a_shape_is_told_which_to_ask_for(tmp_path: Path) -> None:
+    database, campaign_id = begun(tmp_path)
+
+    def ask(method: str) -> int:
+        assigned = (f"quantization.method={method}",)
+        return enqueue(database, campaign_id, claim="Fewer bits are faster.", assignments=assigned)
+
+    with registered_here(tmp_path):
+        with pytest.raises(UsageError, match=f"{TAKE_THE_OTHER}quantization.method=awq"):
+            ask("rtn")
+        measure_baseline(database, campaign_id)
+        with pytest.raises(UsageError, match=f"{TAKE_THE_OTHER}quantization.method=awq"):
+            ask("rtn")
+        assert ask("awq")
+    database.close()
+
+
+def test_a_question_that_asks_for_the_other_name_is_infeasible_with_the_reason(tmp_path: Path) -> None:
+    asked = [question("rounded", quantization__method="rtn"), question("scaled", quantization__method="awq")]
+    database, campaign_id = begun(tmp_path, questions=asked)
+    with registered_here(tmp_path):
+        measure_baseline(database, campaign_id)
+        reader = DeskReader(database, campaign_id)
+        desk = reader.desk(reader.facts())
+    with database.write() as session:
+        pose_questions(session, desk)
+    with database.read() as session:
+        found = {each.question: each for each in session.scalars(select(Hypothesis))}
+    assert found["rounded"].state is HypothesisState.INFEASIBLE
+    assert str(found["rounded"].state_reason).startswith(TAKE_THE_OTHER)
+    assert found["scaled"].state is HypothesisState.QUEUED
+    database.close()
+
+
+def test_what_an_older_campaign_queued_under_the_other_name_is_withdrawn_with_the_reason(
+    tmp_path: Path,
+) -> None:
+    database, campaign_id = begun(tmp_path)
+    with registered_here(tmp_path):
+        measure_baseline(database, campaign_id)
+        numbers = [
+            propose_change(database, campaign_id, {"quantization.method": each}) for each in ("rtn", "awq")
+        ]
+        reader = DeskReader(database, campaign_id)
+        desk = reader.desk(reader.facts())
+    with database.write() as session:
+        assert hold_to_today(session, desk) == 1
+    with database.read() as session:
+        rounded, scaled = (session.get_one(Hypothesis, each) for each in numbers)
+        assert rounded.state is HypothesisState.WITHDRAWN
+        assert rounded.state_reason == (
+            f"{NOT_ADMITTED}: quantization.method=rtn: {TAKE_THE_OTHER}quantization.method=awq."
+        )
+        assert scaled.state is HypothesisState.QUEUED
+    database.close()
 
 
 def test_the_agent_proposes_neither_drafts_nor_fewer_layers(finished: Database) -> None:

@@ -10,17 +10,19 @@ import pytest
 
 from agent.campaign.beginning.survey import survey
 from agent.ground.legal import legal_here
-from agent.ground.shape import check_judged_here, find_shape, refused_on_a_shape
+from agent.ground.shape import check_judged_here, find_shape, refused_on_a_shape, same_shape
 from agent.plan.at_once import parts_on
 from agent.plan.card import card_asked
 from agent.plan.legal_planned import planned_legal
+from agent.plan.levers import Standing, lever_rows
 from agent.plan.model import find_model
+from agent.plan.plan import make_plan
 from configs.campaign import CampaignSpec, load_campaign
 from configs.errors import UsageError
 from experiments.reference_model.load import checkpoint_fingerprint, reference_model_path
 from experiments.shapes.folder import shape_in
 from experiments.shapes.marker import DRAFTER_FOLDER, drafter_of_shape, is_shape
-from experiments.space.configuration import Configuration
+from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.loading import load_space
 
 
@@ -161,3 +163,52 @@ def test_what_is_the_same_shape_whatever_its_value_is_not_offered_with_the_reaso
         assert legal.why_not({"quantization.group_size": 128, "quantization.keep": "edges"}) is None
     whole = legal_here(load_campaign("levers"), reference_model_path(), 2)
     assert whole.why_not({"quantization.corpus": "instruct"}) is None
+
+
+ROUNDED, SCALED = {"quantization.method": "rtn"}, {"quantization.method": "awq"}
+
+
+def test_one_method_of_quantization_is_offered_on_a_shape_and_the_other_is_told_with_what_to_take(
+    tmp_path: Path,
+) -> None:
+    folder = find_shape("qwen3.5-9b", tmp_path).folder
+    legal = legal_here(spec(), folder, 2)
+    told = str(legal.why_never(ROUNDED))
+    assert told == (
+        "Nothing is calibrated where the weights are made up: every value gives the same shape. "
+        "Take quantization.method=awq."
+    )
+    assert legal.why_not(ROUNDED) == legal.why_same(ROUNDED) == told
+    assert legal.why_never(SCALED) is None
+    assert legal.space.knob("quantization.method").values == ("none", "awq")
+    row = next(
+        each
+        for each in lever_rows(load_space("vllm"), legal)
+        if (each.knob, each.value) == ("quantization.method", "rtn")
+    )
+    assert (row.standing, row.why) == (Standing.NO, told)
+    plan = make_plan(spec(), find_model("qwen3.5-9b"), card_asked("h200"), knobs=dict(ROUNDED))
+    assert any(each.endswith(told) for each in plan.notes)
+
+
+def test_what_was_measured_under_the_other_name_is_still_read_and_known_as_the_same(tmp_path: Path) -> None:
+    folder = find_shape("qwen3.5-9b", tmp_path).folder
+    space = legal_here(spec(), folder, 2).space
+    eight: dict[str, KnobValue] = {"quantization.bits": 8, "quantization.group_size": 128}
+    rounded, scaled = (space.configuration({**each, **eight}) for each in (ROUNDED, SCALED))
+    assert str(space.why_same(rounded, scaled)).startswith("Nothing is calibrated")
+    assert str(space.why_same(scaled, rounded)).startswith("Nothing is calibrated")
+    assert space.why_same(rounded, space.configuration(SCALED)) is None
+    default = space.configuration({})
+    assert space.as_offered(default, rounded) == scaled
+    assert space.as_offered(rounded, scaled) == rounded
+
+
+def test_methods_are_two_where_there_are_weights_and_in_a_space_that_has_but_the_other(
+    tmp_path: Path,
+) -> None:
+    whole = legal_here(load_campaign("levers"), reference_model_path(), 2)
+    assert whole.why_never(ROUNDED) is None
+    assert {"awq", "rtn"} <= set(whole.space.knob("quantization.method").values)
+    rounding = load_space("vllm").restrict({"quantization.method": ("none", "rtn")})
+    assert same_shape(rounding) == {}

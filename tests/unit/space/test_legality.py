@@ -19,6 +19,7 @@ from experiments.engines.reference.drafting.order import (
     NGRAM_TOKENS,
 )
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.knob import Same
 from experiments.space.legality import (
     MOST_DRAFT_TOKENS,
     ModelFacts,
@@ -191,6 +192,16 @@ def test_a_checkpoint_that_is_quantized_already_is_not_quantized_again_and_all_e
     assert {lever for each in points for lever in space.levers_between(space.configuration({}), each)} == set(
         space.levers
     ) - {"quantization"}
+
+
+def test_what_never_fits_is_gone_whatever_it_does_the_same_as() -> None:
+    same = {("quantization.method", "rtn"): Same("rtn", "awq", "There they are one.")}
+    space, gone = legal(stored_quantized=True, same=same)
+    assert not space.knob("quantization.method").allows("rtn")
+    assert gone["quantization.method", "rtn"].why.startswith("The checkpoint is quantized already: ")
+    space, gone = legal(same=same)
+    assert space.knob("quantization.method").allows("rtn")
+    assert gone["quantization.method", "rtn"].why == "There they are one."
 
 
 def test_weights_that_are_quantized_already_are_not_rounded_at_the_load() -> None:

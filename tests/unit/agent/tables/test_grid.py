@@ -90,6 +90,19 @@ def test_loads_stand_in_the_order_of_the_file_and_each_once(tmp_path: Path) -> N
     assert told(grid, grid.loads[2]) == "serving.dtype=float16, serving.graph_mode=none"
 
 
+def test_two_loads_that_are_one_shape_are_refused_with_which_and_why(tmp_path: Path) -> None:
+    product = "  - {set: {quantization.group_size: 64}, product: {quantization.method: [rtn, awq]}}\n"
+    path = written(tmp_path, GRID + product)
+    with pytest.raises(
+        UsageError, match=r"grid\.yaml: loads 5 and 6 are one\. Nothing is calibrated"
+    ) as refused:
+        load_grid(path)
+    assert refused.value.hint == "Leave one of them out."
+    assert len(load_grid(path, weights="checkpoint").loads) == 7
+    alone = load_grid(written(tmp_path, GRID + product.replace("[rtn, awq]", "[rtn]")))
+    assert alone.loads[-1].configuration["quantization.method"] == "rtn", "as tables of before have it"
+
+
 def test_another_model_or_other_weights_are_other_loads(tmp_path: Path) -> None:
     path = written(tmp_path, GRID)
     digests = {
