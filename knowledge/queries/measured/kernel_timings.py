@@ -7,6 +7,7 @@ rests on it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from experiments.engines.kernel_timings import KERNEL, KernelTiming, KernelTimings, packed_words
 from experiments.job.kernel_timing import TIMINGS
@@ -20,6 +21,9 @@ US_PER_MS = 1e3
 SHOWN_DIGITS = 12
 """Hexadecimal digits of a digest."""
 
+NO_KERNEL = "—"
+"""In place of the value of the kernel's knob, where the weights are not packed."""
+
 TITLE = "Kernels for packed weights, timed alone"
 
 FIRST_CALLS = (
@@ -32,7 +36,8 @@ FIRST_CALLS = (
 
 class KernelTimingRow(View):
     """One kernel with one format: milliseconds of a step's products of the layers and of the output head,
-    None where that was not timed, and why in `note`. `share_of_plain`: products over those of 16 bits.
+    None where that was not timed, and why in `note` of the layers, or in `head_note` where they were timed
+    and the head was not. `share_of_plain`: products over those of 16 bits.
     `first_calls_s`: seconds that the first calls of all its timed products took together."""
 
     stored: str
@@ -44,6 +49,25 @@ class KernelTimingRow(View):
     first_calls_s: float | None
     refused: bool
     note: str | None
+    head_note: str | None
+
+    @property
+    def no_time(self) -> str:
+        """What is said in place of the time of its products, where that has a note."""
+        return "refused" if self.refused else "not timed"
+
+
+class FormatTimings(NamedTuple):
+    """What was timed with one format of weights, and what was not."""
+
+    stored: str
+    timed: tuple[KernelTimingRow, ...]
+    untimed: tuple[KernelTimingRow, ...]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is that of 16 bits, which has no kernel to choose."""
+        return all(row.value == NO_KERNEL for row in (*self.timed, *self.untimed))
 
 
 class KernelTimingsView(View):
@@ -60,6 +84,28 @@ class KernelTimingsView(View):
     took_s: float | None
     artifact: str | None
     failed: str | None
+
+    @property
+    def formats(self) -> tuple[FormatTimings, ...]:
+        """The rows by their format."""
+        return tuple(
+            FormatTimings(
+                stored,
+                tuple(row for row in self.rows if row.stored == stored and row.note is None),
+                tuple(row for row in self.rows if row.stored == stored and row.note is not None),
+            )
+            for stored in dict.fromkeys(row.stored for row in self.rows)
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why something was not timed, each reason once, as a sentence: many kernels have the same."""
+        told = (note for row in self.rows for note in (row.note, row.head_note) if note is not None)
+        return tuple(dict.fromkeys(told))
+
+    def mark(self, note: str | None) -> int | None:
+        """The number of a note, from 1 on; None for no note."""
+        return None if note is None else self.notes.index(note) + 1
 
 
 def kernel_timings(stages: Sequence[StageView]) -> KernelTimingsView | None:
@@ -100,12 +146,9 @@ def _rows(timings: KernelTimings) -> list[KernelTimingRow]:
 def _row(timing: KernelTiming, plain_us: float | None) -> KernelTimingRow:
     products, head = timing.products_us, timing.head_us
     note = timing.refused or timing.untimed
-    head_note = timing.head_refused or timing.head_untimed
-    if note is None and head_note is not None:
-        note = f"the output head: {head_note}"
     return KernelTimingRow(
         stored=packed_words(timing.knobs),
-        value=str(timing.knobs.get(KERNEL, "—")),
+        value=str(timing.knobs.get(KERNEL, NO_KERNEL)),
         kernel=timing.kernel,
         products_ms=None if products is None else products / US_PER_MS,
         head_ms=None if head is None else head / US_PER_MS,
@@ -113,6 +156,7 @@ def _row(timing: KernelTiming, plain_us: float | None) -> KernelTimingRow:
         first_calls_s=timing.first_calls_s,
         refused=timing.refused is not None,
         note=note,
+        head_note=None if note is not None else timing.head_refused or timing.head_untimed,
     )
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from agent.campaign.learning.kernels_told import kernels_sentence
+from cli.console.output import PLAIN_WIDTH
 from cli.sheets.kernel_timings import print_kernel_timings
 from experiments.engines.kernel_timings import HEAD
 from experiments.job.kernel_timing import TIMINGS
@@ -58,9 +59,33 @@ def test_an_output_head_without_a_time_has_its_reason_too(why: str) -> None:
     one = replace(timings, packed=(replace(first, parts=parts), *timings.packed[1:]))
     view = kernel_timings([stage(artifact="ab" * 32, **{TIMINGS: one.data()})])
     assert view is not None
-    (row,) = (each for each in view.rows if each.note and "output head" in each.note)
-    assert (row.head_ms, row.note) == (None, f"the output head: {told}")
+    (row,) = (each for each in view.rows if each.head_note is not None)
+    assert (row.head_ms, row.note, row.head_note) == (None, None, told)
     assert row.products_ms is not None
+    assert view.mark(row.head_note) == 1
+
+
+def test_each_reason_is_told_once_and_kernels_stand_by_their_format() -> None:
+    timings = recorded()
+    fast, slow, *_ = timings.packed
+    limit = "The limit of 1 min 15 s was reached with 7 of 22 left."
+    cut = tuple(replace(each, us=None, untimed=limit) for each in fast.parts)
+    others = tuple(
+        replace(each, knobs={**each.knobs, "quantization.bits": 8}, parts=cut) for each in (fast, slow)
+    )
+    view = kernel_timings([stage(**{TIMINGS: replace(timings, packed=(*timings.packed, *others)).data()})])
+    assert view is not None
+    assert [each.stored for each in view.formats] == [
+        "16 bits",
+        "4 bits, groups of 128",
+        "8 bits, groups of 128",
+    ]
+    plain, four, eight = view.formats
+    assert (plain.is_plain, four.is_plain, len(four.timed), len(eight.timed)) == (True, False, 5, 0)
+    assert [(row.value, row.no_time) for row in four.untimed] == [("conch", "refused")]
+    assert [row.no_time for row in eight.untimed] == ["not timed"] * 2
+    assert [view.mark(row.note) for row in (*four.untimed, *eight.untimed)] == [1, 2, 2]
+    assert (len(view.notes), view.notes[1], view.mark(None)) == (2, limit, None)
 
 
 def test_the_basis_says_how_it_was_timed_and_where_raw_times_are() -> None:
@@ -121,5 +146,24 @@ def test_what_was_timed_before_is_shown_with_why_the_rest_could_not_be_timed_now
 def test_the_printed_table_has_every_kernel(capsys: pytest.CaptureFixture[str]) -> None:
     print_kernel_timings(shown())
     text = capsys.readouterr().out
-    for words in ("16 bits", "humming", "1.983", "54 %", "refused:", "raw times in"):
+    for words in ("16 bits", "humming", "1.983", "54 %", "refused, note 1", "note 1  Conch", "raw times in"):
         assert words in text
+
+
+def test_the_printed_table_is_one_even_with_the_longest_names(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(PLAIN_WIDTH))
+    timings = recorded()
+    asymmetric = [
+        replace(each, knobs={**each.knobs, "quantization.symmetric": False}) for each in timings.packed
+    ]
+    view = kernel_timings([stage(**{TIMINGS: replace(timings, packed=tuple(asymmetric)).data()})])
+    assert view is not None
+    print_kernel_timings(view)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("weights, kernel  ")
+    assert lines[0].endswith("products, ms  of 16 bits  head, ms  first calls, s  what ran")
+    assert "4 bits, groups of 128, zero points" in lines
+    assert max(len(line) for line in lines) <= PLAIN_WIDTH
+    assert " ".join(line.split()[0] for line in lines[3:9]) == "humming marlin auto machete triton conch"
