@@ -86,11 +86,20 @@ def choose(desk: Desk, left_s: float, *, flying: bool = False) -> Choice:
     ended = nothing_worth_it(desk.here)
     if ended is not None and (trusted or not running):
         return Choice(reason=ended[0].lower() + ended[1:].rstrip(".") + _bans_beside(desk))
-    none = "that fits into them is worth its price" if cheap else "fits into them"
-    return Choice(
-        reason=f"{BUDGET_OF}{budget} is nearly spent: {format_duration(left_s)} are left, and none of "
-        f"{len(running)} queued hypotheses {none}"
-    )
+    left = f"{BUDGET_OF}{budget} is nearly spent: {format_duration(left_s)} are left"
+    return Choice(reason=f"{left}, and {none_of(len(running), fits=bool(cheap))}")
+
+
+def none_of(count: int, *, fits: bool) -> str:
+    """That none of so many in the queue is tested, as a clause: nothing that `fits` the time that is left is
+    worth its price, or nothing fits."""
+    if count == 1:
+        only = "the only queued hypothesis"
+        return (
+            f"{only} fits into them but is not worth its price" if fits else f"{only} does not fit into them"
+        )
+    none = "that fits into them is worth its price" if fits else "fits into them"
+    return f"none of {count} queued hypotheses {none}"
 
 
 def fits_another(desk: Desk, left_s: float) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.campaign.decision.choosing import NEARLY_AS_GOOD, ROOM, choose
+from agent.campaign.decision.choosing import NEARLY_AS_GOOD, ROOM, choose, none_of
 from agent.campaign.decision.desk import Desk
 from agent.campaign.decision.leaving import QUESTIONS
 from agent.campaign.decision.stated import combined
@@ -144,6 +144,25 @@ def test_the_budget_ends_a_campaign_with_its_reason(left_s: float, words: str) -
     choice = choose(desk(queued(1, COMPILED)), left_s)
     assert choice.hypothesis is None
     assert words in choice.reason
+
+
+def test_that_nothing_fits_is_told_in_the_singular_of_one_hypothesis() -> None:
+    one, two = (desk(*queue) for queue in ((queued(1, COMPILED),), (queued(1, COMPILED), queued(2, PRUNED))))
+    assert choose(one, 5).reason.endswith(
+        "5 s are left, and the only queued hypothesis does not fit into them"
+    )
+    assert choose(two, 5).reason.endswith("5 s are left, and none of 2 queued hypotheses fits into them")
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (1, "the only queued hypothesis fits into them but is not worth its price"),
+        (3, "none of 3 queued hypotheses that fits into them is worth its price"),
+    ],
+)
+def test_that_nothing_which_fits_is_worth_its_price_is_told_so(count: int, words: str) -> None:
+    assert none_of(count, fits=True) == words
 
 
 def test_an_empty_queue_ends_a_campaign() -> None:
