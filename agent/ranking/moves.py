@@ -18,9 +18,13 @@ from agent.ranking.sentences import LEAST_CHANCE, LEAST_GAIN, ordinal
 from agent.ranking.values import DISPUTE_EVERY, Cause, Move, Place, Ranking, Shift, Steering
 from configs.quantities import format_duration, format_usd
 from db.labels import Noun, format_label
+from knowledge.moved_words import ENTERED, LEFT
 
 SAME = 1e-9
 """Relative difference up to which two values of a part are the same."""
+
+GAIN = "the expected gain"
+"""The part of a score in which an outcome that is worse counts as none: what is slower is not taken."""
 
 FACTOR = "the factor of the directives"
 """The part of a score that directives about levers make."""
@@ -67,10 +71,15 @@ def moves(
                 each.from_place,
                 each.to_place,
                 behind.event_id,
-                f"{why}, after {behind.text} (event {behind.event_id})",
+                f"{why}{after_words(behind)}",
             )
         )
     return found
+
+
+def after_words(cause: Cause) -> str:
+    """The end of a move's reason, which names the event behind it."""
+    return f", after {cause.text} (event {cause.event_id})"
 
 
 def shifts(previous: Ranking, new: Ranking) -> list[Shift]:
@@ -133,9 +142,9 @@ def _why(number: int, was: Place | None, now: Place | None, crowd: _Crowd) -> tu
     """Why its place differs, and whether by a directive about it."""
     if was is None:
         assert now is not None
-        return f"entered the queue as {ordinal(now.place)}", False
+        return f"{ENTERED} as {ordinal(now.place)}", False
     if now is None:
-        return "left the queue", False
+        return LEFT, False
     steered = _by_directive(was, now)
     if steered is not None:
         return steered, True
@@ -190,7 +199,7 @@ def _own_change(was: Place, now: Place) -> tuple[str, str] | None:
     ):
         return None
     parts = (
-        ("the expected gain", was.gain, now.gain, 1),
+        (GAIN, was.gain, now.gain, 1),
         ("the chance that quality holds", was.p_quality, now.p_quality, 1),
         ("the chance that it runs", was.p_feasible, now.p_feasible, 1),
         ("the expected cost", was.cost_s, now.cost_s, -1),
@@ -209,10 +218,9 @@ def _own_change(was: Place, now: Place) -> tuple[str, str] | None:
     if not moved_it:
         return None
     _, name, old, new = max(moved_it, key=lambda part: part[0])
-    return (
-        name,
-        f"{name} {'rose' if new > old else 'fell'} from {_shown(name, old)} to {_shown(name, new)}",
-    )
+    way_told = "rose" if new > old else "fell"
+    counted = " (worse outcomes count as 0)" if name == GAIN else ""
+    return name, f"{name} {way_told} from {_shown(name, old)} to {_shown(name, new)}{counted}"
 
 
 def _price_there(place: Place) -> float:
@@ -233,7 +241,7 @@ def _log_change(old: float, new: float) -> float:
 
 
 def _shown(name: str, value: float) -> str:
-    if name == "the expected gain":
+    if name == GAIN:
         return "next to nothing" if value < LEAST_GAIN else f"{100 * value:.2g} %"
     if name == PRICE:
         return format_usd(value)

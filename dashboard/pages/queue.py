@@ -13,10 +13,11 @@ from sqlalchemy.orm import Session
 
 from dashboard.charts.glyph import Glyph, Scale, glyph, scale_of
 from dashboard.page import Filters, Ground, Page, Request, Table
-from dashboard.pages.queue_words import Line, lead, lines_of, place_change, without_event
+from dashboard.pages.queue_words import Line, lead, lines_of, without_event
 from db.models import Campaign
 from db.models.base import NAME_LENGTH
 from knowledge.acts.levers import levers_of
+from knowledge.moved_words import moved_words
 from knowledge.queries.claims.calibration import CalibrationView, calibration
 from knowledge.queries.lookup import campaign_of
 from knowledge.queries.order.carried import CarriedView, carried_view
@@ -135,19 +136,15 @@ class QueueShown(View):
         """The marks of a prediction."""
         return glyph(effect, min_effect, scale)
 
-    def change(self, move: MoveView) -> str:
-        """A move in figures."""
-        return place_change(move.from_rank, move.to_rank)
-
     def doubts(self, reason: str) -> tuple[tuple[str, str], ...]:
         """The experiments that a reason names and that are in doubt, with what speaks against each."""
         assert self.board is not None
         named = dict.fromkeys(EXPERIMENTS.findall(reason))
         return tuple((each, self.board.doubts[each]) for each in named if each in self.board.doubts)
 
-    def reason(self, move: MoveView) -> str:
-        """Why it moved, with its causes as links."""
-        return without_event(move.reason)
+    def moved(self, move: MoveView) -> str:
+        """A move with its reason."""
+        return moved_words(move.from_rank, move.to_rank, without_event(move.reason))
 
     @property
     def _rows(self) -> tuple[QueueRow, ...]:

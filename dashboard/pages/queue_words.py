@@ -220,13 +220,6 @@ def effect_words(relative: float, low: float | None, high: float | None, metric:
     return f"{signed(100 * relative)}{NARROW}{unit}{ends}"
 
 
-def place_change(before: int | None, after: int | None) -> str:
-    """A move in figures: `5 → 2`, `enters at 3`, `left from 1`."""
-    if before is None:
-        return f"enters at {after}"
-    return f"left from {before}" if after is None else f"{before} → {after}"
-
-
 def without_event(reason: str) -> str:
     """The reason of a move without the event's number, which stands elsewhere."""
     return _EVENT.sub("", reason)

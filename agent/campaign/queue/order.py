@@ -19,7 +19,7 @@ from agent.ground.shape import judged_here
 from agent.proposers.asking import ask
 from agent.proposers.port import Draft, Proposer
 from agent.proposers.user import PROPOSER as USER
-from agent.ranking.moves import moves
+from agent.ranking.moves import after_words, moves
 from agent.ranking.values import Cause, Directive, Place, Ranking, Steering
 from agent.ranking.values import Move as Moved
 from configs.authors import author_words
@@ -35,6 +35,7 @@ from knowledge.acts import steering
 from knowledge.acts.approvals import UP_TO_S, awaits_approval, quote_words
 from knowledge.acts.directives import stored_allowance
 from knowledge.figures import counted, listed
+from knowledge.moved_words import moved_words
 
 QUEUE_TARGET = 10
 """Hypotheses the loop likes to have waiting: enough to choose from and to read on one screen."""
@@ -198,8 +199,8 @@ def rank_queue(session: Session, desk: Desk) -> int:
     if not found and last_ranked is not None:
         return events.last_id(session)
     shown = [
-        f"{format_label(Noun.HYPOTHESIS, each.hypothesis_id)} {_places(each.from_place, each.to_place)}: "
-        f"{each.reason}"
+        f"{format_label(Noun.HYPOTHESIS, each.hypothesis_id)} "
+        + moved_words(each.from_place, each.to_place, each.reason.removesuffix(after_words(cause)))
         for each in found
         if each.to_place is not None
     ]
@@ -327,9 +328,3 @@ def _moved(found: Sequence[Moved]) -> str:
     }
     told = [f"{count} {what}" for what, count in counts.items() if count]
     return f"; {listed(told)}" if told else ""
-
-
-def _places(before: int | None, after: int | None) -> str:
-    if before is None:
-        return f"enters at {after}"
-    return f"{before} → {after}"

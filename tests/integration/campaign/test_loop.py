@@ -88,6 +88,19 @@ def test_every_move_names_its_cause(finished: tuple[Database, str]) -> None:
             assert move.event_id < move.ranking_event_id
 
 
+def test_a_ranking_tells_its_first_moves_each_once_and_not_its_own_cause_again(
+    finished: tuple[Database, str],
+) -> None:
+    database, _ = finished
+    with database.read() as session:
+        rankings = events.read(session, kinds=[EventKind.QUEUE_RANKED])
+    told = [(ranking, line) for ranking in rankings for line in (ranking.data or {})["told"]]
+    assert any(" entered the queue as " in line for _, line in told)
+    for ranking, line in told:
+        assert "enters at" not in line
+        assert not line.endswith(f"(event {(ranking.data or {})['cause_event_id']})")
+
+
 def test_a_ranking_says_how_many_entered_and_left_and_moved(finished: tuple[Database, str]) -> None:
     database, _ = finished
     with database.read() as session:

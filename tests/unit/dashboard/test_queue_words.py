@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from markupsafe import Markup
 
-from dashboard.pages.queue_words import arithmetic, place_change, steered, why
+from dashboard.pages.queue_words import arithmetic, steered, why
 from dashboard.rendering.linking import (
     breakable,
     came_up,
@@ -79,13 +79,6 @@ def test_a_score_of_a_test_of_seconds_is_not_divided_by_nothing() -> None:
     found = arithmetic(score | {"directive_factor": 1.0})
     assert found.parts == "1.1 × 1.00 × 1.00 ÷ 0.017"
     assert "0.017 minutes" in found.spoken
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "words"), [(5, 2, "5 → 2"), (None, 3, "enters at 3"), (1, None, "left from 1")]
-)
-def test_a_move_in_figures(before: int | None, after: int | None, words: str) -> None:
-    assert place_change(before, after) == words
 
 
 def test_a_line_may_end_behind_the_parts_of_a_knob_and_what_it_holds_is_escaped() -> None:
