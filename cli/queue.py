@@ -77,7 +77,7 @@ def _where(row: QueueRow) -> str:
 
 def _print_row(out: Console, row: QueueRow) -> None:
     from cli.console.output import fields
-    from cli.console.words import change_words, effect_words, rank_words
+    from cli.console.words import change_words, predictions_words, rank_words
     from knowledge.latency_only import LATENCY_ONLY
 
     place = (
@@ -89,12 +89,11 @@ def _print_row(out: Console, row: QueueRow) -> None:
     approval = None if row.approval is None or not row.approval.waits else row.approval.words
     only = f", {LATENCY_ONLY}" if row.latency_only else ""
     out.print(f"{place}{only}  {row.id}  {row.claim}{pinned}")
-    predicted = f"{effect_words(row.predicted)} predicted, 80 % interval" if row.predicted else None
     out.print(
         fields(
             [
                 ("   change", change_words(row.change)),
-                ("   effect", predicted),
+                ("   predicted", predictions_words(row.predictions)),
                 ("   confirms", None if row.elsewhere is None else row.elsewhere.words),
                 (f"   {_where(row)}", row.held or row.device),
                 ("   its test", None if row.ended is None else row.ended.clause),

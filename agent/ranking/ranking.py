@@ -238,6 +238,8 @@ def rank(
                 0.0 if there is None else there.build_s,
                 "" if there is None else there.target,
                 shared[k].spared_s,
+                candidate.log_ratio_mean,
+                candidate.log_ratio_sd,
             )
         )
     return Ranking(tuple(places))

@@ -159,7 +159,8 @@ class Place(NamedTuple):
     `reserved_by`, the reserve that it stands here for, and `question_of`, the question of the night that it
     settles. `early`: a cap of a share lets it run only after others. `spared_s`: what of its cost
     builds what others use too, and counts with them. `owed`: what was tested so far is less
-    than its reserve.
+    than its reserve. `log_ratio_mean` and `log_ratio_sd` are the candidate's, the belief that it was ranked
+    by; None in what an older version stored.
     """
 
     hypothesis_id: int
@@ -190,6 +191,8 @@ class Place(NamedTuple):
     build_s: float = 0.0
     target: str = ""
     spared_s: float = 0.0
+    log_ratio_mean: float | None = None
+    log_ratio_sd: float | None = None
 
     @property
     def may_run(self) -> bool:

@@ -9,7 +9,7 @@ from knowledge.figures import SHARES, signed, unit_of
 
 if TYPE_CHECKING:
     from knowledge.queries.found.findings import FindingView
-    from knowledge.queries.view import ChangeView, EffectView
+    from knowledge.queries.view import ChangeView, EffectView, Predictions
 
 
 def effect_words(effect: EffectView | None) -> str:
@@ -23,6 +23,18 @@ def effect_words(effect: EffectView | None) -> str:
         return middle
     least, most = sorted((turned * effect.low, turned * effect.high))
     return f"{middle} [{signed(least)}, {signed(most)}]"
+
+
+def predictions_words(found: Predictions) -> str | None:
+    """Return what is predicted of a hypothesis, such as `+9.3 % [−1.2, +19.1] now, +0.1 % [−8.1, +9.1] when
+    proposed; 80 % intervals`; None for nothing."""
+    if found.shown is None:
+        return None
+    if found.earlier is None:
+        when = " when proposed" if found.is_of_proposal else ""
+        return f"{effect_words(found.shown)}{when}, 80 % interval"
+    then = effect_words(found.earlier)
+    return f"{effect_words(found.shown)} now, {then} when proposed; 80 % intervals"
 
 
 def change_words(changes: Iterable[ChangeView]) -> str:

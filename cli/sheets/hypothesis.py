@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cli.console.output import console, fields, state, table, when
-from cli.console.words import change_words, configuration_words, effect_words
+from cli.console.words import change_words, configuration_words, effect_words, predictions_words
 from cli.sheets.elsewhere import experiments_elsewhere
 from configs.authors import author_words
 from configs.quantities import format_duration
@@ -23,9 +23,7 @@ def print_hypothesis(detail: HypothesisDetail) -> None:
     out.print(detail.claim)
     out.print()
     metric = metric_word(detail.metric)
-    predicted = (
-        None if detail.predicted is None else f"{metric} {effect_words(detail.predicted)}, 80 % interval"
-    )
+    predicted = predictions_words(detail.predictions)
     measured = (
         None
         if detail.measured is None
@@ -39,7 +37,7 @@ def print_hypothesis(detail: HypothesisDetail) -> None:
                 ("change", change_words(detail.change)),
                 ("control", configuration_words(detail.control)),
                 ("because", detail.rationale),
-                ("predicted", predicted),
+                ("predicted", None if predicted is None else f"{metric} {predicted}"),
                 ("measured", measured),
                 ("worth having", f"from {margin(detail.min_effect, detail.metric)} on"),
                 ("refuted if", detail.refuted_if),

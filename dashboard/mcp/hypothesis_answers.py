@@ -29,6 +29,10 @@ from knowledge.queries.order.queue import queue_page
 MOST_MOVES = 5
 """Changes of place that are told of a hypothesis."""
 
+WHEN_PREDICTED = "What was predicted when it was proposed, or sealed for its test."
+
+NOW_PREDICTED = "What the belief says that it is ranked by, against the best so far; None unless it waits."
+
 
 class QueueItem(Answer):
     """A place in the queue; `rank` 1 is tested next, None is under test or not ranked yet."""
@@ -39,7 +43,8 @@ class QueueItem(Answer):
     claim: Quoted
     lever: str
     change: tuple[Change, ...]
-    predicted: Effect | None
+    predicted: Effect | None = Field(description=WHEN_PREDICTED)
+    predicted_now: Effect | None = Field(description=NOW_PREDICTED)
     min_effect_percent: float = Field(description="The smallest effect that is worth having.")
     reason: Quoted | None = Field(description="Why it stands where it does.")
     proposer: str
@@ -91,7 +96,8 @@ class WhyAnswer(Answer):
     proposer: str
     proposer_record: str = Field(description="How often what it proposed here was supported.")
     change: tuple[Change, ...]
-    predicted: Effect | None
+    predicted: Effect | None = Field(description=WHEN_PREDICTED)
+    predicted_now: Effect | None = Field(description=NOW_PREDICTED)
     measured: Effect | None
     latency_only: LatencyOnly
     rank: int | None
@@ -119,6 +125,7 @@ def queue(
             lever=each.lever,
             change=changes(each.change),
             predicted=predicted(each.predicted),
+            predicted_now=predicted(each.predicted_now),
             min_effect_percent=round(100 * each.min_effect, 3),
             reason=maybe(each.reason),
             proposer=each.proposer,
@@ -190,6 +197,7 @@ def why(session: Session, label: str) -> WhyAnswer:
         proposer_record=found.proposer_hits,
         change=changes(found.change),
         predicted=predicted(found.predicted),
+        predicted_now=predicted(found.predicted_now),
         measured=measured(found.measured),
         latency_only=found.latency_only,
         rank=found.rank,

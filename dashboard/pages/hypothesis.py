@@ -25,6 +25,9 @@ WORDS = {
 }
 """What a state says at the head of the page."""
 
+PREDICTED, PROPOSED = "Predicted", "When proposed"
+"""The names of marks that no test measured."""
+
 
 class HypothesisFilters(Filters):
     """Nothing: the address names the hypothesis."""
@@ -60,8 +63,12 @@ class HypothesisView(HypothesisDetail):
 
     def marks(self) -> tuple[tuple[str, EffectView, Glyph], ...]:
         """What was predicted and what each test measured, on one scale."""
-        found = [("Predicted", self.predicted)] if self.predicted is not None else []
-        rows = [*found, *((each.id, each.effect) for each in self.experiments if each.effect is not None)]
+        told = self.predictions
+        rows = [
+            (PROPOSED if told.is_of_proposal else PREDICTED, told.shown),
+            (PROPOSED, told.earlier),
+            *((each.id, each.effect) for each in self.experiments),
+        ]
         effects = [effect for _, effect in rows if effect is not None]
         scale = scale_of(effects, self.min_effect)
         return tuple(

@@ -145,7 +145,7 @@ class NowShown(NowView):
     def marks(self) -> Scale:
         """The scale of the glyphs of what comes next."""
         return scale_of(
-            (row.predicted for row in self.next if row.predicted is not None),
+            (each for each in (row.predictions.shown for row in self.next) if each is not None),
             max((row.min_effect for row in self.next), default=0.0),
         )
 

@@ -83,7 +83,7 @@ class QueueShown(View):
         """The scale that the glyphs of all rows share."""
         rows = self._rows
         return scale_of(
-            (row.predicted for row in rows if row.predicted is not None),
+            (each for each in (row.predictions.shown for row in rows) if each is not None),
             max((row.min_effect for row in rows), default=0.0),
         )
 
@@ -229,12 +229,15 @@ def table(view: QueueShown) -> Table:
         "build_s",
         "weighed_s",
         "latency_only",
+        "predicted_now",
+        "low_now",
+        "high_now",
     )
     return Table(columns, (_cells(row) for row in view._rows))
 
 
 def _cells(row: QueueRow) -> tuple[object, ...]:
-    predicted, score = row.predicted, row.score or {}
+    predicted, now, score = row.predicted, row.predicted_now, row.score or {}
     return (
         row.rank,
         row.id,
@@ -260,6 +263,7 @@ def _cells(row: QueueRow) -> tuple[object, ...]:
         row.elsewhere and row.elsewhere.target,
         *(score.get(part) for part in ("usd", "wait_s", "build_s", "weighed_s")),
         row.latency_only,
+        *((now.relative, now.low, now.high) if now is not None else (None, None, None)),
     )
 
 

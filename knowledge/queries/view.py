@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from db.models import Verdict
 from db.models.base import JsonObject
+from db.states import HypothesisState
 from experiments.space.configuration import Configuration, KnobValue
 from knowledge.figures import DEFAULT_METRIC, in_scale
 from knowledge.stored import verdict_metric
@@ -17,6 +18,9 @@ PREDICTION_LEVEL = 0.8
 
 PREDICTION_Z = 1.2815515655446004
 """Half-width of that interval in standard deviations: the normal quantile of 90 %."""
+
+WAITING = (HypothesisState.QUEUED, HypothesisState.PROPOSED)
+"""The states in which a hypothesis has a place in the queue and no test yet."""
 
 
 class View(BaseModel):
@@ -83,6 +87,38 @@ def prediction_view(prediction: JsonObject, metric: str) -> EffectView | None:
     """Return a prediction with its 80 % interval, from `log_ratio_mean` and `log_ratio_sd`."""
     interval = prediction_interval(prediction)
     return None if interval is None else effect_view(*interval, metric)
+
+
+class Predictions(NamedTuple):
+    """What is predicted of a hypothesis, as it is shown: `shown`, the newest, is drawn. `earlier` was when it
+    was proposed, where its figures differ. `is_of_proposal`: `shown` itself was then, and it waits since."""
+
+    shown: EffectView | None
+    earlier: EffectView | None
+    is_of_proposal: bool
+
+
+def predictions(state: HypothesisState, predicted: EffectView | None, now: EffectView | None) -> Predictions:
+    """Return which of its stored prediction and that of `predicted_now` is shown of a hypothesis."""
+    if now is None:
+        return Predictions(predicted, None, predicted is not None and state in WAITING)
+    same = predicted is None or _figures(predicted) == _figures(now)
+    return Predictions(now, None if same else predicted, is_of_proposal=False)
+
+
+def _figures(effect: EffectView) -> tuple[float | None, ...]:
+    """Its numbers as they are printed, in tenths of a per cent."""
+    ends = (effect.relative, effect.low, effect.high)
+    return tuple(None if each is None else round(100 * each, 1) for each in ends)
+
+
+def predicted_now(state: HypothesisState, score: JsonObject | None, metric: str) -> EffectView | None:
+    """Return what is predicted of a hypothesis by the belief that it was ranked by, with its 80 % interval.
+
+    Of the campaign's objective that is against the best so far. `None` of one that does not wait, and where
+    it was not ranked, or by a version that did not keep its belief.
+    """
+    return prediction_view(score, metric) if state in WAITING and score is not None else None
 
 
 def prediction_interval(prediction: JsonObject) -> tuple[float, float, float] | None:

@@ -28,7 +28,14 @@ from knowledge.queries.found.doubts import NO_DOUBT, doubts_of
 from knowledge.queries.found.shaken import shaken_labels
 from knowledge.queries.found.ties import TieView, ties_of_experiments
 from knowledge.queries.left_alone import left_alone
-from knowledge.queries.view import EffectView, View, verdict_effect
+from knowledge.queries.view import (
+    EffectView,
+    Predictions,
+    View,
+    predicted_now,
+    predictions,
+    verdict_effect,
+)
 from knowledge.stored import answer_of, builds_on
 
 
@@ -89,7 +96,8 @@ class EvidenceView(View):
 class HypothesisDetail(HypothesisRow):
     """Everything about one hypothesis; `elsewhere` is what other targets said of its tests, `proposer_hits`
     how often what its proposer brought to this campaign was supported. `answer` is what a language model was
-    asked and answered, where it is of one, and `builds_on` the findings because of which it was proposed."""
+    asked and answered, where it is of one, and `builds_on` the findings because of which it was proposed.
+    While it waits, `predicted` was when it was proposed; `predicted_now` is by the belief that ranks it."""
 
     refuted_if: str
     rationale: str
@@ -109,6 +117,12 @@ class HypothesisDetail(HypothesisRow):
     proposer_hits: str
     answer: AnswerView | None
     builds_on: tuple[str, ...]
+    predicted_now: EffectView | None = None
+
+    @property
+    def predictions(self) -> Predictions:
+        """What is predicted of it, as it is shown."""
+        return predictions(self.state, self.predicted, self.predicted_now)
 
 
 def hypothesis_detail(session: Session, hypothesis_id: int) -> HypothesisDetail:
@@ -146,6 +160,7 @@ def hypothesis_detail(session: Session, hypothesis_id: int) -> HypothesisDetail:
         proposer_hits=hits_of(session, hypothesis.campaign_id, hypothesis.proposer).words(),
         answer=None if answer_id is None else model_answer(session, answer_id),
         builds_on=builds_on(hypothesis.change),
+        predicted_now=predicted_now(hypothesis.state, hypothesis.score, hypothesis.metric),
     )
 
 

@@ -21,7 +21,17 @@ from knowledge.queries.devices import devices_of_tests, held_tests
 from knowledge.queries.ended_tests import EndedTest
 from knowledge.queries.left_alone import left_alone
 from knowledge.queries.order.missing_tools import MissingToolView, missing_tools
-from knowledge.queries.view import ChangeView, EffectView, Page, View, changes_between, prediction_view
+from knowledge.queries.view import (
+    ChangeView,
+    EffectView,
+    Page,
+    Predictions,
+    View,
+    changes_between,
+    predicted_now,
+    prediction_view,
+    predictions,
+)
 
 
 class QueueRow(View):
@@ -30,7 +40,8 @@ class QueueRow(View):
     says of a test that was sent to rented machines why it is not submitted, `interrupted` of one that began
     that nobody measures it any more, `ended` that its test has ended and its campaign is to conclude from it.
     `missing` are the tools that were not there to make it when its campaign was last started.
-    `latency_only`: the weights of its campaign are made up."""
+    `latency_only`: the weights of its campaign are made up. `predicted` was when it was proposed, or is what
+    was sealed for its test; `predicted_now` is by the belief that it is ranked by, where that is known."""
 
     rank: int | None
     id: str
@@ -57,6 +68,12 @@ class QueueRow(View):
     interrupted: Interrupted | None = None
     ended: EndedTest | None = None
     missing: tuple[MissingToolView, ...] = ()
+    predicted_now: EffectView | None = None
+
+    @property
+    def predictions(self) -> Predictions:
+        """What is predicted of it, as it is shown."""
+        return predictions(self.state, self.predicted, self.predicted_now)
 
     @property
     def standing(self) -> str:
@@ -184,5 +201,6 @@ def _row(
         cause_subject=cause_subject,
         approval=approval_of(hypothesis),
         elsewhere=elsewhere,
+        predicted_now=predicted_now(hypothesis.state, hypothesis.score, hypothesis.metric),
         missing=tuple(tool for tool in tools if made_here and tool.is_needed_by(candidate, levers)),
     )

@@ -38,6 +38,13 @@ def steer(
     return Directive(kind, event_id, "sam", "12:03", lever, pin)
 
 
+@given(queues())
+def test_a_place_keeps_the_belief_that_it_was_ranked_by(queue: list[Candidate]) -> None:
+    beliefs = {each.hypothesis_id: (each.log_ratio_mean, each.log_ratio_sd) for each in queue}
+    for place in rank(queue).places:
+        assert (place.log_ratio_mean, place.log_ratio_sd) == beliefs[place.hypothesis_id]
+
+
 @given(queues(), directives(), st.randoms(use_true_random=False))
 def test_the_order_is_the_same_whatever_order_the_candidates_come_in(
     queue: list[Candidate], given: list[Directive], rng: random.Random
