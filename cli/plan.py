@@ -144,6 +144,7 @@ def plan(
         plans = _plans(ctx, asked, hardware, set_ or [], dummy=asked.spec.latency_only)
     except TooMuch as refused:
         raise in_options(refused, context, concurrency) from None
+    _check_legal(plans)
     found = [replace(_with_what_is_unfit(each), raises_budget=asked.raises_budget) for each in plans]
     quoted = None if hardware is not None else quoted_for(ctx, found[0])
     if as_json:
@@ -229,6 +230,20 @@ def _plans(
             made_on=MadeOn.of(spec, target),
         )
     ]
+
+
+def _check_legal(plans: list[Plan]) -> None:
+    """Raise `UsageError` for knobs that were set and are not legal in any of the plans, with what the first
+    can be had with."""
+    from configs.errors import UsageError
+
+    first = plans[0].not_legal
+    if first is None or any(each.not_legal is None for each in plans):
+        return
+    instead = "Set another value; which are legal, and why the others are not, the plan tells without --set."
+    if first.beside is not None:
+        instead = f"It can be had with --set {first.beside}, or set another value."
+    raise UsageError(f"What is planned is not legal here: {first.why}", instead)
 
 
 def _found(asked: str) -> ModelFound:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,6 +19,9 @@ from experiments.space.space import Space
 
 MOST_WITNESSES = 12
 """Configurations that are tried for a value before it is called impossible."""
+
+OUT_OF_MEMORY = "out_of_memory"
+"""The kind of what is infeasible for want of memory."""
 
 Check = Callable[[Configuration], object]
 """An engine's static check of a configuration: raises `Infeasible` when it can't run."""
@@ -72,7 +75,7 @@ def _row(knob: Knob, value: KnobValue, legal: Legal, check: Check | None, start:
     checked: list[tuple[Infeasible, Configuration]] = []
     for configuration in islice(witnesses(legal.space, knob.name, value, start), MOST_WITNESSES):
         reason = legal.refused(configuration)
-        found = None if reason is not None else _refusal(check, configuration)
+        found = None if reason is not None else refused_by(check, configuration)
         if found is not None:
             checked.append((found, configuration))
             continue
@@ -81,12 +84,15 @@ def _row(knob: Knob, value: KnobValue, legal: Legal, check: Check | None, start:
             return LeverRow(knob.name, knob.lever, value, standing, doubt)
         paid = any(legal.refused(each) is None for each in _pruned(legal.space, configuration))
         if not paid:
-            beside = _beside(legal, configuration, knob.name, check)
-            if beside is not None:
-                had = f"{reason.rstrip('.')}; it can be had with {beside}."
+            way, stays = _way_there(legal, configuration, knob.name, check)
+            if way is not None:
+                had = f"{reason.rstrip('.')}; it can be had with {way.words}."
                 refused.append(
                     (Standing.WITH_ANOTHER, had) if doubt is None else (Standing.NOT_KNOWN, f"{had} {doubt}")
                 )
+                continue
+            if stays is not None:
+                checked.append((stays, configuration))
                 continue
         refused.append((Standing.WITH_PRUNING if paid else Standing.NO, reason))
     checked.sort(key=lambda each: each[0].missing_bytes or 0)  # of several ways, what is nearest to fitting
@@ -105,7 +111,7 @@ def _told(
 ) -> tuple[Standing, str]:
     """What is told of a value that a check refuses: for want of memory with the first change of one other
     knob with which it fits, fewer sequences before narrower weights."""
-    if refused.kind == "out_of_memory":
+    if refused.kind == OUT_OF_MEMORY:
         with suppress(UsageError):
             ways = single_changes(
                 legal.space,
@@ -134,27 +140,54 @@ def _pruned(space: Space, configuration: Configuration) -> Iterator[Configuratio
                     yield space.with_change(configuration, {"pruning.method": "depth", LAYERS: count})
 
 
-def _beside(legal: Legal, configuration: Configuration, name: str, check: Check | None) -> str | None:
-    """The first change of one other knob with which the configuration can be, as `KNOB=VALUE`; None where
-    there is none."""
+@dataclass(frozen=True)
+class Beside:
+    """A change of one knob, as `KNOB=VALUE`, and the configuration that it makes."""
+
+    words: str
+    made: Configuration
+
+
+def beside(legal: Legal, configuration: Configuration, kept: Container[str]) -> Iterator[Beside]:
+    """Each change of one knob, none of those that are `kept`, with which nothing of `legal` is against the
+    configuration; `kept` ones that are part of it stay so."""
     for other in legal.space.knobs:
-        if other.name == name or other.name not in configuration:
+        if other.name in kept or other.name not in configuration:
             continue
         for value in other.values:
             with suppress(UsageError):
                 changed = legal.space.with_change(configuration, {other.name: value})
-                if name in changed and legal.refused(changed) is None and refusal_of(check, changed) is None:
-                    return f"{other.name}={written(value)}"
-    return None
+                stays = all(
+                    changed.get(name) == configuration[name] for name in configuration if name in kept
+                )
+                if stays and legal.refused(changed) is None:
+                    yield Beside(f"{other.name}={written(value)}", changed)
+
+
+def _way_there(
+    legal: Legal, configuration: Configuration, name: str, check: Check | None
+) -> tuple[Beside | None, Infeasible | None]:
+    """The first change of one other knob with which the configuration can be; where there is none, what the
+    check has against it as against each of these changes, None where that differs."""
+    against = refused_by(check, configuration)
+    changed = False
+    for way in beside(legal, configuration, (name,)):
+        refused, changed = refused_by(check, way.made), True
+        if refused is None:
+            return way, None
+        if against is not None and refused.cause != against.cause:
+            against = None
+    return None, against if changed else None
 
 
 def refusal_of(check: Check | None, configuration: Configuration) -> str | None:
     """Why an engine's check refuses a configuration; None where it does not, or there is none."""
-    refused = _refusal(check, configuration)
+    refused = refused_by(check, configuration)
     return None if refused is None else refused.cause
 
 
-def _refusal(check: Check | None, configuration: Configuration) -> Infeasible | None:
+def refused_by(check: Check | None, configuration: Configuration) -> Infeasible | None:
+    """What an engine's check has against the configuration; None where that is nothing, or there is none."""
     if check is None:
         return None
     try:
@@ -177,7 +210,7 @@ def refused_at_all(check: Check | None, start: Configuration) -> tuple[Check | N
         check(start)
     except Infeasible as refused:
         cause = refused.cause
-        if refused.kind == "out_of_memory":
+        if refused.kind == OUT_OF_MEMORY:
             return check, None
     else:
         return check, None
@@ -225,8 +258,10 @@ def _ways(space: Space, knob: Knob) -> Iterator[dict[str, KnobValue]]:
 
 
 def count_words(rows: Sequence[LeverRow]) -> str:
-    """How many values are legal, of how many, in words."""
+    """How many values are legal here, of how many, in words."""
     legal = sum(row.standing is Standing.YES for row in rows)
     others = (Standing.WHEN_GIVEN, Standing.WITH_PRUNING, Standing.WITH_ANOTHER, Standing.NOT_KNOWN)
     counts = [(sum(row.standing is each for row in rows), each) for each in others]
-    return f"{legal} of {len(rows)} values" + "".join(f", {n} more {each.value}" for n, each in counts if n)
+    return f"{legal} of {len(rows)} values are legal here" + "".join(
+        f", {n} more {each.value}" for n, each in counts if n
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -18,7 +18,16 @@ from agent.plan.fitting import longest_context, sentence, smallest_card, ways_ou
 from agent.plan.floor import FloorRow, floors
 from agent.plan.further import further_of, unserved_further
 from agent.plan.legal_planned import planned_legal
-from agent.plan.levers import Check, LeverRow, lever_rows, refusal_of, refused_at_all
+from agent.plan.levers import (
+    OUT_OF_MEMORY,
+    Check,
+    LeverRow,
+    beside,
+    lever_rows,
+    refusal_of,
+    refused_at_all,
+    refused_by,
+)
 from agent.plan.load_and_request import Stored, expected_load, expected_request, first_load_takes_more_s
 from agent.plan.memory import Room
 from agent.plan.model import ModelFound
@@ -51,6 +60,15 @@ class MemoryPlan:
 
 
 @dataclass(frozen=True)
+class NotLegal:
+    """Why a configuration can't be here, in a sentence, and the change of another knob, `KNOB=VALUE`, with
+    which it can; None where no single one does."""
+
+    why: str
+    beside: str | None = None
+
+
+@dataclass(frozen=True)
 class Plan:
     """A campaign before it begins: on what, whether it fits, what it may turn, and how long until it says
     something."""
@@ -70,6 +88,8 @@ class Plan:
     """Whether a campaign takes a budget that reaches verdicts where the packaged one may not."""
     unfit: str | None = None
     """Why no campaign begins with the checkpoint that is here, in a sentence; None where nothing is known."""
+    not_legal: NotLegal | None = None
+    """What is against the knobs that were set; None where nothing is, and where none were."""
 
     @property
     def advice(self) -> str | None:
@@ -140,8 +160,6 @@ def make_plan(
     passed = passed_over(legal.space, begun, legal.withheld, spec.baseline.sweep)
     if passed is not None and passed not in found_note:  # a campaign's ground says so itself
         told.append(passed)
-    if knobs and (why := _why_not(legal, knobs, configuration)) is not None:
-        told.append(f"What is planned is not legal here: {why}")
     if found_note:
         told.append(found_note)
     told += tools_told(spec, legal, made_on)
@@ -164,6 +182,7 @@ def make_plan(
         _duration(spec, model, card, legal, start, configuration, stored or Stored(), in_turn=turns),
         tuple(told),
         served_by=served_by,
+        not_legal=_not_legal(legal, knobs, configuration, of_values) if knobs else None,
     )
 
 
@@ -190,16 +209,28 @@ def _with_memory(
             check(each)
         if (bytes_needed := needed(each)) > usable:
             told = f"By count it does not fit: {figures(bytes_needed, usable)}."
-            raise Infeasible("out_of_memory", told, bytes_needed - usable)
+            raise Infeasible(OUT_OF_MEMORY, told, bytes_needed - usable)
 
     return checked
 
 
-def _why_not(legal: Legal, knobs: dict[str, KnobValue], configuration: Configuration) -> str | None:
-    for knob, value in knobs.items():
-        if (why := legal.why_not({knob: value})) is not None:
-            return f"{knob}={written(value)}: {why}"
-    return legal.refused(configuration)
+def _not_legal(
+    legal: Legal, knobs: Mapping[str, KnobValue], configuration: Configuration, check: Check | None
+) -> NotLegal | None:
+    """What is against a configuration with these knobs set: its model, its target, or its engine; memory is
+    told by its parts."""
+    never = legal.why_not_admitted(configuration)
+    why = never or legal.refused(configuration)
+    if why is None:
+        refused = refused_by(check, configuration)
+        return None if refused is None or refused.kind == OUT_OF_MEMORY else NotLegal(refused.cause)
+    # in its own words, which tell what it lacks, and the ones that can't be here at all first
+    for told in (legal.why_never, legal.why_not) if never else ():
+        for knob, value in knobs.items():
+            if (own := told({knob: value})) is not None:
+                return NotLegal(f"{knob}={written(value)}: {own}")
+    served = (each for each in beside(legal, configuration, knobs) if refused_by(check, each.made) is None)
+    return NotLegal(why, next((each.words for each in served), None))
 
 
 def _memory(

@@ -15,7 +15,7 @@ from configs.asked_over import asked_over_words
 from configs.quantities import format_bytes, format_duration, format_energy
 from configs.targets import is_rented
 from experiments.space.knob import same_value
-from knowledge.figures import in_places
+from knowledge.figures import in_places, listed
 from knowledge.figures import size as size_words
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 GB = 1e9
 
-NOT_HERE = "not here, and why"
+NOT_OFFERED = "not offered by itself, and why"
 
 FEWEST_ALIKE = 3
 """Reasons against values of one knob that are told as one where they differ by figures, or by the value that
@@ -122,6 +122,7 @@ def print_cards(plans: Sequence[Plan]) -> None:
     """Print the same for several cards: what fits by their memory, a floor for each, and the notes that hold
     on all of them."""
     out = console()
+    say(*_not_legal_on(plans))
     out.print(fields(_head(plans[0])[:1] + _head(plans[0])[2:4]))
     out.print()
     columns = ("memory, GB", ">usable", ">default", ">launch", "a test fits", "begins from")
@@ -141,6 +142,20 @@ def print_cards(plans: Sequence[Plan]) -> None:
     for note in plans[0].notes:
         if all(note in plan.notes for plan in plans):
             say("", note)
+
+
+def _not_legal_on(plans: Sequence[Plan]) -> list[str]:
+    """On how many cards what was set is not legal, why on the first of them, and which these, or the others,
+    are, whichever are fewer; nothing where it is on all."""
+    refused = [each for each in plans if each.not_legal is not None]
+    if not refused:
+        return []
+    legal = [each.card.name for each in plans if each.not_legal is None]
+    first, names = refused[0], [each.card.name for each in refused]
+    which = f"it is on {listed(legal)}" if len(legal) < len(names) else f"these are {listed(names)}"
+    why = "" if first.not_legal is None else first.not_legal.why.rstrip(".")
+    told = f"What is planned is not legal on {len(names)} of {len(plans)} cards; on {first.card.name}: {why}"
+    return [f"{told}; {which}.", ""]
 
 
 def _rows_by_memory(plans: Sequence[Plan]) -> list[tuple[str, ...]]:
@@ -199,9 +214,9 @@ def print_start(plan: Plan) -> None:
     if plan.advice:
         out.print(f"budget: {plan.advice}")
     if all(row.standing is Standing.YES for row in plan.levers):
-        out.print(f"levers: {count_words(plan.levers)} are legal here.")
+        out.print(f"levers: {count_words(plan.levers)}.")
     else:
-        out.print(f"levers: {count_words(plan.levers)} are legal here; not legal:")
+        out.print(f"levers: {count_words(plan.levers)}; the others, and why:")
         out.print(lever_table(plan.levers, only_missing=True))
     for note in plan.notes:
         out.print(note)
@@ -317,9 +332,11 @@ def lever_table(rows: Sequence[LeverRow], *, only_missing: bool = False) -> Rend
             for place, line in enumerate(lines or [""])
         ]
     if only_missing:
-        return table(("knob", NOT_HERE), found, wide=(NOT_HERE,))
+        return table(("knob", NOT_OFFERED), found, wide=(NOT_OFFERED,))
     return table(
-        ("knob", "legal", NOT_HERE), [*found, ("in all", count_words(rows), "")], wide=("legal", NOT_HERE)
+        ("knob", "legal", NOT_OFFERED),
+        [*found, ("in all", count_words(rows), "")],
+        wide=("legal", NOT_OFFERED),
     )
 
 
@@ -409,5 +426,6 @@ def as_document(plan: Plan, quoted: Quoted | None = None) -> dict[str, Any]:
             "most_energy_wh": plan.most_energy_wh,
             "rented": priced,
         },
+        "not_legal": None if plan.not_legal is None else asdict(plan.not_legal),
         "notes": list(plan.notes),
     }

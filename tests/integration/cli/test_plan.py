@@ -183,11 +183,45 @@ def test_what_a_card_costs_that_is_not_here_is_not_said_to_be_nothing(autoinfer:
     assert (here["usd"], here["basis"]) == (0.0, "nothing: this machine's own time")
 
 
-def test_what_is_planned_and_not_legal_is_said(autoinfer: Autoinfer) -> None:
-    plan = autoinfer("plan levers --set drafting.method=mtp --set drafting.draft_tokens=7 --json").json()
-    assert plan["notes"] == [
+def test_what_is_planned_and_not_legal_is_refused_before_anything_is_told(autoinfer: Autoinfer) -> None:
+    refused = autoinfer("plan levers --set drafting.method=mtp --set drafting.draft_tokens=7 --json")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.error["error"] == (
         "What is planned is not legal here: mtp drafts at most 4 tokens a step here, and 7 were asked for."
-    ]
+    )
+
+
+KERNEL = "--set serving.linear_backend={kernel} --set quantization.method=awq"
+
+
+def test_what_can_be_had_beside_another_value_is_refused_with_that_value(autoinfer: Autoinfer) -> None:
+    line = f"plan --model qwen3.5-9b --hardware h200 {KERNEL.format(kernel='conch')}"
+    refused = autoinfer(line)
+    assert (refused.code, refused.out) == (2, "")
+    assert "not legal here: Conch multiplies groups of 128 alone" in refused.err
+    assert "It can be had with --set quantization.group_size=128" in refused.err
+    assert autoinfer(f"{line} --set quantization.group_size=128 --json").json()["not_legal"] is None
+    other = autoinfer(f"{line} --set quantization.group_size=64")
+    assert (other.code, "It can be had with" in other.err) == (2, False), "what the user set is no way out"
+
+
+def test_of_all_cards_it_is_said_first_where_what_is_planned_is_legal_and_refused_where_it_is_on_none(
+    autoinfer: Autoinfer,
+) -> None:
+    line = "plan --model qwen3.5-9b --hardware all --set quantization.group_size={size} "
+    told = autoinfer(line.format(size=128) + KERNEL.format(kernel="machete"))
+    assert told.code == 0
+    first = " ".join(told.out.split()).partition(" model ")[0]
+    assert first.startswith("What is planned is not legal on ")
+    assert first.endswith("; it is on NVIDIA H100 SXM 80 GB and NVIDIA H200 SXM.")
+    assert autoinfer(line.format(size=32) + KERNEL.format(kernel="machete")).code == 2
+
+
+def test_what_is_legal_when_given_is_planned_where_it_is_given(autoinfer: Autoinfer) -> None:
+    line = "plan --model qwen3.5-9b --hardware h200 --set drafting.method=dflash"
+    refused = autoinfer(line)
+    assert (refused.code, "it can be had with drafting.drafter=PATH" in refused.err) == (2, True)
+    assert autoinfer(f"{line} --set drafting.drafter=/of/mine --json").json()["not_legal"] is None
 
 
 def test_a_model_of_the_hub_is_planned_without_its_weights(autoinfer: Autoinfer, tmp_path: Path) -> None:

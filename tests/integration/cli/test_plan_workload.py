@@ -102,9 +102,9 @@ def test_documents_are_said_to_be_scored_where_they_are(autoinfer: Autoinfer) ->
 
 def test_what_is_set_against_the_workload_is_named(autoinfer: Autoinfer) -> None:
     line = "plan --model qwen3.5-9b --hardware h200 --json --concurrency 16 --set serving.max_sequences=4"
-    assert autoinfer(line).json()["notes"] == [
+    assert autoinfer(line).error["error"] == (
         "What is planned is not legal here: serving.max_sequences=4: The workload has 16 requests at once."
-    ]
+    )
 
 
 def test_documents_that_are_too_long_are_the_files_matter_whatever_context_is_given(

@@ -222,6 +222,44 @@ def test_a_kernel_that_does_not_multiply_the_default_s_format_is_told_with_what_
 
 
 @pytest.mark.parametrize(
+    ("lacks", "standing", "told"),
+    [
+        (True, Standing.NO, "Conch's package is not there."),
+        (False, Standing.WITH_ANOTHER, "it can be had with quantization.group_size=128."),
+    ],
+)
+def test_of_several_reasons_the_one_is_told_that_stays_whatever_the_other_knobs_are(
+    lacks: bool, standing: Standing, told: str
+) -> None:
+    """Groups of 128 are a value of a knob; a package that is not there is missing beside each of them."""
+    space, facts = load_space("vllm"), ModelFacts.of(load_model_profile("qwen3.5-9b"))
+    left, withheld = legal_levers(space, facts)
+    legal = Legal(left, withheld, lambda each: joint_refusal(each, facts))
+
+    def check(each: Configuration) -> None:
+        if lacks and each.get("serving.linear_backend") == "conch":
+            raise Infeasible("unsupported", "Conch's package is not there.")
+
+    (row,) = (row for row in lever_rows(space, legal, check) if row.value == "conch")
+    assert row.standing is standing
+    assert str(row.why).endswith(told)
+
+
+def test_what_an_engine_has_against_a_way_to_a_value_is_no_reason_against_the_value() -> None:
+    space, facts = load_space("vllm"), ModelFacts.of(load_model_profile("qwen3.5-9b"))
+    left, withheld = legal_levers(space, facts)
+    legal = Legal(left, withheld, lambda each: joint_refusal(each, facts))
+
+    def check(each: Configuration) -> None:
+        if each.get("quantization.group_size") == 128:
+            raise Infeasible("unsupported", "Groups of 128 are not known here.")
+
+    (row,) = (row for row in lever_rows(space, legal, check) if row.value == "conch")
+    assert row.standing is Standing.NO
+    assert str(row.why).startswith("Conch multiplies groups of 128 alone")
+
+
+@pytest.mark.parametrize(
     ("kernel", "knobs", "told"),
     [
         ("machete", {"quantization.group_size": 32}, "Machete multiplies groups of 64 or 128 alone"),
