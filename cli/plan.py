@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.console.options import Baseline, Json, Memory
+from cli.console.options import Baseline, Concurrency, Json, Memory, NewTokens, PromptTokens
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,17 +82,16 @@ def plan(
         list[str] | None,
         typer.Option("--set", metavar="KNOB=VALUE", help="A knob of the configuration; may be given again."),
     ] = None,
-    concurrency: Annotated[
-        int | None,
-        typer.Option("--concurrency", min=1, help="Requests at once; the campaign's if not given."),
-    ] = None,
+    concurrency: Concurrency = None,
+    prompt_tokens: PromptTokens = None,
+    new_tokens: NewTokens = None,
     context: Annotated[
         int | None,
         typer.Option(
             "--context",
             min=1,
             metavar="TOKENS",
-            help="Tokens of a sequence, as serving.max_model_len counts; the campaign's if not given.",
+            help="Tokens of a sequence, as serving.max_model_len counts, in place of --prompt-tokens.",
         ),
     ] = None,
     budget: Annotated[
@@ -107,7 +106,7 @@ def plan(
     nothing is submitted.
     """
     from agent.ground.positions import TooMuch
-    from agent.plan.workload_options import in_options, with_context
+    from agent.plan.workload_options import check_questions_served, in_options, of_workload, with_context
     from cli.console.output import print_json
     from cli.executors.prices import quoted_for
     from cli.running.asked import campaign_asked
@@ -122,6 +121,11 @@ def plan(
             f"There are no weights {weights!r} to plan for.",
             f"Write {DUMMY}, or leave it out for those of the model.",
         )
+    if context is not None and prompt_tokens is not None:
+        raise UsageError(
+            "--context and --prompt-tokens both say how long prompts are.", "Leave one of the two out."
+        )
+    workload = of_workload(concurrency, prompt_tokens, new_tokens)
     asked = campaign_asked(
         name,
         {
@@ -133,17 +137,18 @@ def plan(
             "engine": engine,
             "space": space,
             "budget": budget,
-            "plan.workload.concurrency": concurrency,
+            **workload,
             "memory": None if memory is None else parse_bytes(memory),
         },
         baseline or (),
     )
     if context is not None:
         asked = replace(asked, spec=with_context(asked.spec, context))
+    check_questions_served(asked.spec, workload)
     try:
         plans = _plans(ctx, asked, hardware, set_ or [], dummy=asked.spec.latency_only)
     except TooMuch as refused:
-        raise in_options(refused, context, concurrency) from None
+        raise in_options(refused, workload, context) from None
     _check_legal(plans)
     found = [replace(_with_what_is_unfit(each), raises_budget=asked.raises_budget) for each in plans]
     quoted = None if hardware is not None else quoted_for(ctx, found[0])

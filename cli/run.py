@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.console.opening import database_of, settings_of
-from cli.console.options import Baseline, Json, Memory
+from cli.console.options import Baseline, Concurrency, Json, Memory, NewTokens, PromptTokens
 from cli.executors.prices import keep_agreed, prices_there
 from cli.running.confirm_on import keep, terms_of
 from cli.running.disk_room import RoomTold, room_for
@@ -123,6 +123,9 @@ def run(
     ] = None,
     baseline: Baseline = None,
     memory: Memory = None,
+    concurrency: Concurrency = None,
+    prompt_tokens: PromptTokens = None,
+    new_tokens: NewTokens = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of prompts, order and proposers.")] = None,
     min_effect: Annotated[
         str | None, typer.Option("--min-effect", metavar="SHARE", help="Smallest gain worth having: 3%.")
@@ -188,7 +191,9 @@ def run(
     Ctrl-C.
     """
     from agent.campaign.beginning.survey import survey
+    from agent.ground.positions import TooMuch
     from agent.ground.shape import SHAPES
+    from agent.plan.workload_options import check_questions_served, in_options, of_workload
     from cli.executors.executor import check_folders
     from cli.running.asked import campaign_asked
     from configs.quality_tasks import split_tasks
@@ -202,6 +207,7 @@ def run(
         refuse_beside_resume(ctx, resume)
         resume_campaign(ctx, resume, budget, approve_above, dollars, beside, as_json=json)
         return
+    workload = of_workload(concurrency, prompt_tokens, new_tokens)
     asked = _one_of(name, campaign)
     found = campaign_asked(
         asked,
@@ -222,6 +228,7 @@ def run(
             "seed": seed,
             "plan.min_effect": min_effect,
             "ask_again": ask_again or None,
+            **workload,
             "plan.workload.evaluation_tasks": None if tasks is None else split_tasks(tasks),
             "plan.workload.evaluation_thinking": thinking,
         },
@@ -233,7 +240,11 @@ def run(
         if worker:
             check_folders(settings, found.spec.devices)
         endpoint_there(found.spec, settings, os.environ)
-        ground = survey(found.spec, found.where, settings.data_dir / SHAPES, worked_here=worker)
+        try:
+            check_questions_served(found.spec, workload)
+            ground = survey(found.spec, found.where, settings.data_dir / SHAPES, worked_here=worker)
+        except TooMuch as refused:
+            raise in_options(refused, workload) from None
         spec = found.spec.model_copy(update={"target": ",".join(ground.devices)})
         check_leaves(spec, beside)
         budget_told = None
@@ -259,6 +270,7 @@ def run(
 
 
 def _one_of(name: str | None, option: str | None) -> str:
+    from cli.running.asked import UNNAMED
     from configs.errors import UsageError
 
     if name is not None and option is not None:
@@ -266,7 +278,7 @@ def _one_of(name: str | None, option: str | None) -> str:
             f"The campaign is named twice: {name} and --campaign {option}.",
             "Name it once: autoinfer run NAME",
         )
-    return name or option or "default"
+    return name or option or UNNAMED
 
 
 def _reaching(

@@ -6,7 +6,7 @@ measures, `configs.questions` the questions it may ask.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from types import NoneType
@@ -32,7 +32,7 @@ from configs.fields import Bytes, SomeSeconds
 from configs.language_model import PROPOSER as LANGUAGE_MODEL
 from configs.language_model import LanguageModelSpec
 from configs.like import filled_in
-from configs.option_names import option_of
+from configs.option_names import ASKED_TOGETHER, option_of
 from configs.questions import Question, is_latency
 from configs.replaced_fields import replaced
 from configs.spec import Spec
@@ -274,11 +274,11 @@ def load_campaign(name_or_path: str | Path, overrides: Mapping[str, object] | No
         raise UsageError(f"{document.where}: {fault}", "Correct it there.")
     assert isinstance(whole, dict)  # it was just validated
     data: dict[str, object] = whole
-    for name, value in (overrides or {}).items():
-        if value is None:
-            continue
-        data = replaced(CampaignSpec, data, name, value)
-        spec = _with_given(data, name)
+    given = {name: value for name, value in (overrides or {}).items() if value is not None}
+    for names in _one_after_the_other(given):
+        for name in names:
+            data = replaced(CampaignSpec, data, name, given[name])
+        spec = _with_given(data, names)
     if ASKED_OVER in spec.plan.workload.model_fields_set:
         return spec
     way = {ASKED_OVER: asked_over_for(spec.engine)}
@@ -306,8 +306,15 @@ def _refused_now(spec: CampaignSpec) -> Fault | None:
     return None
 
 
-def _with_given(data: dict[str, object], name: str) -> CampaignSpec:
-    """The campaign of data in which an option replaced the field `name`; a refusal names the option."""
+def _one_after_the_other(names: Collection[str]) -> list[list[str]]:
+    """The fields that options replace, in their order, each alone but those that are asked together."""
+    together = [name for name in names if name in ASKED_TOGETHER]
+    alone = [[name] for name in names if name not in ASKED_TOGETHER]
+    return [*alone, together] if together else alone
+
+
+def _with_given(data: dict[str, object], names: Sequence[str]) -> CampaignSpec:
+    """The campaign of data in which options replaced the fields `names`; a refusal names the options."""
     try:
         spec = CampaignSpec.model_validate(data)
         fault = _refused_now(spec)
@@ -315,8 +322,9 @@ def _with_given(data: dict[str, object], name: str) -> CampaignSpec:
         fault = first_fault(error, data)
     if fault is None:
         return spec
-    option = option_of(name)
-    told = f" {quote(fault.told)}: {fault.reason}." if fault.field == name and fault.told else f": {fault}"
+    option, told = " and ".join(map(option_of, names)), f": {fault}"
+    if fault.field in names and fault.told:
+        option, told = option_of(fault.field), f" {quote(fault.told)}: {fault.reason}."
     instead = f"Give {option} another value."
     if not fault.field:  # nothing is wrong with the value itself
         instead = f"Leave {option} out, or what it does not go with."

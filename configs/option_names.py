@@ -27,10 +27,18 @@ OPTIONS: Mapping[str, str] = {
     "baseline.start": "--baseline",
     "plan.min_effect": "--min-effect",
     "plan.workload.concurrency": "--concurrency",
+    "plan.workload.prompt_tokens": "--prompt-tokens",
+    "plan.workload.new_tokens": "--new-tokens",
     "plan.workload.evaluation_tasks": "--tasks",
     "plan.workload.evaluation_thinking": "--thinking",
 }
 """The options of `autoinfer run` and `autoinfer plan` by the dotted field that each gives."""
+
+
+ASKED_TOGETHER = frozenset(
+    {"plan.workload.concurrency", "plan.workload.prompt_tokens", "plan.workload.new_tokens"}
+)
+"""Fields that are one workload, so that one of them alone is not yet what was asked for."""
 
 
 def option_of(field: str) -> str:

@@ -22,6 +22,12 @@ SWEEP_FOR: Mapping[str, Mapping[str, list[str]]] = {
 compiled when it first runs and is not to be had everywhere; Triton's come with vLLM. Its build for a CPU has
 neither, so nothing is swept there."""
 
+WORKLOAD_ON: Mapping[str, Mapping[str, int]] = {
+    CUDA: {"plan.workload.prompt_tokens": 512, "plan.workload.new_tokens": 128}
+}
+"""Lengths of a campaign that nobody wrote, on a kind of device: the packaged `default` is as short as the
+reference model on a processor needs it; on a GPU it asks for what the packaged `shape` does."""
+
 ALL_GPUS = "cuda:all"
 """The target that stands for every GPU of a machine of the kind of its first."""
 
@@ -117,3 +123,9 @@ def serving_on(target: str, engine: str | None = None) -> dict[str, object]:
         "space": SPACE_FOR[chosen],
         "baseline.sweep": [] if kind == CPU else SWEEP_FOR[chosen],
     }
+
+
+def workload_on(target: str) -> dict[str, object]:
+    """What a campaign that nobody wrote asks for on a target, by field, where that is not what the packaged
+    `default` does. Raises `UsageError` for what is no target."""
+    return dict(WORKLOAD_ON.get(kind_of(target), {}))

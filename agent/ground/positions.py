@@ -33,12 +33,12 @@ _WORKLOAD = "plan.workload"
 
 
 class TooMuch(UsageError):
-    """A workload asks for more than `most`, which is what `limit` says in a clause; `instead` is what may be
-    done beside asking for less."""
+    """A workload asks for more than `most`, which is what `limit` says in a clause; `fits` is what would fit,
+    by the fields of a campaign's file, and `instead` what may be done beside asking for less."""
 
     def __init__(self, asked: str, fits: str, most: int, limit: str, instead: str = "") -> None:
         super().__init__(f"{asked}; {limit}.", f"Write in the campaign's file {fits}{instead or '.'}")
-        self.most, self.limit, self.instead = most, limit, instead
+        self.fits, self.most, self.limit, self.instead = fits, most, limit, instead
 
 
 class TooLong(TooMuch):

@@ -14,6 +14,7 @@ from agent.plan.card import Card
 from agent.plan.model import ModelFound
 from agent.plan.start import figures
 from configs.campaign import CampaignSpec
+from configs.campaign_plan import FurtherWorkloadSpec
 from experiments.engines.launch_memory import needed_bytes
 from experiments.measurement.plan import FurtherWorkload, Workload
 from experiments.space.configuration import Configuration
@@ -23,6 +24,12 @@ from experiments.space.workload_rules import unserved
 def further_of(spec: CampaignSpec) -> tuple[FurtherWorkload, ...]:
     """The campaign's further workloads, as jobs have them."""
     return tuple(FurtherWorkload.model_validate(each.model_dump()) for each in spec.further)
+
+
+def own_words(spec: CampaignSpec) -> str:
+    """The plan's own workload in the words of further ones: `4 requests at once of 512 + 128 tokens`."""
+    own = FurtherWorkloadSpec().beside(spec.plan.workload)
+    return FurtherWorkload.model_validate(own.model_dump()).words
 
 
 def unserved_further(

@@ -38,6 +38,18 @@ Memory = Annotated[
         "--memory", metavar="SIZE", help="Memory of the target that launches may take at most, such as 8GB."
     ),
 ]
+Concurrency = Annotated[
+    int | None,
+    typer.Option("--concurrency", metavar="N", help="Requests at once; the campaign's if not given."),
+]
+PromptTokens = Annotated[
+    int | None,
+    typer.Option("--prompt-tokens", metavar="N", help="Tokens of each prompt; the campaign's if not given."),
+]
+NewTokens = Annotated[
+    int | None,
+    typer.Option("--new-tokens", metavar="N", help="Tokens of each answer; the campaign's if not given."),
+]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=5000, help="The most rows to show.")]
 Offset = Annotated[
     int, typer.Option("--offset", min=0, max=LARGEST_NUMBER, help="How many rows to pass over first.")

@@ -14,12 +14,16 @@ STARTS = ("auto", "default")
 """Words in place of knobs: what the memory allows, and the engine's own default in any case."""
 
 
+UNNAMED = "default"
+"""The packaged campaign that runs where none is named."""
+
+
 @dataclass(frozen=True)
 class Asked:
     """A campaign, and the place that it was read from, as errors name it.
 
-    `raises_budget`: nobody said how long it may take, for it is a packaged campaign on another model, engine
-    or kind of target than it was written for, so its plan may say so.
+    `raises_budget`: nobody said how long it may take, for it is a packaged campaign on another model, engine,
+    workload or kind of target than it was written for, so its plan may say so.
     """
 
     spec: CampaignSpec
@@ -33,20 +37,23 @@ def campaign_asked(name: str, options: Mapping[str, object], baseline: Sequence[
 
     A packaged campaign is written for the CPU and the reference engine: on a GPU it is served by the GPU's
     engine, or, anywhere, by the one that the options name, in the space of that engine. A file's own word
-    holds; what it takes from a packaged one that it is like goes by the options too. Raises `UsageError` as
+    holds; what it takes from a packaged one that it is like goes by the options too. `default`, which runs
+    where no campaign is named, asks for longer requests on a GPU. Raises `UsageError` as
     `load_campaign`, for what is no target, and for a packaged campaign that is made for a GPU on a CPU.
     """
     from configs.campaign import load_campaign
     from configs.catalog import Kind, packaged_names, read_document
-    from configs.targets import serving_on
+    from configs.targets import serving_on, workload_on
 
-    becomes: Mapping[str, object] = {}
+    becomes: dict[str, object] = {}
     packaged = load_campaign(name) if name in packaged_names(Kind.CAMPAIGNS) else None
     if packaged is not None:
         target = options.get("target") or packaged.target
         engine = options.get("engine")
         _check_made_for(packaged, str(target), engine)
         becomes = serving_on(str(target), None if engine is None else str(engine))
+        if name == UNNAMED:
+            becomes |= workload_on(str(target))
     given = {field: value for field, value in options.items() if value is not None}
     replaced = {**becomes, **given}
     spec = load_campaign(name, replaced)
@@ -75,8 +82,11 @@ def _check_made_for(packaged: CampaignSpec, target: str, engine: object) -> None
 
 
 def _written_for(spec: CampaignSpec) -> tuple[object, ...]:
-    """By what the time of a campaign goes: its model, its engine, and the kind of its target."""
-    return spec.model, spec.latency_only, spec.engine, spec.target.partition(":")[0]
+    """By what the time of a campaign goes: its model, its engine, the kind of its target, its requests."""
+    from configs.campaign_plan import FurtherWorkloadSpec
+
+    asks = FurtherWorkloadSpec().beside(spec.plan.workload).asks
+    return spec.model, spec.latency_only, spec.engine, spec.target.partition(":")[0], asks
 
 
 def start_asked(words: Sequence[str], space: str) -> str | dict[str, KnobValue]:

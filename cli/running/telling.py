@@ -80,7 +80,7 @@ class Teller:
         if self._quiet:
             return
         from agent.campaign.beginning.create import quality_asked
-        from agent.plan.further import further_of
+        from agent.plan.further import further_of, own_words
         from cli.sheets.plan import print_start
         from configs.quantities import format_duration
         from db.labels import Noun, format_label
@@ -99,6 +99,7 @@ class Teller:
             f"worth having: {margin(spec.plan.min_effect)} less {metric_word(spec.plan.metric)}; {quality}; "
             f"budget {format_duration(spec.budget.wall_s)}"
         )
+        self._out.print(f"workload: {own_words(spec)}")
         if spec.plan.workload.evaluation_tasks:
             thinks = "thinking" if spec.plan.workload.evaluation_thinking else "without thinking"
             self._out.print(

@@ -52,8 +52,9 @@ def engine_of(spec: CampaignSpec, where: str) -> Engine:
 
 def _check_concurrency(spec: CampaignSpec, engine: Engine, field: str, asked: int) -> None:
     if asked > engine.max_concurrency:
+        option = f" (--concurrency {engine.max_concurrency})" if "plan.workload" in field else ""
         raise UsageError(
             f"{field} is {asked}, and the engine {spec.engine} serves at most "
             f"{engine.max_concurrency} at once.",
-            f"Set it to {engine.max_concurrency}.",
+            f"Set it to {engine.max_concurrency}{option}.",
         )

@@ -1,5 +1,8 @@
 """A campaign that judged nothing says how to go on, at its end and whenever it is asked, and goes on so."""
 
+from sqlalchemy import select
+
+from agent.campaign.beginning.create import stored_spec
 from db.models import Campaign
 from db.session import open_database
 from db.states import CampaignState
@@ -51,3 +54,21 @@ def let_run(autoinfer: Autoinfer) -> None:
     with database.write() as session:
         session.get_one(Campaign, 1).state = CampaignState.RUNNING
     database.close()
+
+
+def test_a_workload_by_options_is_kept_with_the_campaign_and_told_and_no_other_goes_on_with_it(
+    autoinfer: Autoinfer,
+) -> None:
+    asked = "--prompt-tokens 64 --new-tokens 16"
+    told = autoinfer(f"run --budget 1s {asked} {BESIDE}")
+    assert "workload: 1 request at once of 64 + 16 tokens" in told.out
+    again = autoinfer(f"run --resume C-1 --budget 1s --prompt-tokens 96 {BESIDE}")
+    assert again.code == 2
+    assert "C-1 goes on as it was begun, so --prompt-tokens has no meaning beside --resume." in again.err
+    database = open_database(database_url(autoinfer.data_dir))
+    with database.read() as session:
+        (spec,) = (stored_spec(each) for each in session.scalars(select(Campaign)))
+    database.close()
+    assert spec is not None
+    workload = spec.plan.workload
+    assert (workload.concurrency, workload.prompt_tokens, workload.new_tokens) == (1, 64, 16)

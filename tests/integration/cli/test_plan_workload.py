@@ -26,8 +26,8 @@ def test_a_context_is_planned_for_as_a_campaign_of_such_sequences_is(
     line = "--model qwen3.5-9b --hardware h200 --json"
     asked = autoinfer(f"plan {line} --context 32768").json()
     assert asked["configuration"]["serving.max_model_len"] == 32768
-    assert asked["workload"]["prompt_tokens"] == 32768 - 1 - 64
-    assert asked["workload"]["new_tokens"] == 32
+    assert asked["workload"]["prompt_tokens"] == 32768 - 1 - 128
+    assert asked["workload"]["new_tokens"] == 128
     file = tmp_path / "long.yaml"
     file.write_text("name: long\nlike: shape\nplan:\n  workload: {prompt_tokens: 32639}\n")
     longer = autoinfer(f"plan {file} {line}").json()
@@ -55,9 +55,9 @@ def test_a_context_is_planned_for_as_a_campaign_of_such_sequences_is(
         ),
         (
             60,
-            "--context 60 leaves no room for a prompt: answers have up to 64 tokens.",
-            "Give 66 at least, or leave it out.",
-            66,
+            "--context 60 leaves no room for a prompt: answers have up to 128 tokens.",
+            "Give 130 at least, or leave it out.",
+            130,
         ),
     ],
 )
@@ -69,7 +69,7 @@ def test_a_context_that_can_t_be_served_is_told_with_one_that_can(
     assert refused.code == 2
     assert " ".join(refused.err.split()) == f"autoinfer: {told} {advised}"
     assert autoinfer(f"{line} {fits} --json").code == 0
-    assert autoinfer(f"{line} {fits + 1 if fits > 66 else fits - 1} --json").code == 2
+    assert autoinfer(f"{line} {fits + 1 if fits > 130 else fits - 1} --json").code == 2
 
 
 def test_more_at_once_than_the_space_has_are_told_with_the_most_that_it_has(
@@ -92,6 +92,39 @@ def test_more_at_once_than_the_space_has_are_told_with_the_most_that_it_has(
         f"autoinfer: The workload has 100 requests at once; {limit} Write in the campaign's file "
         "plan.workload.concurrency of at most 64; or give a space of your own with more: --space FILE"
     )
+
+
+def test_lengths_that_nothing_serves_are_told_by_their_options(autoinfer: Autoinfer) -> None:
+    line = "plan --model qwen3.5-9b --hardware h200"
+    for given, advised in (
+        ("--prompt-tokens 40000", "--prompt-tokens of at most 32639"),
+        ("--new-tokens 40000", "--new-tokens of at most 32255"),
+        ("--prompt-tokens 30000 --new-tokens 4000", "--prompt-tokens of at most 28767 or --new-tokens of at"),
+    ):
+        refused = autoinfer(f"{line} {given}")
+        assert refused.code == 2
+        assert "the space vllm has serving.max_model_len of at most 32768." in refused.err
+        assert f"Give {advised}" in refused.err
+        assert "plan.workload" not in refused.err
+    assert autoinfer(f"{line} --prompt-tokens 32639 --json").code == 0
+    assert autoinfer(f"{line} --prompt-tokens 32640 --json").code == 2
+
+
+def test_a_context_and_a_prompt_s_length_are_one_too_many(autoinfer: Autoinfer) -> None:
+    refused = autoinfer("plan --model qwen3.5-9b --hardware h200 --context 4096 --prompt-tokens 512")
+    assert (refused.code, "both say how long prompts are" in refused.err) == (2, True)
+
+
+def test_a_workload_by_options_is_planned_for_as_the_file_s_is(autoinfer: Autoinfer, tmp_path: Path) -> None:
+    line = "--model qwen3.5-9b --hardware h200 --json"
+    file = tmp_path / "own.yaml"
+    workload = "{concurrency: 16, prompt_tokens: 1024, new_tokens: 256}"
+    file.write_text(f"name: own\nlike: shape\nplan:\n  workload: {workload}\n")
+    written = autoinfer(f"plan {file} {line}").json()
+    asked = autoinfer(f"plan shape {line} --concurrency 16 --prompt-tokens 1024 --new-tokens 256").json()
+    for part in ("configuration", "workload", "memory", "floors", "levers"):
+        assert asked[part] == written[part]
+    assert asked["first_verdict"]["least_s"] == written["first_verdict"]["least_s"]
 
 
 def test_documents_are_said_to_be_scored_where_they_are(autoinfer: Autoinfer) -> None:

@@ -34,7 +34,7 @@ def test_the_header_names_the_budget(
     history.close()
     printed = " ".join(capsys.readouterr().out.split())
     limits = "worth having: 3 % less TPOT; quality: bits per byte at most +1 %, tasks at most −2 points"
-    assert f"{limits}; budget {told} everything" in printed
+    assert f"{limits}; budget {told} workload: 1 request at once of 128 + 32 tokens everything" in printed
 
 
 def test_the_header_calls_the_metric_as_everywhere(

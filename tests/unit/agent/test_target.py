@@ -195,6 +195,30 @@ def test_on_a_gpu_a_packaged_campaign_is_served_by_the_gpus_engine_unless_one_is
     assert campaign_asked("levers", {"engine": "reference"}).spec == load_campaign("levers")
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "lengths"),
+    [
+        ("default", {}, (128, 32)),
+        ("default", {"target": "cuda:0"}, (512, 128)),
+        ("default", {"target": "cuda:0,cuda:1", "engine": "vllm"}, (512, 128)),
+        ("default", {"target": "modal:H100!"}, (512, 128)),
+        ("default", {"target": "modal:cpu"}, (128, 32)),
+        ("default", {"target": "cuda:0", "plan.workload.new_tokens": 16}, (512, 16)),
+        ("levers", {"target": "cuda:0"}, (128, 32)),
+        ("like: default", {"target": "cuda:0"}, (128, 32)),
+    ],
+)
+def test_a_campaign_that_nobody_wrote_asks_for_longer_requests_on_a_gpu(
+    name: str, options: dict[str, object], lengths: tuple[int, int], tmp_path: Path
+) -> None:
+    if name.startswith("like"):
+        (tmp_path / "own.yaml").write_text(f"{name}\nname: own\n")
+        name = str(tmp_path / "own.yaml")
+    workload = campaign_asked(name, options).spec.plan.workload
+    assert (workload.prompt_tokens, workload.new_tokens) == lengths
+    assert workload.concurrency == 1
+
+
 def test_a_file_that_is_like_a_packaged_campaign_goes_to_a_gpu_as_that_does_but_for_its_own_word(
     tmp_path: Path,
 ) -> None:
@@ -336,6 +360,8 @@ def test_a_rented_target_is_of_the_kind_that_it_has_and_no_device_of_this_machin
     [
         ("default", {}, False),
         ("default", {"model": "reference", "seed": 3, "target": "cpu"}, False),
+        ("default", {"plan.workload.concurrency": 16}, True),
+        ("default", {"plan.workload.concurrency": 1}, False),
         ("shape", {"target": "cuda:1,cuda:2"}, False),
         ("default", {"target": "cuda:0"}, True),
         ("default", {"model": "qwen3.5-4b"}, True),

@@ -203,6 +203,12 @@ def test_a_campaign_cannot_be_changed_in_place() -> None:
             {"budget": "5m", "seed": 2**63},
             f"--seed {2**63}: it must be below {2**63}.",
         ),
+        ({"plan.workload.concurrency": 0}, "--concurrency 0: it must be at least 1."),
+        ({"plan.workload.prompt_tokens": 0}, "--prompt-tokens 0: it must be at least 1."),
+        (
+            {"plan.workload.prompt_tokens": 64, "plan.workload.new_tokens": 1},
+            "--new-tokens 1: it must be at least 2. Give --new-tokens another value.",
+        ),
         (
             {"weights": "dummy", "drafter": "./mine"},
             "so a drafter has no use there. Leave --drafter out, or what it does not go with.",

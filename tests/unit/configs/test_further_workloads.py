@@ -50,3 +50,19 @@ def test_a_file_like_a_packaged_one_may_have_them(tmp_path: Path) -> None:
         "like: default\nname: mine\nfurther_workloads:\n  - {prompt_tokens: 64}\n  - {new_tokens: 8}\n"
     )
     assert [each.asks for each in load_campaign(file).further] == [(1, 64, 32), (1, 128, 8)]
+
+
+def test_a_workload_that_several_options_give_is_held_against_others_as_a_whole() -> None:
+    """16 requests of the file's lengths are the further workload; 16 of the options' are not."""
+    further = {"further_workloads": [{"concurrency": 16, "prompt_tokens": 128, "new_tokens": 32}]}
+    lengths = {"plan.workload.prompt_tokens": 512, "plan.workload.new_tokens": 64}
+    asked = load_campaign("default", {**further, "plan.workload.concurrency": 16, **lengths})
+    assert FurtherWorkloadSpec().beside(asked.plan.workload).asks == (16, 512, 64)
+    with pytest.raises(UsageError) as refused:
+        load_campaign("default", {**further, "plan.workload.concurrency": 16})
+    assert refused.value.message.startswith("--concurrency: further_workloads.0 asks for 16 at once of 128")
+    with pytest.raises(UsageError, match=r"^--concurrency and --new-tokens: .*as plan\.workload does"):
+        load_campaign(
+            "default",
+            {**further, "plan.workload.concurrency": 16, "plan.workload.new_tokens": 32},
+        )
