@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from agent.campaign.resources.worker_process import WorkerProcess
     from configs.settings import Settings
     from db.models import Campaign
+    from db.session import Database
 
 WORKER_LOG = "worker.log"
 """The file in the log folder that the worker of a reproduction writes to."""
@@ -98,7 +99,7 @@ def reproduce(
                 say(f"{label}: {differ}.")
         process = fresh_worker(ctx, settings, campaign, device)
 
-        waits = 0
+        told = ""
         look_at_price = price_watch(
             database,
             original,
@@ -108,12 +109,12 @@ def reproduce(
         interrupt = Interrupt()
 
         def wait() -> None:
-            nonlocal waits
+            nonlocal told
             interrupt.check()
             look_at_price()
-            if waits == 0 and not as_json:
-                say(f"{label} runs again on {device}; what it does: autoinfer log --follow")
-            waits += 1
+            before, told = told, how_it_runs(database, device, with_worker=worker)
+            if told != before and not as_json:
+                say(f"{label} {told}")
             if worker:
                 process.keep_alive()
             (process.wait if worker else time.sleep)(settings.job_poll_s)
@@ -131,6 +132,21 @@ def reproduce(
         say(f"{done.reason}.")
     if not done.agrees:
         raise typer.Exit(1)
+
+
+def how_it_runs(database: Database, device: str, *, with_worker: bool) -> str:
+    """That a fresh run runs on its device, or that it waits for a worker of which none is there."""
+    from agent.campaign.resources.waiting import is_served, to_start_one
+
+    if not with_worker:
+        with database.read() as session:
+            served = is_served(session, device)
+        if not served:
+            return (
+                f"waits: no worker takes jobs for {device}. Start one where that is, with the same "
+                f"database: {to_start_one(device)}"
+            )
+    return f"runs again on {device}; what it does: autoinfer log --follow"
 
 
 def fresh_worker(ctx: typer.Context, settings: Settings, campaign: Campaign, device: str) -> WorkerProcess:

@@ -55,7 +55,7 @@ def verify(
     from cli.console.opening import database_of, settings_of
     from cli.console.output import print_json, say
     from cli.executors.executor import unreachable_by
-    from cli.reproduce import fresh_worker
+    from cli.reproduce import fresh_worker, how_it_runs
     from configs.errors import EXIT_FAILURE, EXIT_OPEN
     from configs.quantities import parse_duration_s, parse_usd
     from db.models import Campaign
@@ -75,10 +75,15 @@ def verify(
             row = session.get_one(Campaign, campaign_id)
             session.expunge(row)
         interrupt = Interrupt()
+        told = ""
 
         def wait(device: str) -> None:
             interrupt.check()
             if not worker:
+                nonlocal told
+                before, told = told, how_it_runs(database, device, with_worker=False)
+                if told != before and not as_json:
+                    say(f"        {told}")
                 time.sleep(settings.job_poll_s)
                 return
             if device not in processes:

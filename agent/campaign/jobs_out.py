@@ -17,9 +17,9 @@ from agent.campaign.resources.waiting import (
     nobody_takes,
     overdue,
     overrunning,
+    to_start_one,
 )
 from agent.campaign.resources.worker_process import Workers
-from configs.targets import is_rented
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
@@ -88,10 +88,9 @@ class JobsOut:
             late = overrunning(session, self._campaign_id, left_s, seen.wall_s) if may_end else []
         if unserved is not None and not self._told_of_nobody:
             self._told_of_nobody = True
-            option = "target" if is_rented(unserved) else "device"
             self._tell(
                 EventKind.WORKER_MISSING,
-                f"No worker takes jobs for {unserved}; start one: autoinfer worker --{option} {unserved}",
+                f"No worker takes jobs for {unserved}; start one: {to_start_one(unserved)}",
             )
         if jobs or late:
             with self._writing() as session:

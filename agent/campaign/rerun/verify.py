@@ -85,8 +85,9 @@ def verify(
     """Reproduce what is supported and has no answer yet; returns how all of it stands.
 
     What was confirmed on another target than the campaign's is reproduced on that one, where it is to be had.
-    What interrupts it leaves the rest to the next call. Raises `UsageError` for an A/A series, for a target
-    that is none and for a rented one that no budget has room on, and whatever `runner.wait` raises.
+    What interrupts it leaves the rest to the next call; where nothing of it can run now, nothing is kept.
+    Raises `UsageError` for an A/A series, for a target that is none and for a rented one that no budget has
+    room on, and whatever `runner.wait` raises.
     """
     begun = seconds()
     with database.write() as session:
@@ -105,7 +106,12 @@ def verify(
             [(each.id, each.device) for each in runs if not each.elsewhere and each.broken is None],
             f"autoinfer verify {format_label(Noun.CAMPAIGN, campaign_id)}",
         )
-        if begins:
+    kept_from = {each.row.experiment: _kept_from(each, runner, limits, 0.0) for each in runs}
+    why_none = {label: kept for label, kept in kept_from.items() if kept and kept[0] is not Standing.ALTERED}
+    if len(why_none) == len(runs):
+        return _nothing_runs(found, why_none, tell)
+    if begins:
+        with database.write() as session:
             _begin(session, campaign_id, found)
             found = verification(session, campaign_id)
     left: dict[str, VerifiedRow] = {}
@@ -132,6 +138,20 @@ def verify(
         with database.write() as session:
             ended = _end(session, campaign_id, left)
     return ended
+
+
+def _nothing_runs(
+    found: VerificationView, why: Mapping[str, tuple[Standing, str]], tell: Tell
+) -> VerificationView:
+    """What stood before, with why nothing of it runs here now. Nothing is kept of that: another machine, or
+    more time, says otherwise."""
+    rows: list[VerifiedRow] = []
+    for number, row in enumerate(found.verdicts, start=1):
+        if row.experiment in why:
+            row = _standing(row, *why[row.experiment])
+            tell(row, number, len(found.verdicts))
+        rows.append(row)
+    return found.model_copy(update={"verdicts": tuple(rows)})
 
 
 @dataclass(frozen=True)

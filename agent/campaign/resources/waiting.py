@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.resources.devices import of_its_loop, of_its_queue
 from configs.quantities import format_duration
+from configs.targets import is_rented
 from db import events
 from db.clock import after
 from db.event_kinds import EventKind
@@ -43,9 +44,23 @@ def nobody_takes(session: Session, campaign_id: int, *, elsewhere: bool = False)
     wanted = list(session.scalars(waiting.order_by(Job.id)))
     if not wanted:
         return None
-    present = served_devices(session)
-    served = {name for device in present for name in (device, device.partition(":")[0])}
+    served = _names(served_devices(session))
     return next((each for each in wanted if each not in served), None)
+
+
+def is_served(session: Session, device: str) -> bool:
+    """Whether a live worker takes jobs for this device or rented target."""
+    return device in _names(served_devices(session))
+
+
+def to_start_one(device: str) -> str:
+    """The command that starts a worker for a device or rented target."""
+    return f"autoinfer worker --{'target' if is_rented(device) else 'device'} {device}"
+
+
+def _names(devices: Collection[str]) -> set[str]:
+    """What jobs for these devices may ask for: each of them, or any of its kind."""
+    return {name for device in devices for name in (device, device.partition(":")[0])}
 
 
 def come_first(session: Session, campaign_id: int, devices: Collection[str]) -> str | None:

@@ -5,6 +5,7 @@ The database, the queue, the sealing, the judge and the findings are the real on
 
 import re
 import shutil
+import signal
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -23,11 +24,11 @@ from agent.recipe.promising import denied
 from configs.errors import UsageError
 from configs.settings import Settings
 from dashboard.app import create_app
-from db import events, queue
+from db import events, queue, workers
 from db.event_kinds import EventKind
-from db.models import Artifact, Campaign, Configuration, Experiment, Finding, Job, Launch, Verdict
+from db.models import Artifact, Campaign, Configuration, Experiment, Finding, Job, Launch, Verdict, Worker
 from db.noise import SERIES_NAME
-from db.states import ExperimentKind, ExperimentState, FindingStatus, VerdictOutcome
+from db.states import ExperimentKind, ExperimentState, FindingStatus, VerdictOutcome, WorkerState
 from experiments.job.result import Failure
 from experiments.worker.reaping import reap
 from knowledge.graph.building import build_graph
@@ -45,6 +46,7 @@ from tests.integration.campaign.test_promoting import (
 from tests.integration.cli.command import Autoinfer
 from tests.simulated.by_hand import run_by_hand
 from tests.simulated.campaign import SPACE
+from tests.waiting import PATIENCE_S
 
 __all__ = ["campaign"]
 
@@ -237,6 +239,39 @@ def test_a_budget_begins_nothing_that_it_does_not_cover(campaign: Campaigned) ->
     assert campaign.verify().all_agree
 
 
+def test_where_the_rest_can_not_run_what_an_earlier_call_found_stands(campaign: Campaigned) -> None:
+    turns = iter([campaign.run(), interrupt])
+    with pytest.raises(KeyboardInterrupt):
+        campaign.verify(lambda device: next(turns)(device))
+    before, stood = campaign.told(), campaign.standings()
+    move_model_away(campaign.database)
+    found = campaign.verify()
+    assert [row.standing for row in found.verdicts] == [Standing.AGREES, Standing.NOT_HERE]
+    assert (campaign.told(), campaign.standings()) == (before, stood)
+
+
+def test_a_fresh_run_that_waits_for_another_s_worker_says_so_and_when_one_is_there(
+    campaign: Campaigned, tmp_path: Path
+) -> None:
+    for words in ("reproduce E-0002", "verify C-1"):
+        process = Autoinfer(tmp_path).start(f"{words} --no-worker", COLUMNS="400")
+        assert process.stdout is not None
+        try:
+            line = next(each for each in process.stdout if "waits: " in each)
+            assert line.strip().removeprefix("E-0002 ") == (
+                "waits: no worker takes jobs for cpu. Start one where that is, with the same database: "
+                "autoinfer worker --device cpu"
+            )
+            with campaign.database.write() as session:
+                worker = workers.register(session, "desk/cpu#7", "desk", 7, "cpu")
+            assert "runs again on cpu" in process.stdout.readline()
+            with campaign.database.write() as session:
+                session.get_one(Worker, worker).state = WorkerState.STOPPED
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=PATIENCE_S)
+
+
 def test_a_fresh_run_that_broke_says_nothing_and_is_tried_again_by_the_next_call(
     campaign: Campaigned,
 ) -> None:
@@ -284,6 +319,8 @@ def test_a_model_that_is_not_on_this_machine_is_said_and_nothing_is_queued(campa
     assert {row.standing for row in found.verdicts} == {Standing.NOT_HERE}
     assert found.verdicts[0].why == f"the campaign's model {FOLDER} is not on this machine"
     assert campaign.runs == []
+    assert campaign.told() == [], "where nothing ran nothing is kept"
+    assert campaign.standings() == [Standing.WAITS, Standing.WAITS]
     elsewhere = Runner(campaign.run(), here=False)
     assert verify(campaign.database, campaign.campaign_id, elsewhere, HERE).all_agree, "a worker has it"
 
@@ -313,6 +350,9 @@ def test_other_hardware_is_said_and_nothing_is_queued(campaign: Campaigned, tmp_
     told = Autoinfer(tmp_path)("verify")
     assert told.code == 3
     assert "to be had, with the same database: autoinfer verify C-1" in " ".join(told.out.split())
+    assert "E-0003 was not checked: it was measured on Another (64 cores)" in " ".join(told.out.split())
+    assert campaign.told() == [], "where nothing ran nothing is kept"
+    assert "could not be reproduced" not in Autoinfer(tmp_path)("story").out
     assert "gone on with by" not in told.out
     with campaign.database.read() as session:
         kinds = session.scalars(select(Experiment.kind)).all()
