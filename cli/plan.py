@@ -171,6 +171,7 @@ def _plans(
 ) -> list[Plan]:
     from agent.campaign.beginning.named import check_names, engine_of
     from agent.campaign.beginning.survey import ENGINE_IS_THERE
+    from agent.ground.model_told import with_the_model
     from agent.ground.positions import space_before
     from agent.ground.shape import check_serves_shapes
     from agent.ground.target import find_target
@@ -180,13 +181,17 @@ def _plans(
     from agent.plan.plan import make_plan
     from agent.plan.tools_there import MadeOn
     from cli.console.opening import settings_of
+    from configs.errors import AutoinferError
     from configs.targets import devices_of
     from experiments.job.named import asked_in_the_way, newer_told, version_told
     from experiments.shapes.folder import LATENCY_ONLY
     from experiments.space.loading import parse_assignments_in
 
     settings_of(ctx)  # names the engines' Pythons, by which their versions are found
-    target = find_target(asked.spec.target) if hardware is None else None
+    try:
+        target = find_target(asked.spec.target) if hardware is None else None
+    except AutoinferError as missing:
+        raise with_the_model(missing, asked.spec.model, shapes=True) from None
     spec, notes = space_that_is_here(asked.spec)
     check_names(spec, space_before(spec), asked.where)
     engine = engine_of(spec, asked.where)

@@ -9,7 +9,7 @@ from agent.ground.stored_spec import REFERENCE
 from configs.catalog import Kind, packaged_names
 from configs.errors import UsageError
 from configs.model_names import REVISION_MARK, HubName, at_address, hub_name
-from experiments.checkpoints.hub import HubCheckpoint, HubPlace, fetch, pinned_in
+from experiments.checkpoints.hub import HubCheckpoint, HubPlace, check_shown, fetch, pinned_in
 from experiments.reference_model.load import reference_model_path
 
 
@@ -44,17 +44,37 @@ def find_checkpoint(model: str, *, weights: bool = True) -> Checkpoint:
     """
     if model == REFERENCE:
         return Checkpoint(reference_model_path())
+    named = _named(model)
+    if isinstance(named, Path):
+        pinned = pinned_in(named)
+        return Checkpoint(named, pinned, None if pinned is None else pinned.revision)
+    name, place = named
+    return _of(fetch(name, weights=weights, place=place))
+
+
+def check_there(model: str) -> None:
+    """Raise `UsageError` for what names no checkpoint: nothing that lies here, and no model that the hub
+    shows. Fetches nothing."""
+    if model == REFERENCE:
+        return
+    named = _named(model)
+    if not isinstance(named, Path):
+        check_shown(*named)
+
+
+def _named(model: str) -> Path | tuple[HubName, HubPlace]:
+    """The folder, absolute, or the model of the hub and its cache that `model` names; raises `UsageError`
+    for what can be neither."""
     folder = Path(model).expanduser()
     if folder.is_dir():
-        pinned = pinned_in(folder.resolve())
-        return Checkpoint(folder.resolve(), pinned, None if pinned is None else pinned.revision)
+        return folder.resolve()
     if folder.is_file():
         raise UsageError(f"{model} is a file, and a checkpoint is a folder.", _NAME_ONE)
     name, place = hub_name(model), HubPlace()
     if name is None and (name := pinned_in(folder)) is not None:
         place = HubPlace(cache_dir=folder.parents[2])
     if name is not None:
-        return _of(fetch(name, weights=weights, place=place))
+        return name, place
     if model in packaged_names(Kind.MODELS):
         raise UsageError(
             f"{model} is the shape of a model, without weights.",

@@ -18,7 +18,7 @@ from typing import Any
 
 from configs.errors import UsageError
 from configs.model_names import COMMIT, HubName
-from experiments.checkpoints.hub_words import Silence, in_words, incomplete, no_revision
+from experiments.checkpoints.hub_words import Silence, gated, in_words, incomplete, no_model, no_revision
 
 DESCRIPTION_FILES = ("*.json", "*.jinja", "merges.txt", "vocab.txt", "tokenizer.model")
 """Files that say what a checkpoint is: its shape, its tokenizer, its index. Megabytes at most."""
@@ -70,11 +70,7 @@ def fetch(name: HubName, *, weights: bool = True, place: HubPlace | None = None)
     """
     hub, place = _library(), place or HubPlace()
     endpoint = place.endpoint or hub.constants.ENDPOINT
-    offline = place.offline or bool(hub.constants.HF_HUB_OFFLINE)
-    told: Any = None
-    silence = Silence("HF_HUB_OFFLINE is set") if offline else None
-    if silence is None:
-        told, silence = _asked(hub, name, endpoint)
+    told, silence = _listing(hub, name, endpoint, place)
     cached = Path(place.cache_dir or hub.constants.HF_HUB_CACHE).expanduser()
     patterns = [*DESCRIPTION_FILES, *(WEIGHT_FILES if weights else ())]
     try:
@@ -97,6 +93,15 @@ def fetch(name: HubName, *, weights: bool = True, place: HubPlace | None = None)
         raise incomplete(name, folder, missing, silence)
     note = None if silence is None else f"The revision is the cache's, because {silence.why}."
     return HubCheckpoint(name, folder.name, folder, _weight_bytes(told, folder), note)
+
+
+def check_shown(name: HubName, place: HubPlace | None = None) -> None:
+    """Raise `UsageError` where the hub answers and shows no such model or revision. Fetches nothing."""
+    hub, place = _library(), place or HubPlace()
+    endpoint = place.endpoint or hub.constants.ENDPOINT
+    _, silence = _listing(hub, name, endpoint, place)
+    if silence is not None and silence.shows_nothing and not gated(hub.errors, silence):
+        raise no_model(name, endpoint)
 
 
 def missing_files(folder: Path, *, weights: bool = True) -> list[str]:
@@ -148,6 +153,13 @@ def _library() -> ModuleType:
             "Install it with: pip install 'autoinfer[reference]', or name a folder.",
         ) from None
     return huggingface_hub
+
+
+def _listing(hub: Any, name: HubName, endpoint: str, place: HubPlace) -> tuple[Any, Silence | None]:
+    """As `_asked`, of a hub that may not be asked too."""
+    if place.offline or hub.constants.HF_HUB_OFFLINE:
+        return None, Silence("HF_HUB_OFFLINE is set")
+    return _asked(hub, name, endpoint)
 
 
 def _asked(hub: Any, name: HubName, endpoint: str) -> tuple[Any, Silence | None]:

@@ -24,6 +24,11 @@ class Silence:
     why: str
     error: Exception | None = None
 
+    @property
+    def shows_nothing(self) -> bool:
+        """Whether the hub did answer, and shows no such model to this account."""
+        return getattr(getattr(self.error, "response", None), "status_code", None) in SHOWS_NOTHING
+
 
 def in_words(
     errors: ModuleType, error: Exception, name: HubName, endpoint: str, cached: Path, silence: Silence | None
@@ -50,11 +55,8 @@ def in_words(
             f"{name} could not be fetched from {endpoint}: {_first_words(error)}.",
             "Give the same command again: it goes on where it ended. Or name a folder.",
         )
-    if getattr(getattr(silence.error, "response", None), "status_code", None) in SHOWS_NOTHING:
-        return UsageError(
-            f"The hub at {endpoint} shows no model {name.repo}: there is none, or it is private.",
-            "Check its name; for a private one log in: hf auth login. Or name a folder.",
-        )
+    if silence.shows_nothing:
+        return no_model(name, endpoint)
     # a newer library tells an incomplete cache apart, an older one leaves that to `missing_files`
     if type(error).__name__ == "IncompleteSnapshotError":
         return AutoinferError(
@@ -63,6 +65,20 @@ def in_words(
     return AutoinferError(
         f"{name} is not in the hub's cache ({cached}), and {silence.why}.",
         "Connect, or fetch it elsewhere and name its folder: --model DIR",
+    )
+
+
+def gated(errors: ModuleType, silence: Silence) -> bool:
+    """Whether the hub told nothing because the model is given only to accounts that asked for it."""
+    causes = [] if silence.error is None else _chain(silence.error)
+    return any(isinstance(each, errors.GatedRepoError) for each in causes)
+
+
+def no_model(name: HubName, endpoint: str) -> UsageError:
+    """The hub answered, and shows no such model."""
+    return UsageError(
+        f"The hub at {endpoint} shows no model {name.repo}: there is none, or it is private.",
+        "Check its name; for a private one log in: hf auth login. Or name a folder.",
     )
 
 

@@ -12,6 +12,7 @@ from agent.campaign.queue.questions import check_questions
 from agent.ground.checkpoint import find_checkpoint
 from agent.ground.drafter import check_fits, drafter_of, fetch_weights
 from agent.ground.legal import gpu_known, legal_here
+from agent.ground.model_told import with_the_model
 from agent.ground.positions import space_before
 from agent.ground.shape import SHAPES, check_serves_shapes, find_shape
 from agent.ground.sweep import passed_over
@@ -35,7 +36,7 @@ from agent.plan.starting import check_start, start_on
 from agent.plan.tools_there import MadeOn, missing_tools
 from configs.campaign import CampaignSpec
 from configs.data_dir import default_data_dir
-from configs.errors import UsageError
+from configs.errors import AutoinferError, UsageError
 from configs.model_names import hub_name
 from configs.targets import device_there, is_rented
 from experiments.engines.port import Engine, Infeasible
@@ -79,7 +80,10 @@ def survey(
     quality task that can't be asked here.
     """
     check_dollars(spec)
-    target = find_target(spec.target, without_missing=without_missing)
+    try:
+        target = find_target(spec.target, without_missing=without_missing)
+    except AutoinferError as absent:
+        raise with_the_model(absent, spec.model, shapes=spec.latency_only) from None
     made_on = MadeOn.of(spec, target, worked_here=worked_here)
     if spec.rented:
         check_goes_there(spec)
