@@ -111,8 +111,9 @@ def test_what_is_killed_while_it_builds_is_built_again(
     with database.read() as session:
         states = session.scalars(select(Job.state).where(Job.kind == "build")).all()
         artifacts = session.scalars(select(Artifact).where(Artifact.kind == "checkpoint")).all()
+        told = [each.text for each in events.read(session)]
     assert len(artifacts) == 3
-    assert set(states) <= {JobState.DONE, JobState.CANCELLED}
+    assert set(states) <= {JobState.DONE, JobState.CANCELLED}, told
 
 
 @pytest.mark.slow
