@@ -145,17 +145,19 @@ def start(folder: Path, opened: Database | None = None, **changes: object) -> tu
         return database, create_campaign(session, spec, ground)
 
 
-def worker_process(folder: Path, device: str = "cpu", beside: Sequence[str] = ()) -> WorkerProcess:
+def worker_process(
+    folder: Path, device: str = "cpu", beside: Sequence[str] = (), lease_s: float = LEASE_S
+) -> WorkerProcess:
     argv = [sys.executable, "-P", "-m", "tests.simulated.worker_main", database_url(folder), str(folder)]
-    words = [str(LEASE_S), str(os.getpid()), device, *([f"beside={json.dumps(beside)}"] if beside else [])]
+    words = [str(lease_s), str(os.getpid()), device, *([f"beside={json.dumps(beside)}"] if beside else [])]
     return WorkerProcess([*argv, *words], folder / "worker.log")
 
 
-def workers_of(database: Database, folder: Path, campaign_id: int) -> Workers:
+def workers_of(database: Database, folder: Path, campaign_id: int, lease_s: float = LEASE_S) -> Workers:
     """A worker for each device of the campaign."""
     with database.read() as session:
         devices = devices_of_campaign(session.get_one(Campaign, campaign_id))
-    return Workers({device: worker_process(folder, device) for device in devices})
+    return Workers({device: worker_process(folder, device, lease_s=lease_s) for device in devices})
 
 
 def drive(
@@ -166,10 +168,11 @@ def drive(
     endpoint: Endpoint | None = None,
     *,
     builds_ahead: bool = False,
+    lease_s: float = LEASE_S,
 ) -> str:
     """Drive the campaign to its end with workers of its own; returns why it stopped."""
-    workers = workers_of(database, folder, campaign_id)
-    times = LoopTimes(lease_s=LEASE_S, busy_poll_s=0.5, idle_poll_s=0.02)  # the worker rings when a job ends
+    workers = workers_of(database, folder, campaign_id, lease_s)
+    times = LoopTimes(lease_s=lease_s, busy_poll_s=0.5, idle_poll_s=0.02)  # the worker rings when a job ends
     try:
         return CampaignLoop(
             database,

@@ -27,6 +27,11 @@ LONG_S = 3.0
 """Seconds of a load in which three builds are done, on two cores with other tests at work too."""
 
 
+LEASE_S = 4.0
+"""Seconds of a lease, that three workers at once on two cores renew in time; one that runs out three times is
+a failed job."""
+
+
 def on_a_shape(folder: Path, load_s: float = 1.0) -> tuple[Database, int]:
     """A campaign on made-up weights, whose checkpoints are built in no time, and whose launches take some."""
     loads = (
@@ -82,6 +87,7 @@ def test_a_test_finds_the_checkpoint_that_another_device_built(tmp_path: Path) -
         campaign_id,
         stop_after_questions(database, campaign_id),
         builds_ahead=True,
+        lease_s=LEASE_S,
     )
     built_once(database)
     assert processes_of(tmp_path) == []
@@ -104,6 +110,7 @@ def test_what_is_killed_while_it_builds_is_built_again(
         campaign_id,
         stop_after_questions(database, campaign_id),
         builds_ahead=True,
+        lease_s=LEASE_S,
     )
     assert (tmp_path / "once").exists()
     assert_whole(tmp_path)
@@ -133,6 +140,7 @@ def test_a_loop_killed_after_it_began_builds_is_continued_without_loss(tmp_path:
         campaign_id,
         stop_after_questions(database, campaign_id),
         builds_ahead=True,
+        lease_s=LEASE_S,
     )
     built_once(database)
     assert_whole(tmp_path)
