@@ -11,14 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from experiments.reference_model.load import reference_model_path
 from tests.integration.cli.command import Autoinfer
-
-
-def vllm_that_answers(autoinfer: Autoinfer, answer: dict[str, object]) -> None:
-    """A Python where `autoinfer engines install vllm` makes one, that gives one answer to all."""
-    python = autoinfer.data_dir / "engines" / "vllm" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text(f"#!/bin/sh\necho '{json.dumps(answer)}'\n")
-    python.chmod(0o755)
+from tests.integration.cli.stand_in_vllm import vllm_that_answers
 
 
 def test_plan_and_run_say_the_same_of_a_folder_that_is_no_checkpoint(

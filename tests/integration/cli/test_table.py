@@ -7,7 +7,7 @@ import pytest
 
 from agent.tables.run import measure
 from tests.integration.cli.command import Autoinfer
-from tests.integration.cli.test_plan import vllm_that_answers
+from tests.integration.cli.stand_in_vllm import vllm_that_answers
 from tests.integration.tables.tables import grid_in, run_in
 
 
