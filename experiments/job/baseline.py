@@ -39,11 +39,14 @@ def run_baseline(job: RunningJob, spec: BaselineJob) -> None:
     """Run the job; raises `Infeasible` or `ArmInfeasible` when no configuration can be measured."""
     with stage(job, Stage.STATIC, len(spec.sweep), "check the configurations of the sweep") as told:
         feasible = _check(job, spec, told)
-    time_kernels(job, spec)
+    together = len(feasible) if _all_fit(spec, len(feasible)) else 1
+    time_kernels(job, spec, together)
     wanted = [
         Wanted(Arm.CONTROL, index, configuration, prepare_checkpoint(job, configuration)[0])
         for index, configuration in feasible
     ]
+    if together == len(wanted) and _all_fit(spec, spec.noise_launches):
+        job.expect(spec.noise_launches)
     planned = len(wanted) * spec.sweep_blocks
     with stage(job, Stage.SWEEP, planned, "time the configurations of the sweep") as told:
         _sweep(job, spec, wanted, told)
@@ -167,6 +170,7 @@ def _measure_chosen(job: RunningJob, spec: BaselineJob, chosen: Configuration) -
     if not _all_fit(spec, spec.noise_launches):
         _measure_in_turn(job, spec, chosen, wanted)
         return
+    job.expect(0)  # those are the last
     with stage(job, Stage.NOISE, planned, "time fresh launches of the baseline against each other") as told:
         opened, failed = open_launches(job, Stage.NOISE, wanted)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -325,12 +326,12 @@ def prepare(launch: Launch, requests: Sequence[GenerationRequest]) -> None:
 
 
 def close(launches: Sequence[Closes]) -> None:
-    """End the processes of all launches, whichever of them fails to end in good order."""
-    failures = []
-    for each in launches:
-        try:
-            each.close()
-        except Exception as failure:
-            failures.append(failure)
+    """End the processes of all launches, whichever of them fails to end in good order: at the same time, for
+    the end of one takes seconds on a GPU."""
+    if not launches:
+        return
+    with ThreadPoolExecutor(len(launches), "close") as pool:
+        ends = [pool.submit(each.close) for each in launches]
+    failures = [failure for end in ends if (failure := end.exception()) is not None]
     if failures:
         raise failures[0]

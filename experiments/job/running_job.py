@@ -53,6 +53,12 @@ class RunningJob:
             for _ in range(launches):
                 begin(self.spec.device, self.logs(), self.context.cache_dir)
 
+    def expect(self, launches: int) -> None:
+        """Tell an engine that can begin processes ahead how many launches the job opens at once after those
+        that it opens next."""
+        if (expect := getattr(self.engine, "expect", None)) is not None:
+            expect(launches)
+
     def logs(self) -> Path:
         """The folder of its launches' logs, made where it is not there."""
         logs = self.context.folder / LAUNCH_LOGS

@@ -4,7 +4,8 @@ Of a load 15 to 21 s are the driver's imports, the same ones whatever is loaded.
 one's driver, which imports while that load goes on and waits then for its order, as fresh a process as any
 other: it has read no weights. A load is not over before that one is at rest, so that nothing of it is
 left to do when something is timed. For a test's first loads they are begun while its checkpoints are built,
-which takes about as long, and before which nothing is timed.
+which takes about as long, and before which nothing is timed; for a baseline's beside the lanes that time
+kernels, which replay graphs on the device and have cores of their own.
 
 What is begun for nothing ends with the job. It takes a core for the time of a load and memory of the machine.
 So none is begun where cores or memory are few, nor for a CPU, which would have to share both with what is
@@ -42,7 +43,7 @@ AT_REST_POLL_S = 0.1
 """Between two looks, seconds."""
 
 WAITING_MAX = 2
-"""Most drivers that wait: the arms of a test load at the same time."""
+"""Most drivers that wait where nothing else is expected: the arms of a test load at the same time."""
 
 MEMORY_MIN_BYTES = 16 * 10**9
 """Least memory of the machine that must be free for each job that loads: a driver and the process that its
@@ -71,6 +72,7 @@ class DriversAhead:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _names: itertools.count[int] = field(default_factory=itertools.count)
     _closed: bool = False
+    _expected: int | None = None
     _loads: int = 0
     _before_loads: bool = False
     """Whether drivers were begun and no load has yet."""
@@ -86,9 +88,15 @@ class DriversAhead:
             self._begin_load()
         self._begin_next(found, device, folder, cache_dir, beside=1)
 
+    def expect(self, launches: int) -> None:
+        """So many launches are opened at once after those that are taken next: so many drivers are to wait
+        then. Without it each load begins one."""
+        with self._lock:
+            self._expected = launches
+
     def take(self, found: VllmEnvironment, device: str, log_path: Path, cache_dir: Path) -> BegunDriver:
-        """A driver for a launch: one that waits, or one that begins now. The next is begun, too. Call
-        `settle` when the load is over, however it ended.
+        """A driver for a launch: one that waits, or one that begins now. The next is begun, too, or as many
+        as are expected. Call `settle` when the load is over, however it ended.
 
         Raises `OSError` where none can be started.
         """
@@ -98,7 +106,8 @@ class DriversAhead:
         if taken is None:
             taken = BegunDriver(found, device, log_path, cache_dir)
         try:
-            self._begin_next(found, device, log_path.parent, cache_dir)
+            while self._begin_next(found, device, log_path.parent, cache_dir) and self._expected is not None:
+                pass  # until those wait that are expected
         except BaseException:
             taken.close()
             raise
@@ -169,15 +178,31 @@ class DriversAhead:
 
     def _begin_next(
         self, found: VllmEnvironment, device: str, folder: Path, cache_dir: Path, beside: int = 0
-    ) -> None:
-        if not self.worth_it(device, count_held(LOADING, Path(tempfile.gettempdir())) + beside):
-            return
+    ) -> bool:
+        """Begin one where one is expected and the machine bears it; whether one was.
+
+        `beside` are the jobs more whose memory must be free. It is one more still where more wait than a
+        load is counted with.
+        """
         with self._lock:
-            if self._closed or len(self._waiting) >= WAITING_MAX:
-                return
+            waiting, room = len(self._waiting), self._room()
+        jobs = count_held(LOADING, Path(tempfile.gettempdir())) + beside + (waiting >= WAITING_MAX)
+        if not room or not self.worth_it(device, jobs):
+            return False
+        with self._lock:
+            if not self._room():
+                return False
             log_path = folder / f"ahead-{next(self._names)}.log"
-            with suppress(OSError):  # the launch that wants one tells why there can be none
+            try:
                 self._waiting.append(BegunDriver(found, device, log_path, cache_dir))
+            except OSError:  # the launch that wants one tells why there can be none
+                return False
+        return True
+
+    def _room(self) -> bool:
+        """Whether one more may wait; the lock is held."""
+        most = WAITING_MAX if self._expected is None else self._expected
+        return not self._closed and len(self._waiting) < most
 
 
 def _drop(driver: BegunDriver) -> None:

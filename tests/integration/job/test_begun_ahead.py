@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from experiments.engines.kernel_timings import KernelTimings
 from experiments.job.device_guard import DeviceGuard
 from experiments.measurement.evidence import Json
 from experiments.telemetry.occupants import DeviceUse, Occupant
 from tests.integration.job.running import Run, run
+from tests.recorded.kernel_timings import recorded
 from tests.simulated.engine import SimulatedEngine
 from tests.simulated.material import SimulatedPruning
 from tests.simulated.specs import CONTROL, FASTER, a_baseline_job, a_test_job
@@ -39,6 +41,9 @@ class Told:
                 assert folder.is_dir()
                 assert cache_dir.is_dir()
                 told.acts.append(f"begin on {device}")
+
+            def expect(self, launches: int) -> None:
+                told.acts.append(f"expect {launches}")
 
             def launch(self, *args: Any, **named: Any) -> Any:
                 told.acts.append("load")
@@ -88,5 +93,36 @@ def test_none_is_begun_on_a_device_that_others_use(run: Run) -> None:
     assert Told(Occupant(7, "train.py", 10**9)).of(run, a_test_job(FASTER | BUILT)) == []
 
 
-def test_a_baseline_begins_none_for_it_times_kernels_first(run: Run) -> None:
+def test_a_baseline_that_times_no_kernels_begins_none_for_there_is_nothing_beside_which(run: Run) -> None:
     assert "begin on cpu" not in Told().of(run, a_baseline_job((CONTROL,)))
+
+
+@pytest.mark.parametrize(("at_once", "launches"), [(None, 2), (1, 1)])
+def test_a_baseline_begins_those_of_its_sweep_while_kernels_are_timed(
+    run: Run, at_once: int | None, launches: int
+) -> None:
+    told = Told()
+
+    def time_kernels(*args: Any) -> KernelTimings:
+        told.acts.append("lanes import")
+        args[-1]()
+        told.acts.append("time")
+        return recorded()
+
+    told.engine.time_kernels = time_kernels  # type: ignore[attr-defined]
+    job = a_baseline_job((CONTROL, FASTER), kernels=({"quantization.bits": 4},), at_once=at_once)
+    acts = told.of(run, job)
+    assert acts[: launches + 2] == ["lanes import", *["begin on cpu"] * launches, "time"]
+    assert acts.count("begin on cpu") == launches
+
+
+def test_a_baseline_expects_its_fresh_launches_while_the_sweep_loads_and_none_after_them(run: Run) -> None:
+    job = a_baseline_job((CONTROL, FASTER))
+    acts = [act for act in Told().of(run, job) if act.startswith(("expect", "load"))]
+    fresh = ["load"] * job.noise_launches
+    assert acts == [f"expect {job.noise_launches}", "load", "load", "expect 0", *fresh]
+
+
+def test_a_baseline_that_loads_one_after_the_other_expects_no_more_than_that(run: Run) -> None:
+    acts = Told().of(run, a_baseline_job((CONTROL, FASTER), at_once=1))
+    assert not [act for act in acts if act.startswith("expect")]

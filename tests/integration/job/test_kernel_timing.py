@@ -48,6 +48,7 @@ class TimesKernels(SimulatedEngine):
         cache_dir: Path,
         tell: Callable[[int, int, str], None],
         known: KernelTimings | None,
+        begun: Callable[[], None],
     ) -> KernelTimings:
         self.asked.append((configurations, rows, log_path))
         self.known.append(known)

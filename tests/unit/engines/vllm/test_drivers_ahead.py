@@ -112,6 +112,34 @@ def test_no_more_wait_than_load_at_the_same_time(tmp_path: Path, made: list[Begu
     assert len(made) == 3 + WAITING_MAX
 
 
+def test_each_load_fills_up_to_what_is_opened_at_once_after_it(tmp_path: Path, made: list[Begun]) -> None:
+    ahead = DriversAhead(always)
+    for _ in range(WAITING_MAX):
+        begin(ahead, tmp_path)
+    ahead.expect(4)
+    assert [taken(ahead, tmp_path, name) for name in "ab"] == made[:2]
+    assert len(made) == 2 + 4
+    ahead.expect(0)
+    assert [taken(ahead, tmp_path, name) for name in "cdef"] == made[2:]
+    assert len(made) == 2 + 4, "those were the last"
+
+
+def test_of_more_than_wait_as_a_rule_each_needs_the_memory_of_one_job_more(
+    tmp_path: Path, made: list[Begun]
+) -> None:
+    jobs: list[int] = []
+
+    def tell(device: str, loading: int) -> bool:
+        jobs.append(loading)
+        return loading == 1
+
+    ahead = DriversAhead(tell)
+    ahead.expect(4)
+    taken(ahead, tmp_path, "a")
+    assert jobs == [1] * WAITING_MAX + [2]
+    assert len(made) == 1 + WAITING_MAX
+
+
 def test_a_load_is_over_once_all_that_it_began_is_at_rest(
     tmp_path: Path, made: list[Begun], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,6 +124,13 @@ def timing(tmp_path: Path) -> Timing:
     return Timing(tmp_path)
 
 
+def test_it_says_once_that_a_lane_has_imported_vllm(timing: Timing) -> None:
+    acts: list[int] = []
+    timing({"one": 5.0}, lanes=2, begun=lambda: acts.append(timing.processes))
+    assert len(acts) == 1
+    assert acts[0] >= 1
+
+
 def test_all_parts_of_every_kernel_are_asked_for_and_sum_to_a_step(timing: Timing) -> None:
     found = timing({"one": 5.0, "two": 7.0})
     assert [each.knobs[KERNEL] for each in found.packed] == ["one", "two"]
@@ -226,10 +233,12 @@ def test_where_no_process_begins_what_is_left_has_not_failed(timing: Timing, tmp
     python = tmp_path / "broken"
     python.write_text("#!/bin/sh\necho \"No module named 'torch'\" >&2; exit 1\n")
     python.chmod(0o755)
-    timer = KernelTimer(ORDER, VllmEnvironment(python, "0.32.0", for_cpu=True), tmp_path / "log", tmp_path)
+    found, acts = VllmEnvironment(python, "0.32.0", for_cpu=True), list[str]()
+    timer = KernelTimer(ORDER, found, tmp_path / "log", tmp_path, begun=lambda: acts.append("begun"))
     cases = [Case(each.knobs, str(each.knobs[KERNEL]), {}) for each in first.packed]
     with pytest.raises(Infeasible, match="No module named 'torch'"):
         timer.time(cases, known=first)
+    assert not acts, "nothing is begun beside lanes that there are none of"
 
 
 def test_with_further_formats_what_is_far_behind_is_left_out_but_for_the_engines_choice(
