@@ -46,6 +46,7 @@ from tests.benchmarks.paced_process import PacedServer, late_ms, trace_of, ways_
 from tests.benchmarks.paced_server import Answered, Timetable
 from tests.benchmarks.serving_arms import LIMIT_S, Figures, Load, by_vllm_bench, figures_of
 from tests.benchmarks.serving_comparison import WITHIN, requests_of_run
+from tests.benchmarks.vllm_bench import VllmBench
 from tests.proofs.counting import at_least_one
 
 VOCABULARY = 50_000
@@ -194,6 +195,7 @@ def measure(
     }
     with PacedServer() as server:
         client = HttpClient(server.address, environment, folder / "client.log", folder)
+        bench = VllmBench(environment.python, folder)
         try:
             for turn, (load, pace) in product(range(rounds), loads):
                 if time.monotonic() - began > limit_s:
@@ -206,9 +208,8 @@ def measure(
                         figures, traces, names = by_client(client, load, turn)
                         noted = of_run(server.record(), names, load.requests)
                     else:
-                        figures, saved = by_vllm_bench(
-                            environment.python, server.address, reference_model_path(), load, turn, folder
-                        )
+                        tokenizer = reference_model_path()
+                        figures, saved = by_vllm_bench(bench, server.address, tokenizer, load, turn)
                         noted = of_run(server.record(), None, load.requests)
                         traces = traces_of_bench(saved)
                     recorded = figures_of(requests_of(load, turn), [trace_of(each) for each in noted])
@@ -226,6 +227,7 @@ def measure(
                     keep(found)
         finally:
             client.close()
+            bench.close()
     return found
 
 

