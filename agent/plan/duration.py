@@ -71,6 +71,7 @@ def duration(
     compiles_s: float = 0.0,
     further: Iterable[FurtherWorkload] = (),
     scored: bool = True,
+    ahead: int = 0,
     build: Build | None = None,
 ) -> Duration:
     """Time to the first verdict: the baseline of `sweep` configurations and `noise` (launches, blocks), and a
@@ -80,7 +81,8 @@ def duration(
     launches of a sweep, or for noise, take the time of one load; else loads are added up, which is the most.
     The first load of all takes `first_load_more_s` more, where no load was measured here; `kernels_s` are
     those of timing kernels alone before it, at most, `compiles_s` as in `test_seconds`. `further` workloads
-    are measured in every launch of the test. `scored`: quality is, which that of made-up weights is not.
+    are measured in every launch of the test. `scored`: quality is, which that of made-up weights is not;
+    `ahead` as in `test_seconds`.
     `build` comes before the first load; baselines that were measured have it.
     """
     load_s, load_basis = known_load(load, stored)
@@ -100,6 +102,7 @@ def duration(
         compiles_s=compiles_s,
         further_s=further_s,
         scored=scored,
+        ahead=ahead,
     )
     each_s = told.seconds(plan.workload.new_tokens)
     basis = [
@@ -184,6 +187,7 @@ def test_seconds(
     compiles_s: float,
     further_s: float,
     scored: bool,
+    ahead: int,
 ) -> tuple[float, float]:
     """Seconds of a test that ends with its first look, and of one of which all that is planned is measured,
     without builds; `in_turn`: one launch is up at a time; `scored`: quality is, in a launch of its own.
@@ -191,7 +195,7 @@ def test_seconds(
     `compiles_s` are those by which the loads of a pair take longer than `load_s`, which is the baseline's,
     because kernels are compiled in them, `further_s` those of further workloads in a launch; how many pairs
     the budget pays for goes by the baseline's loads and the plan's own blocks, as it does when a test is
-    sealed.
+    sealed. So many pairs as are `ahead` load with the first one.
     """
     quick_s = pair_seconds_of(plan, plan.quick_blocks, load_s, request, in_turn=in_turn)
     pair_s = pair_seconds_of(plan, plan.full_blocks, load_s, request, in_turn=in_turn)
@@ -201,7 +205,16 @@ def test_seconds(
     more = pairs + plan.validation_pairs
     besides_s = compiles_s + ARMS * further_s
     quick_s += besides_s
-    return quick_s, quick_s + more * (pair_s + besides_s) + scoring_s
+    with_first_s = min(ahead, more) * (load_s + compiles_s)
+    return quick_s, quick_s + more * (pair_s + besides_s) - with_first_s + scoring_s
+
+
+def loaded_with_first(plan: PlanSpec, at_once: int | None, *, latency_only: bool) -> int:
+    """Pairs of a test that load with its first one, where `at_once` launches have room
+    (`experiments/job/pairs_ahead.py`): those of the validation, where no quality needs their room."""
+    if not latency_only or at_once is None:
+        return 0
+    return max(0, min(plan.validation_pairs, at_once // ARMS - 1))
 
 
 def pair_seconds_of(

@@ -21,7 +21,6 @@ from agent.surrogate.carried import MOST_COUNTED, Carried
 from agent.surrogate.cost_priors import (
     COMPILE_S,
     DRAFTER_S,
-    PAIRS_PRIOR,
     PRIOR_WEIGHT,
     REFERENCE_PRIORS,
     SCREENED,
@@ -163,7 +162,7 @@ class CostBelief:
 
     def _anew_s(self, candidate: Configuration) -> float:
         """Seconds of what the launches of a timed experiment compile anew."""
-        return _traced_s(candidate) + PAIRS_PRIOR * self.priors.compiled_s(candidate)
+        return _traced_s(candidate) + self.priors.loads * self.priors.compiled_s(candidate)
 
     def _screened_s(self, candidate: Configuration) -> float:
         """Seconds of the look at the quality of changed weights."""

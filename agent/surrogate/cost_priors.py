@@ -77,11 +77,13 @@ def nothing_more(configuration: Configuration) -> float:
 class CostPriors:
     """Expected seconds before anything was tested.
 
-    `measure_s`: a timed experiment without its builds; `screen_s`: the look at changed weights. `built_s` are
-    seconds that builds of this model took, by method or criterion (for the greedy one, a layer); where there
-    is none, arithmetic with `billions` of parameters. `made_up` weights cost nothing to change, and nobody
-    looks at their quality. `compiled_s`: seconds more that a launch of a configuration takes because its
-    kernels are compiled in it; not compared, since it goes by what kernels timed alone took, as physics does.
+    `measure_s`: a timed experiment without its builds; `screen_s`: the look at changed weights. `built_s`
+    are seconds that builds of this model took, by method or criterion (for the greedy one, a layer); where
+    there is none, arithmetic with `billions` of parameters. `made_up` weights cost nothing to change, and
+    nobody looks at their quality. `loads`: how often the pairs of a timed experiment wait for loads, which
+    is once for those that load together. `compiled_s`: seconds more that a launch of a configuration takes
+    because its kernels are compiled in it; not compared, since it goes by what kernels timed alone took, as
+    physics does.
     """
 
     measure_s: float = MEASURE_PRIOR_S
@@ -89,6 +91,7 @@ class CostPriors:
     built_s: Mapping[str, float] = field(default_factory=dict)
     billions: float = 0.0
     made_up: bool = False
+    loads: int = PAIRS_PRIOR
     compiled_s: Callable[[Configuration], float] = field(default=nothing_more, compare=False)
 
     def quantization_s(self, configuration: Configuration) -> float:

@@ -26,6 +26,10 @@ from knowledge.going_on import BUDGET_OF
 NEARLY_AS_GOOD = 0.5
 """The least share of the first one's expected gain per second with which another may go before it, once."""
 
+SOONER = 0.8
+"""The most of the first one's time that such another may take: where it hardly comes sooner, nothing is shown
+sooner by it."""
+
 ROOM = 2
 """How many times over the time left has to pay for another and the first one, if that other is to go before:
 before the first verdict what tests take is a guess, and the first one must not be lost for it."""
@@ -120,8 +124,8 @@ def _saved_for(desk: Desk, left_s: float) -> tuple[Draft | None, float]:
 
 def _pick(desk: Desk, fitting: list[Place], free_s: float, reserve_s: float) -> Choice:
     """The first in order that fits into `free_s`, which leaves `reserve_s`; before the first verdict the
-    cheapest that is worth testing, and no less than `NEARLY_AS_GOOD` of the first, where the time pays for
-    both with `ROOM`.
+    cheapest that is worth testing, and no less than `NEARLY_AS_GOOD` of the first, where it comes `SOONER`
+    and the time pays for both with `ROOM`.
 
     A campaign's first experiment also shows that everything from launch to verdict works here, and
     a night is better not spent on finding out that it does not. Where a test of another campaign with
@@ -134,7 +138,8 @@ def _pick(desk: Desk, fitting: list[Place], free_s: float, reserve_s: float) -> 
     if shown or first.is_wanted or not worth:
         return Choice(hypothesis=_queued(desk, first), reason=_why_before(desk, first, free_s, reserve_s))
     soonest = min(worth, key=lambda place: (place.cost_s, place.place))
-    if soonest is first or ROOM * (soonest.cost_s + first.cost_s) > free_s:
+    is_sooner = soonest.cost_s <= SOONER * first.cost_s
+    if not is_sooner or ROOM * (soonest.cost_s + first.cost_s) > free_s:
         return Choice(hypothesis=_queued(desk, first), reason=_why_before(desk, first, free_s, reserve_s))
     return Choice(hypothesis=_queued(desk, soonest), reason="taken first because its verdict comes soonest")
 

@@ -168,6 +168,7 @@ class Desk:
             self.legal.profile,
             self.facts.built_s,
             in_turn=self.facts.in_turn,
+            at_once=self.facts.at_once,
             made_up=self.facts.spec.latency_only,
             timed=self.timed,
         )

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from agent.campaign.decision import choosing
 from agent.campaign.decision.choosing import NEARLY_AS_GOOD, ROOM, choose, none_of
 from agent.campaign.decision.desk import Desk
 from agent.campaign.decision.leaving import QUESTIONS
@@ -93,6 +94,19 @@ def test_the_cheapest_does_not_go_first_where_the_first_in_order_might_not_fit_a
     room_s = ROOM * (first.cost_s + second.cost_s)
     for left_s, chosen in ((room_s + 1, 2), (room_s - 1, 1)):
         choice = choose(found, left_s)
+        assert choice.hypothesis is not None
+        assert choice.hypothesis.id == chosen
+
+
+def test_none_goes_first_that_hardly_comes_sooner_than_the_first_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = desk(queued(1, COMPILED), queued(2, NARROWER))
+    first, second = found.ranking.places
+    share = second.cost_s / first.cost_s
+    for sooner, chosen in ((share + 0.01, 2), (share - 0.01, 1)):
+        monkeypatch.setattr(choosing, "SOONER", sooner)
+        choice = choose(found, 400)
         assert choice.hypothesis is not None
         assert choice.hypothesis.id == chosen
 

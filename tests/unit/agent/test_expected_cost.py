@@ -22,6 +22,7 @@ from tests.unit.agent.test_questions import database
 __all__ = ["database"]  # the fixture
 
 PLAN = load_campaign("default").plan
+SHAPE = load_campaign("shape")
 NINE = load_model_profile("qwen3.5-9b")
 AWQ = Configuration.of({"quantization.method": "awq"})
 
@@ -44,6 +45,18 @@ def test_a_target_on_which_loads_take_minutes_is_expected_to_take_them_each_pair
     assert slow.measure_s - quick.measure_s == pytest.approx(PAIRS_PRIOR * 100.0)
     assert slow.screen_s - quick.screen_s == pytest.approx(100.0)
     assert slow.measure_s > 5 * MEASURE_PRIOR_S
+
+
+@pytest.mark.parametrize(("at_once", "loads"), [(None, 3), (1, 3), (3, 3), (4, 2), (8, 2)])
+def test_pairs_of_a_shape_that_load_together_are_waited_for_once(at_once: int | None, loads: int) -> None:
+    def of(load_s: float, *, made_up: bool = True) -> CostPriors:
+        return cost_priors(
+            SHAPE.plan, measured(load_s), BASELINE.digest, NINE, {}, at_once=at_once, made_up=made_up
+        )
+
+    assert of(105.0).measure_s - of(5.0).measure_s == pytest.approx(loads * 100.0)
+    assert of(5.0).loads == loads
+    assert of(5.0, made_up=False).loads == PAIRS_PRIOR, "the look at quality needs the room of a second pair"
 
 
 def test_in_turn_a_pair_takes_two_loads() -> None:

@@ -311,7 +311,10 @@ def test_of_two_kernels_as_fast_the_one_that_is_not_compiled_at_every_launch_goe
     assert first(compiled, as_fast) == ready
 
 
-def test_what_a_kernel_compiles_is_expected_to_cost_at_each_launch_of_a_test() -> None:
+@pytest.mark.parametrize(("at_once", "loads"), [(None, PAIRS_PRIOR), (4, PAIRS_PRIOR - 1)])
+def test_what_a_kernel_compiles_is_expected_to_cost_each_time_a_test_waits_for_loads(
+    at_once: int | None, loads: int
+) -> None:
     told = recorded()
     parts = tuple(replace(part, first_call_s=10.0) for part in told.packed[0].parts)
     timed = TimedKernels(replace(told, packed=(replace(told.packed[0], parts=parts), *told.packed[1:])))
@@ -322,14 +325,23 @@ def test_what_a_kernel_compiles_is_expected_to_cost_at_each_launch_of_a_test() -
             physics(told),
             (),
             Margins(),
-            priors=cost_priors(SHAPE.plan, measured(), BASELINE.digest, None, {}, made_up=True, timed=given),
+            priors=cost_priors(
+                SHAPE.plan,
+                measured(),
+                BASELINE.digest,
+                None,
+                {},
+                at_once=at_once,
+                made_up=True,
+                timed=given,
+            ),
             judges_quality=False,
         )
         .about([(BASELINE, candidate)])[0]
         .cost_s
         for given in (None, timed)
     ]
-    assert expected_s[1] - expected_s[0] == pytest.approx(PAIRS_PRIOR * 70.0)
+    assert expected_s[1] - expected_s[0] == pytest.approx(loads * 70.0)
 
 
 def test_what_first_calls_took_is_summed_over_the_products_that_are_packed() -> None:

@@ -15,6 +15,7 @@ from agent.plan.duration import (
     duration,
     is_too_long_unasked,
     kernels_seconds,
+    loaded_with_first,
     pair_seconds_of,
     reaching_s,
 )
@@ -60,6 +61,27 @@ def test_the_first_verdict_is_the_baseline_and_a_test() -> None:
     assert found.least_s < found.most_s
     # 8 launches of 10 s: 4 of the sweep, 3 for noise, one more for profile and quality
     assert found.baseline_s > 80
+
+
+def test_pairs_that_load_with_the_first_one_are_waited_for_once() -> None:
+    apart, together = told(load_s=100.0, compiles_s=20.0), told(load_s=100.0, compiles_s=20.0, ahead=1)
+    assert apart.most_s - together.most_s == pytest.approx(120.0)
+    assert apart.least_s == together.least_s
+    everything = told(load_s=100.0, ahead=99, scored=False).most_test_s
+    assert 100.0 < everything < 200.0, "no more than there are pairs"
+
+
+@pytest.mark.parametrize(
+    ("at_once", "latency_only", "expected"),
+    [(4, True, 1), (3, True, 0), (1, True, 0), (None, True, 0), (4, False, 0)],
+)
+def test_a_shape_s_validation_loads_with_the_first_pair_where_there_is_room(
+    at_once: int | None, latency_only: bool, expected: int
+) -> None:
+    shape = load_campaign("shape").plan
+    assert loaded_with_first(shape, at_once, latency_only=latency_only) == expected
+    more = shape.model_copy(update={"validation_pairs": 3})
+    assert loaded_with_first(more, 6, latency_only=True) == 2
 
 
 def test_longer_loads_and_slower_tokens_take_longer() -> None:
