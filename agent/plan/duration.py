@@ -71,7 +71,7 @@ def duration(
     compiles_s: float = 0.0,
     further: Iterable[FurtherWorkload] = (),
     scored: bool = True,
-    ahead: int = 0,
+    pairs_together: int = 1,
     build: Build | None = None,
 ) -> Duration:
     """Time to the first verdict: the baseline of `sweep` configurations and `noise` (launches, blocks), and a
@@ -82,7 +82,7 @@ def duration(
     The first load of all takes `first_load_more_s` more, where no load was measured here; `kernels_s` are
     those of timing kernels alone before it, at most, `compiles_s` as in `test_seconds`. `further` workloads
     are measured in every launch of the test. `scored`: quality is, which that of made-up weights is not;
-    `ahead` as in `test_seconds`.
+    `pairs_together` as `together` in `test_seconds`.
     `build` comes before the first load; baselines that were measured have it.
     """
     load_s, load_basis = known_load(load, stored)
@@ -102,7 +102,7 @@ def duration(
         compiles_s=compiles_s,
         further_s=further_s,
         scored=scored,
-        ahead=ahead,
+        together=pairs_together,
     )
     each_s = told.seconds(plan.workload.new_tokens)
     basis = [
@@ -117,8 +117,8 @@ def duration(
         basis.append(f"{format_duration(round(kernels_s))} at most for timing kernels alone")
     if compiles_s:
         basis.append(
-            f"{format_duration(round(compiles_s))} more a pair for what kernels compile, as they did when "
-            "timed alone here"
+            f"{format_duration(round(compiles_s))} more at each wait for loads, for what kernels compile, "
+            "as they did when timed alone here"
         )
     if further_s:
         basis.append(
@@ -187,7 +187,7 @@ def test_seconds(
     compiles_s: float,
     further_s: float,
     scored: bool,
-    ahead: int,
+    together: int,
 ) -> tuple[float, float]:
     """Seconds of a test that ends with its first look, and of one of which all that is planned is measured,
     without builds; `in_turn`: one launch is up at a time; `scored`: quality is, in a launch of its own.
@@ -195,7 +195,7 @@ def test_seconds(
     `compiles_s` are those by which the loads of a pair take longer than `load_s`, which is the baseline's,
     because kernels are compiled in them, `further_s` those of further workloads in a launch; how many pairs
     the budget pays for goes by the baseline's loads and the plan's own blocks, as it does when a test is
-    sealed. So many pairs as are `ahead` load with the first one.
+    sealed. So many pairs load `together`, and are waited for once.
     """
     quick_s = pair_seconds_of(plan, plan.quick_blocks, load_s, request, in_turn=in_turn)
     pair_s = pair_seconds_of(plan, plan.full_blocks, load_s, request, in_turn=in_turn)
@@ -205,16 +205,22 @@ def test_seconds(
     more = pairs + plan.validation_pairs
     besides_s = compiles_s + ARMS * further_s
     quick_s += besides_s
-    with_first_s = min(ahead, more) * (load_s + compiles_s)
-    return quick_s, quick_s + more * (pair_s + besides_s) - with_first_s + scoring_s
+    spared_s = (1 + more - waits(1 + more, together)) * (load_s + compiles_s)
+    return quick_s, quick_s + more * (pair_s + besides_s) - spared_s + scoring_s
 
 
-def loaded_with_first(plan: PlanSpec, at_once: int | None, *, latency_only: bool) -> int:
-    """Pairs of a test that load with its first one, where `at_once` launches have room
-    (`experiments/job/pairs_ahead.py`): those of the validation, where no quality needs their room."""
+def loaded_together(plan: PlanSpec, at_once: int | None, cores: int | None, *, latency_only: bool) -> int:
+    """Pairs of a test that load at the same time (`experiments/job/pairs_ahead.py`): where no quality needs
+    the room, one and those of the validation, as far as `at_once` launches and `cores` have room."""
     if not latency_only or at_once is None:
-        return 0
-    return max(0, min(plan.validation_pairs, at_once // ARMS - 1))
+        return 1
+    room = at_once if cores is None else min(at_once, cores)
+    return max(1, min(1 + plan.validation_pairs, room // ARMS))
+
+
+def waits(pairs: int, together: int) -> int:
+    """How often so many pairs wait for loads, of which so many load `together`."""
+    return math.ceil(pairs / together)
 
 
 def pair_seconds_of(

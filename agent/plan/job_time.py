@@ -16,7 +16,7 @@ from agent.plan.duration import (
     block_seconds,
     further_seconds,
     kernels_seconds,
-    loaded_with_first,
+    loaded_together,
     test_seconds,
     warm_seconds,
 )
@@ -106,7 +106,7 @@ def job_seconds(spec: AnyJob, target: str, model: ModelFound, stored: Stored) ->
             compiles_s=compiles_s,
             further_s=further_seconds(spec.further_here, workload, request),
             scored=not spec.plan.latency_only,
-            ahead=loaded_with_first(plan, spec.at_once, latency_only=spec.plan.latency_only),
+            together=loaded_together(plan, spec.at_once, None, latency_only=spec.plan.latency_only),
         )
         return first_s + most_s
     blocks_s = warm_seconds(workload, request) + spec.blocks * block_seconds(workload, request)

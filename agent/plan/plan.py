@@ -12,7 +12,7 @@ from agent.ground.sweep import passed_over
 from agent.plan.at_once import IN_TURN, at_once_told, launches_at_once, parts_on, usable_on
 from agent.plan.building import build_of
 from agent.plan.card import Card, limited, listed_cards
-from agent.plan.duration import Duration, advice, duration, kernels_seconds, loaded_with_first
+from agent.plan.duration import Duration, advice, duration, kernels_seconds, loaded_together
 from agent.plan.fewer_at_once import fewer_at_once, fewer_told
 from agent.plan.fitting import longest_context, sentence, smallest_card, ways_out
 from agent.plan.floor import FloorRow, floors
@@ -178,7 +178,17 @@ def make_plan(
         start,
         memory,
         lever_rows(whole, legal, _with_memory(of_values, spec, model, card, begun, context), begun),
-        _duration(spec, model, card, legal, start, configuration, stored or Stored(), at_once=memory.at_once),
+        _duration(
+            spec,
+            model,
+            card,
+            legal,
+            start,
+            configuration,
+            stored or Stored(),
+            at_once=memory.at_once,
+            cores=cores,
+        ),
         tuple(told),
         served_by=served_by,
         not_legal=_not_legal(legal, knobs, configuration, of_values) if knobs else None,
@@ -307,6 +317,7 @@ def _duration(
     stored: Stored,
     *,
     at_once: int | None,
+    cores: int | None,
 ) -> Duration:
     """The time to the first verdict; the test is taken to be of `configuration` where that differs from what
     the campaign begins from."""
@@ -335,7 +346,7 @@ def _duration(
         stored,
         in_turn=in_turn,
         together=card.is_gpu and not in_turn,
-        ahead=loaded_with_first(spec.plan, at_once, latency_only=spec.latency_only),
+        pairs_together=loaded_together(spec.plan, at_once, cores, latency_only=spec.latency_only),
         first_load_more_s=first_load_takes_more_s(spec.engine, on_gpu=card.is_gpu),
         kernels_s=kernels_seconds(
             spec.engine,

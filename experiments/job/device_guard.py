@@ -19,6 +19,7 @@ Neither kind says anything of a configuration. A CPU is not watched.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -66,8 +67,8 @@ class DeviceGuard:
     `up` counts the job's launches that hold memory, kept by who opens and closes them. `look` and `xids`
     ask the driver and the kernel's log, `own` tells the job's processes, `end` kills one of them,
     `exists` tells whether a process is there, `wait` and `clock` take and give seconds; all are passed in
-    for tests. `unnamed_bytes` may be held by nobody who is named (None: as the user allows). Not for several
-    threads.
+    for tests. `unnamed_bytes` may be held by nobody who is named (None: as the user allows). Of several
+    threads at once only `seen` may be called.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class DeviceGuard:
         self._watched = device.partition(":")[0] == "cuda"
         self._look, self._xids, self._own, self._wait, self._clock = look, xids, own, wait, clock
         self._end, self._exists, self._seen = end, exists, SeenMemory()
+        self._seeing = threading.Lock()
         self._unnamed_bytes = allowed_bytes() if unnamed_bytes is None else unnamed_bytes
         self._strangers: frozenset[int] = frozenset()
         self._came = ""
@@ -147,7 +149,7 @@ class DeviceGuard:
 
     def seen(self) -> None:
         """Look at what is used, for `returned` alone: nothing comes of who else is there."""
-        with suppress(Infeasible):
+        with self._seeing, suppress(Infeasible):
             self._others()
 
     def returned(self, limit_s: float = RETURN_LIMIT_S) -> HeldMemory | None:

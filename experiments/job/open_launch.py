@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -327,11 +327,28 @@ def prepare(launch: Launch, requests: Sequence[GenerationRequest]) -> None:
 
 def close(launches: Sequence[Closes]) -> None:
     """End the processes of all launches, whichever of them fails to end in good order: at the same time, for
-    the end of one takes seconds on a GPU."""
-    if not launches:
-        return
-    with ThreadPoolExecutor(len(launches), "close") as pool:
-        ends = [pool.submit(each.close) for each in launches]
-    failures = [failure for end in ends if (failure := end.exception()) is not None]
+    the end of one takes seconds on a GPU; where no more threads can be had, one after the other."""
+    failures: dict[int, Exception] = {}
+
+    def end(place: int) -> None:
+        try:
+            launches[place].close()
+        except Exception as failure:
+            failures[place] = failure
+
+    threads = []
+    try:
+        for place in range(1, len(launches)):
+            thread = threading.Thread(target=end, args=(place,), name="close")
+            try:
+                thread.start()
+                threads.append(thread)
+            except RuntimeError:
+                end(place)
+        if launches:
+            end(0)
+    finally:
+        for thread in threads:
+            thread.join()
     if failures:
-        raise failures[0]
+        raise failures[min(failures)]

@@ -28,10 +28,11 @@ LIMIT_S = 1800.0
 
 
 class VllmBench:
-    """The process, until it is closed; for one thread."""
+    """The process, until it is closed; for one thread. It has imported once it is made, and is at rest."""
 
     def __init__(self, python: Path, folder: Path) -> None:
-        """Begin it in vLLM's `python`, with its log and what it saves in `folder`; raises `OSError`."""
+        """Begin it in vLLM's `python`, with its log and what it saves in `folder`. Raises `OSError` where it
+        can't be started, and `Infeasible` where it does not come up."""
         quiet = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
         self._folder = folder
         self._process = ServerProcess(
@@ -41,6 +42,11 @@ class VllmBench:
             folder / "vllm-bench.log",
             folder,
         )
+        try:
+            self._process.ask({"arguments": None}, LIMIT_S, "import vLLM")
+        except Infeasible:
+            self._process.close()
+            raise
 
     def saved(self, arguments: Sequence[str], requests: int, new_tokens: int) -> dict[str, Any]:
         """What one run with these arguments saved, without the texts.
@@ -78,7 +84,8 @@ def main() -> None:
     while True:
         arguments = asked.get()["arguments"]
         try:
-            serve.main(parser.parse_args(arguments))
+            if arguments is not None:
+                serve.main(parser.parse_args(arguments))
         except (Exception, SystemExit) as failure:
             told = Infeasible("crashed", f"{NAME} failed: {type(failure).__name__}: {failure}")
             send(replies, infeasible_data(told))

@@ -28,7 +28,7 @@ NEARLY_AS_GOOD = 0.5
 
 SOONER = 0.8
 """The most of the first one's time that such another may take: where it hardly comes sooner, nothing is shown
-sooner by it."""
+sooner by it; judgement."""
 
 ROOM = 2
 """How many times over the time left has to pay for another and the first one, if that other is to go before:

@@ -169,6 +169,7 @@ class Desk:
             self.facts.built_s,
             in_turn=self.facts.in_turn,
             at_once=self.facts.at_once,
+            cores=self.facts.cores,
             made_up=self.facts.spec.latency_only,
             timed=self.timed,
         )

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from agent.campaign.known.facts import Facts
 from agent.campaign.known.measured import Baseline
-from agent.plan.duration import further_seconds, loaded_with_first, pair_seconds_of, test_seconds
+from agent.plan.duration import further_seconds, loaded_together, pair_seconds_of, test_seconds, waits
 from agent.plan.further import further_of
 from agent.plan.load_and_request import Request
 from agent.surrogate.cost import CostBelief
@@ -30,18 +30,19 @@ def cost_priors(
     *,
     in_turn: bool = False,
     at_once: int | None = None,
+    cores: int | None = None,
     made_up: bool = False,
     timed: TimedKernels | None = None,
 ) -> CostPriors:
     """The priors of a campaign whose baseline is measured under `digest`; what it does not tell is that of
-    the packaged model. `made_up`: weights are (docs/shapes.md). `at_once` launches have room, None where
-    that is not known.
+    the packaged model. `made_up`: weights are (docs/shapes.md). `at_once` launches have room on
+    so many `cores`, None where that is not known.
 
     A test that is timed takes `PAIRS_PRIOR` pairs, the first of them the quick one, and an evaluation in a
     launch that is up; a look at changed weights takes a load and an evaluation. Loads are counted as the
     baseline's, those of its first launch too, which may have compiled what the others found; what the first
     calls of a candidate's kernels took when they were `timed` alone comes to each of its own. Pairs that load
-    with the first one are waited for once.
+    together are waited for once.
     """
     billions = 0.0 if profile is None else profile.text_parameters / BILLION
 
@@ -54,11 +55,11 @@ def cost_priors(
     quick_s = pair_seconds_of(plan, plan.quick_blocks, load_s, request, in_turn=in_turn)
     full_s = pair_seconds_of(plan, plan.full_blocks, load_s, request, in_turn=in_turn)
     evaluation_s = baseline.evaluation_s or 0.0
-    ahead = min(PAIRS_PRIOR - 1, loaded_with_first(plan, at_once, latency_only=made_up))
+    loads = waits(PAIRS_PRIOR, loaded_together(plan, at_once, cores, latency_only=made_up))
     return replace(
         packaged,
-        measure_s=quick_s + (PAIRS_PRIOR - 1) * full_s - ahead * load_s + evaluation_s,
-        loads=PAIRS_PRIOR - ahead,
+        measure_s=quick_s + (PAIRS_PRIOR - 1) * full_s - (PAIRS_PRIOR - loads) * load_s + evaluation_s,
+        loads=loads,
         screen_s=load_s + evaluation_s,
     )
 
@@ -86,7 +87,7 @@ def most_seconds(
             compiles_s=each,
             further_s=further_seconds(further_of(spec), spec.plan.workload, request),
             scored=not spec.latency_only,
-            ahead=loaded_with_first(spec.plan, facts.at_once, latency_only=spec.latency_only),
+            together=loaded_together(spec.plan, facts.at_once, facts.cores, latency_only=spec.latency_only),
         )[1]
         for each in set(compiled_s)
     }

@@ -35,15 +35,19 @@ from experiments.scratch import ScratchFolder, count_held
 CORES_MIN = 4
 """Fewest cores with which a driver is begun ahead: two loads at once take as many for themselves."""
 
-AT_REST_LIMIT_S = 60.0
-"""How long a driver may take to import once the load that began it is up, seconds:
-three times the longest seen."""
+AT_REST_LIMIT_S = 180.0
+"""How long a driver may take to import once the load that began it is up, seconds: three times the longest
+seen, 63 s on a host where sixteen processes imported at once."""
 
 AT_REST_POLL_S = 0.1
 """Between two looks, seconds."""
 
 WAITING_MAX = 2
 """Most drivers that wait where nothing else is expected: the arms of a test load at the same time."""
+
+MORE_CORES_MIN = 16
+"""Fewest cores with which more than that wait: four, each with the process that its engine is forked from,
+beside two that load; judgement."""
 
 MEMORY_MIN_BYTES = 16 * 10**9
 """Least memory of the machine that must be free for each job that loads: a driver and the process that its
@@ -53,21 +57,23 @@ LOADING = f"autoinfer-loading-{os.getuid()}"
 """The kind of the folders that this user's jobs hold while they load, among the system's temporary files."""
 
 
-def is_worth_it(device: str, jobs: int = 1) -> bool:
-    """Whether a driver is begun ahead for a device while so many jobs of the machine load, this one too."""
-    if device.partition(":")[0] != "cuda" or usable_cores() < CORES_MIN:
+def is_worth_it(device: str, jobs: int = 1, waiting: int = 0) -> bool:
+    """Whether a driver is begun ahead for a device while so many jobs of the machine load, this one too, and
+    so many drivers of this one wait. What waits beyond `WAITING_MAX` needs as much memory as one job more."""
+    more = waiting >= WAITING_MAX
+    if device.partition(":")[0] != "cuda" or usable_cores() < (MORE_CORES_MIN if more else CORES_MIN):
         return False
-    return available_memory_bytes() >= jobs * MEMORY_MIN_BYTES
+    return available_memory_bytes() >= (jobs + more) * MEMORY_MIN_BYTES
 
 
 @dataclass
 class DriversAhead:
     """The drivers of one job that wait for a launch; for several threads.
 
-    `worth_it` says for which devices they are begun while how many jobs load.
+    `worth_it` says for which devices they are begun while how many jobs load and how many of them wait.
     """
 
-    worth_it: Callable[[str, int], bool] = is_worth_it
+    worth_it: Callable[[str, int, int], bool] = is_worth_it
     _waiting: list[BegunDriver] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _names: itertools.count[int] = field(default_factory=itertools.count)
@@ -181,13 +187,12 @@ class DriversAhead:
     ) -> bool:
         """Begin one where one is expected and the machine bears it; whether one was.
 
-        `beside` are the jobs more whose memory must be free. It is one more still where more wait than a
-        load is counted with.
+        `beside` are the jobs more whose memory must be free.
         """
         with self._lock:
             waiting, room = len(self._waiting), self._room()
-        jobs = count_held(LOADING, Path(tempfile.gettempdir())) + beside + (waiting >= WAITING_MAX)
-        if not room or not self.worth_it(device, jobs):
+        jobs = count_held(LOADING, Path(tempfile.gettempdir())) + beside
+        if not room or not self.worth_it(device, jobs, waiting):
             return False
         with self._lock:
             if not self._room():

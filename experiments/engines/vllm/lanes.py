@@ -48,8 +48,8 @@ def lanes_for(device: str, machine: Machine, products: Sequence[Product]) -> int
 
 
 def bears_drivers(cores: int) -> bool:
-    """Whether drivers may import beside lanes (`drivers_ahead.py`): where the most lanes have their cores.
-    A lane in its turn waits for the device, and one that compiles takes one or two of its four."""
+    """Whether drivers may import beside lanes (`drivers_ahead.py`): where the most lanes have their cores,
+    of which those that compile hardly take all; judgement."""
     return cores >= MOST_LANES * CORES_A_LANE
 
 

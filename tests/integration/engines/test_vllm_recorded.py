@@ -107,7 +107,7 @@ def test_each_load_of_a_job_begins_the_next_ones_process_and_the_last_is_begun_f
     assert order.answer is not None
     told = order.answer["ok"]
     knobs, cache = Configuration.of(vllm_requests.KNOBS), folder / "cache"
-    with VllmEngine().loading_ahead(DriversAhead(worth_it=lambda device, jobs: True)) as engine:
+    with VllmEngine().loading_ahead(DriversAhead(worth_it=lambda *_: True)) as engine:
         launches: list[VllmLaunch] = []
         resolved: list[Mapping[str, Any]] = []
         for name in ("first", "second"):
@@ -134,7 +134,7 @@ def test_each_load_of_a_job_begins_the_next_ones_process_and_the_last_is_begun_f
 def test_what_a_job_begins_before_its_first_load_is_that_launch_s_process(folder: Path) -> None:
     before = children()
     knobs, cache = Configuration.of(vllm_requests.KNOBS), folder / "cache"
-    with VllmEngine().loading_ahead(DriversAhead(worth_it=lambda device, jobs: True)) as engine:
+    with VllmEngine().loading_ahead(DriversAhead(worth_it=lambda *_: True)) as engine:
         engine.begin_ahead("cpu", folder, cache)
         waiting = begun(before)
         launch = engine.launch(knobs, reference_model_path(), "cpu", folder / "first.log", cache)

@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
+from agent.plan.duration import loaded_together, waits
+from configs.campaign_plan import PlanSpec
 from experiments.engines.port import GenerationTrace, Infeasible, Launch
+from experiments.job import pairs_ahead
+from experiments.job.launching import open_launches
 from experiments.job.limits import StageLimits, time_is_up
 from experiments.job.records import Records
 from experiments.measurement.evidence import NOT_UP, Arm, Metric, Stage
@@ -355,6 +359,34 @@ def test_a_pair_of_a_shape_that_was_loaded_ahead_serves_whatever_stage_comes_nex
         (Stage.QUICK, 0), (Stage.FULL, 1), (Stage.VALIDATION, 2),
     ]  # fmt: skip
     assert len(engine.up) == 6
+
+
+@pytest.mark.parametrize(("at_once", "cores"), [(4, 4), (4, 3), (6, 8), (2, 8), (None, 8)])
+@pytest.mark.parametrize("full_pairs", [1, 4])
+def test_a_test_of_a_shape_waits_for_loads_as_often_as_its_cost_is_reckoned_with(
+    run: Run, shape: Path, monkeypatch: pytest.MonkeyPatch, at_once: int | None, cores: int, full_pairs: int
+) -> None:
+    loads: list[int] = []
+
+    def counted(job: Any, stage: Stage, wanted: Sequence[Any], **how: Any) -> Any:
+        loads.append(len(wanted))
+        return open_launches(job, stage, wanted, **how)
+
+    monkeypatch.setattr(pairs_ahead, "open_launches", counted)
+    plan = PLAN.model_copy(update={"latency_only": True, "validation_pairs": 2})
+    stages = [Stage.QUICK, *[Stage.FULL] * full_pairs, *[Stage.VALIDATION] * 2]
+    result = run(
+        a_test_job(at_once=at_once, plan=plan),
+        [MeasurePair(stage, 1) for stage in stages],
+        CountingEngine(),
+        cores=cores,
+        checkpoint=shape,
+    )
+    assert result.failure is None
+    together = loaded_together(
+        PlanSpec.model_construct(validation_pairs=2), at_once, cores, latency_only=True
+    )
+    assert len(loads) == waits(len(stages), together)
 
 
 QUALITY = PLAN.model_copy(update={"metric": Metric.NLL_BITS})

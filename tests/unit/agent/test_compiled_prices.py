@@ -165,7 +165,7 @@ def test_a_plan_counts_it_for_the_configuration_that_is_asked_about() -> None:
     assert after.baseline_s == pytest.approx(before.baseline_s - KERNELS_S), "they are not timed again"
     assert after.least_test_s - before.least_test_s == pytest.approx(PRODUCTS * SHAPE_S)
     assert after.most_test_s - before.most_test_s > 2 * PRODUCTS * SHAPE_S
-    told = "1 min more a pair for what kernels compile, as they did when timed alone here"
+    told = "1 min more at each wait for loads, for what kernels compile, as they did when timed alone here"
     assert told in after.basis
     assert told not in before.basis
     plain = [planned(stored).first_verdict for stored in (Stored(timed=TIMED), Stored())]

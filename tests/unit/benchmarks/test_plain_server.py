@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tests.device.plain_server import CAMPAIGN, GRAPHS, PLAIN, SAID, SERVERS, table
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments.engines.vllm.engine import VllmEngine
+from experiments.reference_model.load import reference_model_path
+from experiments.space.configuration import Configuration
+from tests.device.plain_server import CACHE_BYTES, CAMPAIGN, GRAPHS, PLAIN, SAID, SERVERS, table, words
 
 LINES = """
 (MainProcess pid=1) INFO [scheduler.py:310] Chunked prefill is enabled with max_num_batched_tokens=8192.
@@ -22,6 +28,30 @@ def found() -> list[tuple[str, int]]:
     return [(name, int(value)) for name, value in SAID.findall(LINES)]
 
 
+def test_a_campaigns_server_is_given_what_a_launch_of_the_space_s_beginning_is() -> None:
+    begun = {"serving.max_sequences": 16, "serving.max_model_len": 4096, "serving.prefix_caching": "off"}
+    for name, knobs in ((CAMPAIGN, {}), (GRAPHS, {"serving.max_graph_tokens": 512})):
+        launch = VllmEngine().serve_command(
+            Configuration.of({**begun, **knobs}), reference_model_path(), "cpu"
+        )
+        given = words(Path("shape"), Path("tokenizer"), SERVERS[name])
+        for option in ("--max-num-seqs", "--max-model-len", "--compilation-config"):
+            assert of(option, given) == of(option, launch.words), option
+        assert "--no-enable-prefix-caching" in given
+        assert "--no-enable-prefix-caching" in launch.words
+
+
+def test_each_server_has_a_cache_of_its_own_whatever_the_others_hold() -> None:
+    for more in SERVERS.values():
+        given = words(Path("shape"), Path("tokenizer"), more)
+        assert of("--kv-cache-memory-bytes", given) == str(CACHE_BYTES)
+    assert "--max-num-seqs" not in words(Path("shape"), Path("tokenizer"), SERVERS[PLAIN])
+
+
+def of(option: str, given: Sequence[str]) -> str | None:
+    return given[given.index(option) + 1] if option in given else None
+
+
 def test_a_log_tells_the_tokens_of_a_step_and_how_far_graphs_go() -> None:
     assert found() == [("max_num_batched_tokens", 8192), ("max_cudagraph_capture_size", 32)]
 
@@ -29,5 +59,5 @@ def test_a_log_tells_the_tokens_of_a_step_and_how_far_graphs_go() -> None:
 def test_servers_are_held_against_a_campaigns_by_rounds() -> None:
     plain, campaign, graphs = table(told(0.060)).splitlines()[2:]
     assert plain == "| `plain` | nothing | not told | 512 | 63.0 | -25.0 % (-25.0 to -25.0) |"
-    assert campaign == "| `campaign` | `--max-num-seqs 16` | 8192 | 32 | 84.0 | — |"
+    assert campaign == f"| `campaign` | `{' '.join(SERVERS[CAMPAIGN])}` | 8192 | 32 | 84.0 | — |"
     assert graphs.endswith("| not told | not told | 42.0 | -50.0 % (-50.0 to -50.0) |")

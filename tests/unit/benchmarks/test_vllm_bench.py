@@ -12,7 +12,10 @@ from experiments.engines.port import Infeasible
 from tests.benchmarks.vllm_bench import VllmBench
 
 SERVE = """
-import json, os
+import json, os, time
+time.sleep(0.5)
+here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
+open(os.path.join(here, "imported"), "w").close()
 runs = 0
 
 def add_cli_args(parser):
@@ -56,6 +59,10 @@ def bench(tmp_path: Path) -> Iterator[VllmBench]:
     process = VllmBench(python, folder)
     yield process
     process.close()
+
+
+def test_it_has_imported_before_anything_is_timed(bench: VllmBench, tmp_path: Path) -> None:
+    assert (tmp_path / "imported").is_file()
 
 
 def test_one_process_runs_as_often_as_it_is_asked(bench: VllmBench) -> None:

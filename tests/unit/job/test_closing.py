@@ -40,5 +40,17 @@ def test_all_are_ended_and_the_first_failure_is_told() -> None:
     assert all(each.ended for each in launches)
 
 
+def test_where_no_thread_can_be_had_all_are_ended_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    launches = [Ends(threading.Barrier(1)) for _ in range(3)]
+    close(launches)
+    assert all(each.ended for each in launches)
+
+
 def test_of_none_there_is_nothing_to_end() -> None:
     close([])

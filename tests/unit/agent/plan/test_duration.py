@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from agent.plan.duration import (
     duration,
     is_too_long_unasked,
     kernels_seconds,
-    loaded_with_first,
+    loaded_together,
     pair_seconds_of,
     reaching_s,
 )
@@ -64,24 +65,36 @@ def test_the_first_verdict_is_the_baseline_and_a_test() -> None:
 
 
 def test_pairs_that_load_with_the_first_one_are_waited_for_once() -> None:
-    apart, together = told(load_s=100.0, compiles_s=20.0), told(load_s=100.0, compiles_s=20.0, ahead=1)
-    assert apart.most_s - together.most_s == pytest.approx(120.0)
-    assert apart.least_s == together.least_s
-    everything = told(load_s=100.0, ahead=99, scored=False).most_test_s
-    assert 100.0 < everything < 200.0, "no more than there are pairs"
+    apart = told(load_s=100.0, compiles_s=20.0)
+    spared = []
+    for together in (1, 2, 99):
+        found = told(load_s=100.0, compiles_s=20.0, pairs_together=together)
+        spared.append((apart.most_s - found.most_s) / 120.0)
+        assert apart.least_s == found.least_s
+    pairs = 1 + spared[-1]
+    assert pairs >= 3
+    assert spared == pytest.approx([0, pairs - math.ceil(pairs / 2), pairs - 1])
 
 
 @pytest.mark.parametrize(
-    ("at_once", "latency_only", "expected"),
-    [(4, True, 1), (3, True, 0), (1, True, 0), (None, True, 0), (4, False, 0)],
+    ("at_once", "cores", "latency_only", "expected"),
+    [
+        (4, 32, True, 2),
+        (4, None, True, 2),
+        (4, 3, True, 1),
+        (3, 32, True, 1),
+        (1, 32, True, 1),
+        (None, 32, True, 1),
+        (4, 32, False, 1),
+    ],
 )
-def test_a_shape_s_validation_loads_with_the_first_pair_where_there_is_room(
-    at_once: int | None, latency_only: bool, expected: int
+def test_a_shape_s_validation_loads_with_other_pairs_where_there_is_room(
+    at_once: int | None, cores: int | None, latency_only: bool, expected: int
 ) -> None:
     shape = load_campaign("shape").plan
-    assert loaded_with_first(shape, at_once, latency_only=latency_only) == expected
+    assert loaded_together(shape, at_once, cores, latency_only=latency_only) == expected
     more = shape.model_copy(update={"validation_pairs": 3})
-    assert loaded_with_first(more, 6, latency_only=True) == 2
+    assert loaded_together(more, 6, 32, latency_only=True) == 3
 
 
 def test_longer_loads_and_slower_tokens_take_longer() -> None:

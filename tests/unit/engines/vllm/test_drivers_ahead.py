@@ -14,6 +14,7 @@ from experiments.engines.vllm.drivers_ahead import (
     AT_REST_LIMIT_S,
     CORES_MIN,
     MEMORY_MIN_BYTES,
+    MORE_CORES_MIN,
     WAITING_MAX,
     DriversAhead,
     is_worth_it,
@@ -68,7 +69,7 @@ def taken(ahead: DriversAhead, folder: Path, name: str, device: str = "cuda:0") 
     return found
 
 
-def always(device: str, jobs: int) -> bool:
+def always(device: str, jobs: int, waiting: int) -> bool:
     return True
 
 
@@ -124,20 +125,24 @@ def test_each_load_fills_up_to_what_is_opened_at_once_after_it(tmp_path: Path, m
     assert len(made) == 2 + 4, "those were the last"
 
 
-def test_of_more_than_wait_as_a_rule_each_needs_the_memory_of_one_job_more(
-    tmp_path: Path, made: list[Begun]
+@pytest.mark.parametrize(
+    ("cores", "jobs_of_memory", "waiting"),
+    [(MORE_CORES_MIN, 2, 4), (MORE_CORES_MIN - 1, 2, WAITING_MAX), (MORE_CORES_MIN, 1, WAITING_MAX)],
+)
+def test_of_more_than_wait_as_a_rule_each_needs_the_cores_and_the_memory_of_one_job_more(
+    cores: int,
+    jobs_of_memory: int,
+    waiting: int,
+    tmp_path: Path,
+    made: list[Begun],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    jobs: list[int] = []
-
-    def tell(device: str, loading: int) -> bool:
-        jobs.append(loading)
-        return loading == 1
-
-    ahead = DriversAhead(tell)
+    monkeypatch.setattr(drivers_ahead, "usable_cores", lambda: cores)
+    monkeypatch.setattr(drivers_ahead, "available_memory_bytes", lambda: jobs_of_memory * MEMORY_MIN_BYTES)
+    ahead = DriversAhead()
     ahead.expect(4)
     taken(ahead, tmp_path, "a")
-    assert jobs == [1] * WAITING_MAX + [2]
-    assert len(made) == 1 + WAITING_MAX
+    assert len(made) == 1 + waiting
 
 
 def test_a_load_is_over_once_all_that_it_began_is_at_rest(
@@ -211,7 +216,7 @@ sys.stdin.read()
 def counting(jobs: list[int]) -> DriversAhead:
     """Tells how many jobs load whenever one is to be begun, and begins none."""
 
-    def tell(device: str, loading: int) -> bool:
+    def tell(device: str, loading: int, waiting: int) -> bool:
         jobs.append(loading)
         return False
 
