@@ -32,7 +32,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from configs.errors import AutoinferError
 from configs.models import load_model_profile
+from experiments.engines.port import Infeasible
 from experiments.engines.server_process import SOCKETS, end_process_tree, sockets_parent
 from experiments.engines.vllm.driver_process import driver_environment
 from experiments.engines.vllm.environment import needed_environment
@@ -207,9 +209,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--out", type=Path, metavar="DIR", help="an empty folder; a temporary one if not given"
     )
     given = parser.parse_args(arguments)
+    try:
+        told = _told(given)
+    except (Infeasible, AutoinferError, RuntimeError, OSError) as reason:
+        print(reason, file=sys.stderr)
+        return 1
+    print(table(told))
+    return 0
+
+
+def _told(given: argparse.Namespace) -> Mapping[str, Any]:
+    """What was measured before, or is now."""
     if given.table is not None:
-        print(table(json.loads(given.table.read_text(encoding="utf-8"))))
-        return 0
+        return dict(json.loads(given.table.read_text(encoding="utf-8")))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that servers are ended
     with tempfile.TemporaryDirectory() as folder:
         out = given.out or Path(folder)
@@ -218,9 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cache.mkdir(parents=True, exist_ok=True)
         load = Load(given.requests, 1, given.prompt_tokens, given.new_tokens)
         cache_bytes = round(1e9 * given.cache_gb)
-        told = measured(given.shape, given.device, given.rounds, load, out, cache, cache_bytes)
-    print(table(told))
-    return 0
+        return measured(given.shape, given.device, given.rounds, load, out, cache, cache_bytes)
 
 
 if __name__ == "__main__":

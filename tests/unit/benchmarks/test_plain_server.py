@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from experiments.engines.vllm.engine import VllmEngine
 from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import Configuration
-from tests.device.plain_server import CACHE_BYTES, CAMPAIGN, GRAPHS, PLAIN, SAID, SERVERS, table, words
+from tests.device import plain_server
+from tests.device.plain_server import CACHE_BYTES, CAMPAIGN, GRAPHS, PLAIN, SAID, SERVERS, main, table, words
 
 LINES = """
 (MainProcess pid=1) INFO [scheduler.py:310] Chunked prefill is enabled with max_num_batched_tokens=8192.
@@ -54,6 +57,18 @@ def of(option: str, given: Sequence[str]) -> str | None:
 
 def test_a_log_tells_the_tokens_of_a_step_and_how_far_graphs_go() -> None:
     assert found() == [("max_num_batched_tokens", 8192), ("max_cudagraph_capture_size", 32)]
+
+
+def test_what_can_not_be_read_or_served_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AUTOINFER_VLLM_PYTHON", str(tmp_path / "none"))
+    monkeypatch.setattr(plain_server.signal, "signal", lambda *_: None)  # this process keeps its own
+    assert main(["--table", str(tmp_path / "nothing.json")]) == 1
+    assert main(["--device", "cpu", "--out", str(tmp_path / "out")]) == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert "nothing.json" in first
+    assert "AUTOINFER_VLLM_PYTHON" in second
 
 
 def test_servers_are_held_against_a_campaigns_by_rounds() -> None:
