@@ -103,8 +103,9 @@ class TimedKernels:
         return Together(tuple(found if with_head else products), with_head)
 
     def compiles_s(self, configuration: Knobs) -> float:
-        """Seconds that the first calls of a configuration's products took together: what its kernel compiles
-        when it first runs, a launch may compile anew. 0 where nothing was timed."""
+        """Seconds that the first calls of a configuration's products take together in a launch: what its
+        kernel compiled when it first ran, a launch may compile anew; where another process was asked, by what
+        that one took. 0 where nothing was timed."""
         if quantized_bits(configuration) is None:
             return 0.0
         parts = [each.part for each in self.timings.plain.parts]
@@ -113,7 +114,7 @@ class TimedKernels:
             if part == HEAD and not head_quantized(configuration):
                 continue
             near = [
-                (_distance(configuration, each.knobs), timed.first_call_s)
+                (_distance(configuration, each.knobs), each.again_share * timed.first_call_s)
                 for each in self._of_kernel(configuration, self._bits(configuration, part))
                 for timed in each.parts
                 if timed.part == part and timed.us is not None

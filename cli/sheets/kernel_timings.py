@@ -52,7 +52,7 @@ def _cells(view: KernelTimingsView, name: str, row: KernelTimingRow) -> tuple[st
         _ms(row.products_ms),
         NOTHING if row.share_of_plain is None else f"{100 * row.share_of_plain:.0f} %",
         _ms(row.head_ms) if head is None else _note(head),
-        NOTHING if row.first_calls_s is None else f"{row.first_calls_s:.1f}",
+        row.first_calls or NOTHING,
         row.kernel if why is None else f"{row.no_time}, {_note(why)}",
     )
 

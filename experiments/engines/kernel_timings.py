@@ -60,7 +60,8 @@ class Product:
 class PartTiming:
     """One product alone: median microseconds, the raw ones, `copies` of distinct weights of `weight_bytes`
     each that were read in turn, the class of the kernel that ran, and the seconds of its first call, which
-    may have compiled it for this shape.
+    may have compiled it for this shape. `again_s`: seconds of the first call of another process after that,
+    which may find what was compiled; None where none was asked.
 
     `us` is None where it was not timed: `refused` says that the engine has no such kernel for it, `untimed`
     why it could not be timed though nothing refused it. Of that, what is `left` is so for a limit of all that
@@ -75,6 +76,7 @@ class PartTiming:
     weight_bytes: int = 0
     kernel: str | None = None
     first_call_s: float = 0.0
+    again_s: float | None = None
     refused: str | None = None
     untimed: str | None = None
     left: bool = False
@@ -133,6 +135,22 @@ class KernelTiming:
         """Seconds of the first calls of all products that were timed, each shape once; None of none."""
         timed = [each.first_call_s for each in self.parts if each.us is not None]
         return fsum(timed) if timed else None
+
+    @property
+    def again_share(self) -> float:
+        """What a first call takes in a process that is not the first, over what it took in that one, at most
+        1: by the products of which both are known, 1 where none is."""
+        both = [(each.first_call_s, each.again_s) for each in self.parts if each.again_s is not None]
+        first_s = fsum(first for first, _ in both)
+        return min(1.0, fsum(again for _, again in both) / first_s) if first_s else 1.0
+
+    @property
+    def later_calls_s(self) -> float | None:
+        """Seconds of `first_calls_s` as a later process has them, by `again_share`; None where either is not
+        known."""
+        asked = any(each.again_s is not None for each in self.parts)
+        first_s = self.first_calls_s
+        return None if first_s is None or not asked else self.again_share * first_s
 
     def part_us(self, part: str) -> float | None:
         """Microseconds of one part in a step; None where it was not timed."""

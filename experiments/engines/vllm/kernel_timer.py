@@ -33,7 +33,7 @@ from experiments.engines.port import Infeasible
 from experiments.engines.server_process import SOCKETS, ServerProcess, sockets_parent
 from experiments.engines.vllm.driver_process import driver_environment
 from experiments.engines.vllm.environment import VllmEnvironment
-from experiments.engines.vllm.kernel_timing_process import BROKEN, OK_PART, TURN
+from experiments.engines.vllm.kernel_timing_process import AGAIN, BROKEN, OK_PART, TURN
 from experiments.engines.vllm.lanes import Machine, lanes_for
 from experiments.engines.vllm.timing_order import Case, Task, TimingOrder
 from experiments.measurement.evidence import Json
@@ -151,6 +151,7 @@ class Lane:
             "backend": case.backend,
             "quantization": None if case.quantization is None else dict(case.quantization),
             "product": asdict(product),
+            AGAIN: task.again,
         }
         try:
             answer: dict[str, Any] = self._ask(request, limit.seconds, f"time {product.part}")
@@ -251,7 +252,9 @@ class KernelTimer:
         self._running = len(lanes)
         with ThreadPoolExecutor(len(lanes), "kernel-timing") as pool:
             try:
-                running = [pool.submit(self._run, lane, timing, tell) for lane in lanes]
+                running = [
+                    pool.submit(self._run, lane, number, timing, tell) for number, lane in enumerate(lanes)
+                ]
                 for each in wait(running, return_when=FIRST_EXCEPTION).done:
                     each.result()
             finally:
@@ -259,10 +262,10 @@ class KernelTimer:
                 for lane in lanes:
                     lane.kill()
 
-    def _run(self, lane: Lane, timing: TimingOrder, tell: Callable[[int, str], None]) -> None:
+    def _run(self, lane: Lane, number: int, timing: TimingOrder, tell: Callable[[int, str], None]) -> None:
         """One lane, until nothing is left to do or no time."""
         try:
-            while (task := self._take(timing, tell)) is not None:
+            while (task := self._take(number, timing, tell)) is not None:
                 why_not = self._begun(lane)
                 if why_not is not None and self._others_go_on(timing, task):
                     return
@@ -272,7 +275,7 @@ class KernelTimer:
                 else:
                     cause, left = why_not
                     part = PartTiming(product.part, product.count, untimed=cause, left=left)
-                self._ended(timing, task, part, self._clock() - begun_s)
+                self._ended(number, timing, task, part, self._clock() - begun_s)
         finally:
             lane.close()
 
@@ -322,11 +325,11 @@ class KernelTimer:
     def _left_s(self) -> float:
         return self._limits.all_s if self._until_s is None else self._until_s - self._clock()
 
-    def _take(self, timing: TimingOrder, tell: Callable[[int, str], None]) -> Task | None:
+    def _take(self, lane: int, timing: TimingOrder, tell: Callable[[int, str], None]) -> Task | None:
         """The next task, waited for while others may bring one; None at the end."""
         with self._changed:
             while self._left_s() > 0:
-                task = timing.next()
+                task = timing.next(lane)
                 if task is not None:
                     self._under_way += 1
                     tell(timing.cases_done, task.case.words)
@@ -336,10 +339,10 @@ class KernelTimer:
                 self._changed.wait(max(0.0, self._left_s()))
             return None
 
-    def _ended(self, timing: TimingOrder, task: Task, part: PartTiming, took_s: float) -> None:
+    def _ended(self, lane: int, timing: TimingOrder, task: Task, part: PartTiming, took_s: float) -> None:
         with self._changed:
             by_limit = part.left or (part.untimed is not None and self._left_s() <= 0)
             if not by_limit:  # the limit of all says nothing of it
-                timing.done(task, part, took_s)
+                timing.done(task, part, took_s, lane)
             self._under_way -= 1
             self._changed.notify_all()

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 BROKEN, OK_PART = "broken", "part"
 """In an answer: whether the process is not to be asked again, and what came of the product."""
 
+AGAIN = "again"
+"""In a request: whether the product's first call alone is asked for, which another process made before."""
+
 TURN = "turn"
 """In an order: the file that a process keeps locked while it is its turn on the device."""
 
@@ -77,7 +80,12 @@ class Timer:
         }
 
     def time(
-        self, backend: str, quantization: Mapping[str, Any] | None, product: Product
+        self,
+        backend: str,
+        quantization: Mapping[str, Any] | None,
+        product: Product,
+        *,
+        first_call_alone: bool = False,
     ) -> tuple[PartTiming, bool]:
         """One product, and whether the process is to be given up after it."""
         import torch
@@ -90,6 +98,10 @@ class Timer:
                     first = self._layers.layer(product, quantization)
                     inputs = self._layers.inputs(self._rows, product)
                 first_call_s = self._times.first_call_s(first, inputs)  # others time theirs meanwhile
+                if first_call_alone:
+                    with self._turn():
+                        del first
+                    return PartTiming(product.part, product.count, first_call_s=first_call_s), False
                 with self._turn():
                     size = weight_bytes(first, product)
                     copies = copies_that_fit(size, self._cache, self._times.free_bytes(self._layers.device))
@@ -122,7 +134,10 @@ class Timer:
 
 def answer(timer: Timer, request: Mapping[str, Any]) -> dict[str, Any]:
     """The part that was asked for, and whether the process may be asked again."""
-    part, broken = timer.time(request["backend"], request["quantization"], Product(**request["product"]))
+    product = Product(**request["product"])
+    part, broken = timer.time(
+        request["backend"], request["quantization"], product, first_call_alone=request[AGAIN]
+    )
     return {OK_PART: asdict(part), BROKEN: broken}
 
 

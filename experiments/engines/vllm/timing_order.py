@@ -8,13 +8,16 @@ fastest, those that refused the first, which may take another, and the engine's 
 first. A kernel that failed with the first is not tried again. After a product of the layers that was refused
 or failed the others of that kernel are not tried: without it nothing is served.
 
+A kernel whose first product was compiled for long is asked for that once more as soon as may be, of another
+process: whether each load will compile it again is what its tests cost.
+
 What an earlier timing settled is taken from there, and only the rest is handed out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import fsum
 from typing import Any
 
@@ -31,6 +34,9 @@ from experiments.space.configuration import KnobValue
 
 FAR_BEHIND = 2.0
 """How many times the fastest's a kernel's products may take with the first format to be timed with others."""
+
+LONG_S = 3.0
+"""Seconds of a first call from which on it is asked whether another process has to wait for them too."""
 
 AUTO = "auto"
 """The backend that leaves the choice to the engine."""
@@ -59,19 +65,23 @@ PLAIN = Case({}, AUTO, None)
 
 @dataclass(frozen=True)
 class Task:
-    """One product of one case."""
+    """One product of one case; `again`: its first call alone, in a process that has not called it yet."""
 
     case: Case
     product: Product
+    again: bool = False
 
 
 @dataclass
 class _Course:
-    """What came of one case so far: parts by name, what was begun, and the seconds of it."""
+    """What came of one case so far: parts by name, what was begun, and the seconds of it; by which lane its
+    first product was timed, and whether that was asked for again."""
 
     parts: dict[str, PartTiming] = field(default_factory=dict)
     begun: set[str] = field(default_factory=set)
     took_s: float = 0.0
+    first_by: int | None = None
+    again: bool = False
 
 
 class TimingOrder:
@@ -90,8 +100,12 @@ class TimingOrder:
         self._first = list(first.values())
         self._others = [number for number in range(len(self._cases)) if number not in self._first]
 
-    def next(self) -> Task | None:
-        """What is to be timed now; None where nothing is, or not before something under way has ended."""
+    def next(self, lane: int = 0) -> Task | None:
+        """What a lane is to time now; None where nothing is, or not before something under way has ended."""
+        for number, course in self._of.items():
+            if self._may_be_asked_again(course, lane):
+                course.again = True
+                return Task(self._case(number), self._products[0], again=True)
         for number, product in self._candidates():
             course, case = self._of[number], self._case(number)
             if product.part in course.begun:
@@ -102,10 +116,17 @@ class TimingOrder:
             return Task(case, product)
         return None
 
-    def done(self, task: Task, part: PartTiming, took_s: float) -> None:
-        """What came of a task, and the seconds it took."""
+    def done(self, task: Task, part: PartTiming, took_s: float, lane: int = 0) -> None:
+        """What came of a task, the seconds it took, and who did it. What is asked for again and fails says
+        nothing."""
         course = self._of[self._numbers[id(task.case)]]
+        if task.again:
+            if part.refused is None and part.untimed is None:
+                course.parts[part.part] = replace(course.parts[part.part], again_s=part.first_call_s)
+            return
         course.parts[part.part] = part
+        if task.product is self._products[0]:
+            course.first_by = lane
         course.took_s += took_s
         why = part.refused or part.untimed
         if why is not None and part.kind == PRODUCTS:
@@ -115,7 +136,11 @@ class TimingOrder:
 
     def put_back(self, task: Task) -> None:
         """A task that was handed out and not begun is to be handed out again."""
-        self._of[self._numbers[id(task.case)]].begun.discard(task.product.part)
+        course = self._of[self._numbers[id(task.case)]]
+        if task.again:
+            course.again = False
+        else:
+            course.begun.discard(task.product.part)
 
     @property
     def cases_done(self) -> int:
@@ -145,6 +170,12 @@ class TimingOrder:
         found = [part for each in timings if dict(each.knobs) == knobs for part in each.parts]
         parts = {part.part: part for part in found if part.part in asked and not part.left}
         return _Course(parts, set(parts), fsum(part.first_call_s for part in parts.values()))
+
+    def _may_be_asked_again(self, course: _Course, lane: int) -> bool:
+        part = course.parts.get(self._products[0].part)
+        if part is None or part.us is None or part.again_s is not None or course.again:
+            return False
+        return part.first_call_s >= LONG_S and lane != course.first_by
 
     def _candidates(self) -> Iterator[tuple[int, Product]]:
         yield from ((-1, product) for product in self._products)

@@ -28,8 +28,9 @@ TITLE = "Kernels for packed weights, timed alone"
 
 FIRST_CALLS = (
     "First calls: seconds that a kernel's timed products took together when each ran first. A kernel that is "
-    "compiled then is compiled for every shape, and, as it seems, anew at each load, so a test of it is "
-    "expected to take as much longer at each launch."
+    "compiled then is compiled for every shape. Later: what a process after that would take, by one product "
+    "that another one called too. A test of the kernel is expected to take as much longer at each launch, or "
+    "as the first calls where that was not asked."
 )
 """Why seconds of first calls are shown."""
 
@@ -38,7 +39,8 @@ class KernelTimingRow(View):
     """One kernel with one format: milliseconds of a step's products of the layers and of the output head,
     None where that was not timed, and why in `note` of the layers, or in `head_note` where they were timed
     and the head was not. `share_of_plain`: products over those of 16 bits.
-    `first_calls_s`: seconds that the first calls of all its timed products took together."""
+    `first_calls_s`: seconds that the first calls of all its timed products took together; `later_calls_s`:
+    what they are expected to take in a later process, None where that was not asked."""
 
     stored: str
     value: str
@@ -47,9 +49,18 @@ class KernelTimingRow(View):
     head_ms: float | None
     share_of_plain: float | None
     first_calls_s: float | None
+    later_calls_s: float | None
     refused: bool
     note: str | None
     head_note: str | None
+
+    @property
+    def first_calls(self) -> str:
+        """Seconds of the first calls, and of later ones where they are known."""
+        if self.first_calls_s is None:
+            return ""
+        later = "" if self.later_calls_s is None else f", later {self.later_calls_s:.1f}"
+        return f"{self.first_calls_s:.1f}{later}"
 
     @property
     def no_time(self) -> str:
@@ -154,6 +165,7 @@ def _row(timing: KernelTiming, plain_us: float | None) -> KernelTimingRow:
         head_ms=None if head is None else head / US_PER_MS,
         share_of_plain=None if products is None or not plain_us else products / plain_us,
         first_calls_s=timing.first_calls_s,
+        later_calls_s=timing.later_calls_s,
         refused=timing.refused is not None,
         note=note,
         head_note=None if note is not None else timing.head_refused or timing.head_untimed,

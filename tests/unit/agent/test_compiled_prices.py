@@ -120,6 +120,23 @@ def test_the_quote_of_an_approval_and_the_rankings_price_both_count_it() -> None
     assert most == pytest.approx(1 + 1 + plan.full_pairs + plan.validation_pairs + 1), "every load of all"
 
 
+def test_what_a_later_process_takes_is_the_price_where_one_was_asked() -> None:
+    told = compiled()
+    asked = [
+        replace(each, parts=(replace(each.parts[0], again_s=SHAPE_S / 20), *each.parts[1:]))
+        for each in told.packed
+    ]
+    found = TimedKernels(replace(told, packed=tuple(asked)))
+    configuration = {**PACKED, KERNEL: "humming"}
+    assert TIMED.compiles_s(configuration) == PRODUCTS * SHAPE_S
+    assert found.compiles_s(configuration) == pytest.approx(PRODUCTS * SHAPE_S / 20)
+    slower = [
+        replace(each, parts=(replace(each.parts[0], again_s=2 * SHAPE_S), *each.parts[1:]))
+        for each in told.packed
+    ]
+    assert TimedKernels(replace(told, packed=tuple(slower))).compiles_s(configuration) == PRODUCTS * SHAPE_S
+
+
 def test_what_a_test_compiled_is_not_learnt_as_the_price_of_one_that_compiles_nothing() -> None:
     ready, slow = packed("marlin"), packed("humming")
     compiles_s = PRODUCTS * SHAPE_S

@@ -21,7 +21,7 @@ from experiments.engines.kernel_timings import FORMAT, KERNEL, KernelTimings, Pa
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.kernel_timer import KernelTimer, Limits, Order
-from experiments.engines.vllm.timing_order import Case, Task, TimingOrder
+from experiments.engines.vllm.timing_order import LONG_S, Case, Task, TimingOrder
 
 PRODUCTS = products_of(load_model_profile("qwen3.5-9b"))
 ORDER = Order(PRODUCTS, rows=1, dtype="bfloat16", device="cpu")
@@ -53,6 +53,11 @@ for line in sys.stdin:
         with open({begun!r} + "-compiled", "a") as file:
             print(begun_s, time.monotonic(), file=file)
         how = 3.0
+    first_call_s = 0.0
+    if how == "long":
+        first_call_s, how = (1.0 if asked["again"] else 10.0), 3.0
+        with open({begun!r} + "-calls", "a") as file:
+            print(os.getpid(), asked["product"]["part"], int(asked["again"]), file=file)
     if how == "hangs":
         time.sleep(600)
     if how == "dies":
@@ -63,6 +68,7 @@ for line in sys.stdin:
         part["untimed" if how == "breaks" else "refused"] = how
     else:
         part |= {{"us": how, "samples_us": [how], "copies": 2, "kernel": "K"}}
+        part["first_call_s"] = first_call_s
     print(json.dumps({{"ok": {{"part": part, "broken": how == "breaks"}}}}), flush=True)
 """
 
@@ -337,6 +343,60 @@ def test_lanes_compile_side_by_side(timing: Timing) -> None:
     first, *others = sorted(tuple(map(float, line.split())) for line in lines)
     assert all(begun_s >= first[1] for begun_s, _ in others), "the first says whether it can be done at all"
     assert any(one[1] > other[0] for one, other in pairwise(others)), "then they overlap"
+
+
+def test_what_compiles_for_long_is_called_once_more_by_another_process(timing: Timing) -> None:
+    found = timing({"auto": 5.0, "one": "long"}, lanes=2)
+    ready, compiled = found.packed
+    assert [part.again_s for part in compiled.parts] == [1.0] + [None] * (len(PRODUCTS) - 1)
+    assert compiled.later_calls_s == pytest.approx(len(PRODUCTS) * 1.0)
+    assert compiled.first_calls_s == len(PRODUCTS) * 10.0
+    assert (ready.later_calls_s, ready.again_share) == (None, 1.0)
+    lines = Path(f"{timing.begun}-calls").read_text().splitlines()
+    (again,) = [line.split() for line in lines if line.endswith(" 1")]
+    first = lines[0].split()
+    assert again[1] == first[1] == PRODUCTS[0].part
+    assert again[0] != first[0], "the process that compiled it has it anyway"
+    assert KernelTimings.of_data(json.loads(json.dumps(found.data()))) == found
+
+
+def test_where_one_process_alone_times_nobody_is_asked_again(timing: Timing) -> None:
+    (compiled,) = timing({"one": "long"}, lanes=1).packed
+    assert (compiled.later_calls_s, compiled.again_share) == (None, 1.0)
+    assert not any(line.endswith(" 1") for line in Path(f"{timing.begun}-calls").read_text().splitlines())
+
+
+def order_after_a_long_call() -> tuple[TimingOrder, Task]:
+    """An order whose only kernel's first product lane 0 has compiled for long."""
+    order = TimingOrder([Case({KERNEL: "one"}, "one", {})], PRODUCTS[:1])
+    for first_call_s in (0.0, 2 * LONG_S):
+        task = order.next(0)
+        assert task is not None
+        order.done(task, PartTiming(task.product.part, 1, us=1.0, first_call_s=first_call_s), 1.0, 0)
+    again = order.next(1)
+    assert again is not None
+    return order, again
+
+
+def test_what_is_asked_again_and_fails_says_nothing_and_what_is_put_back_is_asked() -> None:
+    order, again = order_after_a_long_call()
+    assert again.again
+    assert order.next(0) is order.next(1) is None, "once, and not by the lane that compiled it"
+    order.put_back(again)
+    again = order.next(2)
+    assert again is not None
+    part = again.product.part
+    order.done(again, PartTiming(part, 1, untimed="It died."), 1.0, 2)
+    (timed,) = order.packed("")
+    assert (timed.parts[0].us, timed.parts[0].again_s, order.left) == (1.0, None, 0)
+    assert order.next(2) is None
+
+
+def test_a_later_timing_asks_again_what_an_earlier_one_compiled(timing: Timing) -> None:
+    first = timing({"one": "long", "two": "hangs"}, limits={"all_s": 1.5}, lanes=1)
+    assert first.packed[0].later_calls_s is None
+    later = timing({"one": "long", "two": 7.0}, known=first)
+    assert later.packed[0].parts[0].again_s == 1.0, "its process is another one"
 
 
 def test_a_lane_that_can_not_be_begun_leaves_its_task_to_the_others(timing: Timing) -> None:

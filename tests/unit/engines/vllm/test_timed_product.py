@@ -69,6 +69,13 @@ def test_copies_are_as_many_as_fit(
     assert timer._layers.made == copies  # type: ignore[attr-defined]
 
 
+def test_a_first_call_alone_makes_one_layer_and_times_nothing_else(timer: Timer) -> None:
+    part, broken = timer.time("auto", None, PRODUCT, first_call_alone=True)
+    assert (part.us, part.samples_us, part.refused, part.untimed, broken) == (None, (), None, None, False)
+    assert part.first_call_s > 0
+    assert timer._layers.made == 1  # type: ignore[attr-defined]
+
+
 def test_where_too_few_fit_it_is_told_and_the_process_goes_on(
     timer: Timer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
