@@ -326,12 +326,11 @@ class Engine(Protocol):
     One whose loads take minutes may have `load_phase(log)`: what a load does now, by its log alone, as words
     such as `compiling`, with how much of it is done in brackets after them.
     One that can time its kernels for packed weights without loading a model may have
-    `time_kernels(configurations, checkpoint, device, rows, log_path, cache_dir, tell, known, begun)`, which
+    `time_kernels(configurations, checkpoint, device, rows, log_path, cache_dir, tell, known)`, which
     gives `KernelTimings` (`kernel_timings.py`) of all products in each configuration's format by its kernel,
     with so many rows of input, leaves out formats that the model can't be stored in, and raises `Infeasible`
     where it can't time at all; it keeps to a limit of its own and ends all that it starts. What the limit
-    cut off is `left` in what it gives, and of `known`, what it gave before (or None), only that is timed. It
-    calls `begun` where and when processes of the launches that follow may be begun beside it.
+    cut off is `left` in what it gives, and of `known`, what it gave before (or None), only that is timed.
     One whose versions know other values of its knobs, or that does not take all of them on every device, may
     have `unknown_values(space, device, profile)`: why the one that would serve there does not know values
     of the space, or does not take them for a model of this shape, by knob and value; and

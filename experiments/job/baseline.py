@@ -40,7 +40,7 @@ def run_baseline(job: RunningJob, spec: BaselineJob) -> None:
     with stage(job, Stage.STATIC, len(spec.sweep), "check the configurations of the sweep") as told:
         feasible = _check(job, spec, told)
     together = len(feasible) if _all_fit(spec, len(feasible)) else 1
-    time_kernels(job, spec, together)
+    time_kernels(job, spec)
     wanted = [
         Wanted(Arm.CONTROL, index, configuration, prepare_checkpoint(job, configuration)[0])
         for index, configuration in feasible

@@ -50,28 +50,27 @@ GIVEN_UP = "It was so before, and nothing more was timed since, so what is left 
 """Said of one that is the last, though not all of it was timed."""
 
 
-def time_kernels(job: RunningJob, spec: BaselineJob, loads: int) -> None:
-    """Time the kernels that the spec asks for, where the engine can; see the module's page. The `loads` that
-    come at once after it are begun beside it."""
+def time_kernels(job: RunningJob, spec: BaselineJob) -> None:
+    """Time the kernels that the spec asks for, where the engine can; see the module's page."""
     timer = getattr(job.engine, "time_kernels", None)
     if not spec.kernels or timer is None:
         return
     try:
         with stage(job, Stage.KERNELS, len(spec.kernels), "time kernels for packed weights") as told:
-            _time(job, spec, told, loads)
+            _time(job, spec, told)
     except Infeasible as failed:
         if failed.kind in DEVICE_FAULTS:
             raise
 
 
-def _time(job: RunningJob, spec: BaselineJob, told: StageTold, loads: int) -> None:
+def _time(job: RunningJob, spec: BaselineJob, told: StageTold) -> None:
     """Follow the chain to its end, and add to it where that is unfinished."""
     configurations = [Configuration.of(each) for each in spec.kernels]
     known: KernelTimings | None = None
     parents: tuple[str, ...] = ()
     while True:
         key = timings_key(job, spec, configurations, parents)
-        artifact = job.context.artifacts.build(key, partial(_build, job, spec, configurations, known, loads))
+        artifact = job.context.artifacts.build(key, partial(_build, job, spec, configurations, known))
         record_artifact(job, artifact)
         data = json.loads((artifact.path / TIMINGS_NAME).read_bytes())
         told.outcome = "done" if artifact.built else "reused"
@@ -86,7 +85,6 @@ def _build(
     spec: BaselineJob,
     configurations: Sequence[Configuration],
     known: KernelTimings | None,
-    loads: int,
     folder: Path,
 ) -> None:
     """Time what is not known yet, and write all of it."""
@@ -105,7 +103,6 @@ def _build(
         job.context.cache_dir,
         tell,
         known,
-        partial(job.begin_ahead, loads),
     )
     (folder / TIMINGS_NAME).write_text(json.dumps(going_on(known, found).data()), encoding="utf-8")
 

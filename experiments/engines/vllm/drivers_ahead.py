@@ -1,11 +1,11 @@
 """Drivers that have imported vLLM before the launch that takes them is asked for. Imports no torch.
 
 Of a load 15 to 21 s are the driver's imports, the same ones whatever is loaded. So each load begins the next
-one's driver, which imports while that load goes on and waits then for its order, as fresh a process as any
-other: it has read no weights. A load is not over before that one is at rest, so that nothing of it is
-left to do when something is timed. For a test's first loads they are begun while its checkpoints are built,
-which takes about as long, and before which nothing is timed; for a baseline's beside the lanes that time
-kernels, which replay graphs on the device and have cores of their own.
+one's driver, once its own has imported, for imports side by side take longer: the next one imports while that
+load goes on and waits then for its order, as fresh a process as any other: it has read no weights. A load is
+not over before that one is at rest, so that nothing of it is left to do when something is timed. For a test's
+first loads they are begun while its checkpoints are built, which takes about as long and before which nothing
+is timed.
 
 What is begun for nothing ends with the job. It takes a core for the time of a load and memory of the machine.
 So none is begun where cores or memory are few, nor for a CPU, which would have to share both with what is
@@ -84,6 +84,8 @@ class DriversAhead:
     """Whether drivers were begun and no load has yet."""
     _counted: ScratchFolder | None = None
     """Held while anything loads."""
+    _later: list[threading.Thread] = field(default_factory=list)
+    """Each begins the next drivers once the one that was taken has imported."""
 
     def begin(self, found: VllmEnvironment, device: str, folder: Path, cache_dir: Path) -> None:
         """Begin a driver before the first load, with its log in `folder`. Until that load the job counts as
@@ -101,8 +103,8 @@ class DriversAhead:
             self._expected = launches
 
     def take(self, found: VllmEnvironment, device: str, log_path: Path, cache_dir: Path) -> BegunDriver:
-        """A driver for a launch: one that waits, or one that begins now. The next is begun, too, or as many
-        as are expected. Call `settle` when the load is over, however it ended.
+        """A driver for a launch: one that waits, or one that begins now. Once it has imported the next is
+        begun, too, or as many as are expected. Call `settle` when the load is over, however it ended.
 
         Raises `OSError` where none can be started.
         """
@@ -112,8 +114,7 @@ class DriversAhead:
         if taken is None:
             taken = BegunDriver(found, device, log_path, cache_dir)
         try:
-            while self._begin_next(found, device, log_path.parent, cache_dir) and self._expected is not None:
-                pass  # until those wait that are expected
+            self._begin_after(taken, found, device, log_path.parent, cache_dir)
         except BaseException:
             taken.close()
             raise
@@ -165,7 +166,42 @@ class DriversAhead:
 
     def _busy(self) -> bool:
         with self._lock:
+            if any(each.is_alive() for each in self._later):
+                return True
             return not all(each.is_at_rest() for each in self._waiting)
+
+    def _begin_after(
+        self, taken: BegunDriver, found: VllmEnvironment, device: str, folder: Path, cache_dir: Path
+    ) -> None:
+        """Begin what is expected once a driver has imported or ended, in a thread of its own where it has
+        not yet; nothing once all of it is closed."""
+
+        def begin() -> None:
+            self._begin_expected(found, device, folder, cache_dir)
+
+        def wait_and_begin() -> None:
+            while not taken.is_at_rest():
+                if self._closed:
+                    return
+                time.sleep(AT_REST_POLL_S)
+            begin()
+
+        if taken.is_at_rest():
+            begin()
+            return
+        later = threading.Thread(target=wait_and_begin, name="drivers-ahead", daemon=True)
+        try:
+            later.start()
+        except RuntimeError:  # the machine has no thread left: they import side by side then
+            begin()
+            return
+        with self._lock:
+            self._later = [*(each for each in self._later if each.is_alive()), later]
+
+    def _begin_expected(self, found: VllmEnvironment, device: str, folder: Path, cache_dir: Path) -> None:
+        """Begin the next one, or, where it was said how many, until so many wait."""
+        while self._begin_next(found, device, folder, cache_dir) and self._expected is not None:
+            pass
 
     def _taken(
         self, found: VllmEnvironment, device: str, log_path: Path, cache_dir: Path

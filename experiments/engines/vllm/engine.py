@@ -15,7 +15,6 @@ from typing import Any
 
 from configs.asked_over import HTTP, IN_ENGINE, AskedOver
 from configs.checkpoints import most_positions
-from configs.cpu import usable_cores
 from configs.limits import LOAD_LIMIT_S
 from configs.models import ModelProfile
 from experiments.checkpoints.tokenizer_file import SAVE_TOKENIZER, TOKENIZER_FILE, no_tokenizer
@@ -30,7 +29,6 @@ from experiments.engines.vllm.drivers_ahead import DriversAhead
 from experiments.engines.vllm.environment import PACKAGES, needed_environment, untried
 from experiments.engines.vllm.kernel_timer import KernelTimer, Order
 from experiments.engines.vllm.known_values import known_values
-from experiments.engines.vllm.lanes import bears_drivers
 from experiments.engines.vllm.launch import VllmLaunch
 from experiments.engines.vllm.load_phase import load_phase
 from experiments.engines.vllm.on_device import asked_on, not_taken, unsure
@@ -316,7 +314,6 @@ class VllmEngine:
         cache_dir: Path,
         tell: Callable[[int, int, str], None] = lambda done, planned, text: None,
         known: KernelTimings | None = None,
-        begun: Callable[[], None] = lambda: None,
     ) -> KernelTimings:
         """As the port says; the method is in `product_times.py`, limits are in `kernel_timer.py`."""
         profile, cases = read_profile(checkpoint), []
@@ -328,9 +325,7 @@ class VllmEngine:
             cases.append(Case(timed_by(each), str(each.get(KERNEL, "auto")), stored))
         dtype = str(chosen_knobs(configurations[0])["serving.dtype"]) if configurations else "bfloat16"
         order = Order(products_of(profile), rows, dtype, device)
-        may_begin = begun if bears_drivers(usable_cores()) else lambda: None
-        timer = KernelTimer(order, needed_environment(device), log_path, cache_dir, begun=may_begin)
-        return timer.time(cases, tell, known)
+        return KernelTimer(order, needed_environment(device), log_path, cache_dir).time(cases, tell, known)
 
     def serve_command(
         self,

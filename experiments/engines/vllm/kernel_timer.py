@@ -186,7 +186,7 @@ class Lane:
 
 
 class KernelTimer:
-    """Runs the lanes; once. `clock` gives seconds; `begun` is called when one lane has imported vLLM."""
+    """Runs the lanes; once. `clock` gives seconds."""
 
     def __init__(
         self,
@@ -198,7 +198,6 @@ class KernelTimer:
         limits: Limits | None = None,
         lanes: int | None = None,
         clock: Callable[[], float] = time.monotonic,
-        begun: Callable[[], None] = lambda: None,
     ) -> None:
         self._order, self._found = order, found
         self._log_path, self._cache_dir = log_path, cache_dir
@@ -210,7 +209,6 @@ class KernelTimer:
         self._until_s: float | None = None
         self._told: dict[str, Json] = {}
         self._not_begun: str | None = None
-        self._when_begun = begun
 
     def time(
         self,
@@ -297,11 +295,8 @@ class KernelTimer:
             return failure.cause, limit.ended_by(failure)
         with self._changed:
             self._told = told
-            is_first = self._until_s is None
-            if is_first:
+            if self._until_s is None:
                 self._until_s = self._clock() + self._limits.all_s
-        if is_first:
-            self._when_begun()
         return None
 
     def _others_go_on(self, timing: TimingOrder, task: Task) -> bool:

@@ -47,12 +47,6 @@ def lanes_for(device: str, machine: Machine, products: Sequence[Product]) -> int
     return max(1, min(MOST_LANES, here, on_device))
 
 
-def bears_drivers(cores: int) -> bool:
-    """Whether drivers may import beside lanes (`drivers_ahead.py`): where the most lanes have their cores,
-    of which those that compile hardly take all; judgement."""
-    return cores >= MOST_LANES * CORES_A_LANE
-
-
 def lane_bytes(products: Sequence[Product]) -> int:
     """Bytes that each lane holds on the device: its context, and the largest packed product."""
     return PROCESS_BYTES + round(PACKED_SHARE * max(map(_bytes, products), default=0))

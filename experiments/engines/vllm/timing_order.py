@@ -2,11 +2,12 @@
 
 Weights of 16 bits come first. Of each kernel's first format the first product comes before all others, so
 that what is compiled for long begins at once, and then that of each other format by the engine's own choice:
-which kernel it takes for a format tells which tests would be confounded. Then the other products, and then
-further formats: those kernels alone that took at most `FAR_BEHIND` times as long with the first as the
-fastest, those that refused the first, which may take another, and the engine's own choice; the soonest done
-first. A kernel that failed with the first is not tried again. After a product of the layers that was refused
-or failed the others of that kernel are not tried: without it nothing is served.
+which kernel it takes for a format tells which tests would be confounded. Then the other products, those of
+kernels first that had nothing to compile, and then further formats: those kernels alone that took at most
+`FAR_BEHIND` times as long with the first as the fastest, those that refused the first, which may take
+another, and the engine's own choice; the soonest done first. A kernel that failed with the first is not tried
+again. After a product of the layers that was refused or failed the others of that kernel are not tried:
+without it nothing is served.
 
 A kernel whose first product was compiled for long is asked for that once more as soon as may be, of another
 process: whether each load will compile it again is what its tests cost.
@@ -182,7 +183,8 @@ class TimingOrder:
         yield from ((number, self._products[0]) for number in self._first)
         chosen = (number for number in self._others if self._cases[number].backend == AUTO)
         yield from ((number, self._products[0]) for number in chosen)
-        yield from ((number, product) for number in self._first for product in self._products[1:])
+        ready_first = sorted(self._first, key=self._first_call_s)
+        yield from ((number, product) for number in ready_first for product in self._products[1:])
         known = {self._cases[number].backend: number for number in self._first if self._whole(number)}
         ready = [number for number in self._others if self._cases[number].backend in known]
         for number in sorted(ready, key=lambda each: self._of[known[self._cases[each].backend]].took_s):
@@ -192,6 +194,11 @@ class TimingOrder:
                     yield number, product
                 elif product.part not in course.begun:
                     self._leave(course, product, why)
+
+    def _first_call_s(self, number: int) -> float:
+        """Seconds of a case's first product when it first ran; 0 where that is not known."""
+        part = self._of[number].parts.get(self._products[0].part)
+        return 0.0 if part is None else part.first_call_s
 
     def _far_behind(self, number: int, known: Mapping[str, int]) -> str | None:
         """Why a kernel is not timed with a further format, as a sentence, by what is known of the first; None

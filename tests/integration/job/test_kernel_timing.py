@@ -48,7 +48,6 @@ class TimesKernels(SimulatedEngine):
         cache_dir: Path,
         tell: Callable[[int, int, str], None],
         known: KernelTimings | None,
-        begun: Callable[[], None],
     ) -> KernelTimings:
         self.asked.append((configurations, rows, log_path))
         self.known.append(known)

@@ -3,6 +3,9 @@
 import subprocess
 import sys
 import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
@@ -12,6 +15,7 @@ import pytest
 from experiments.engines.vllm import drivers_ahead
 from experiments.engines.vllm.drivers_ahead import (
     AT_REST_LIMIT_S,
+    AT_REST_POLL_S,
     CORES_MIN,
     MEMORY_MIN_BYTES,
     MORE_CORES_MIN,
@@ -28,10 +32,12 @@ class Begun:
     """Stands for a driver's process."""
 
     made: ClassVar[list["Begun"]] = []
+    import_for_long: ClassVar[bool] = False
+    """Whether they are not at rest before they are told."""
 
     def __init__(self, found: VllmEnvironment, device: str, log_path: Path, cache_dir: Path) -> None:
         self.args, self.log_path = (found, device, cache_dir), log_path
-        self.closed, self.running, self.at_rest = False, True, False
+        self.closed, self.running, self.at_rest = False, True, not self.import_for_long
         log_path.parent.mkdir(parents=True, exist_ok=True)
         log_path.touch()
         self.made.append(self)
@@ -43,7 +49,7 @@ class Begun:
         return self.running
 
     def is_at_rest(self) -> bool:
-        return self.at_rest
+        return self.at_rest or not self.running
 
     def log_to(self, log_path: Path) -> bool:
         if log_path.exists():
@@ -59,7 +65,7 @@ class Begun:
 def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Begun]:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "system"))
     monkeypatch.setattr(drivers_ahead, "BegunDriver", Begun)
-    Begun.made = []
+    Begun.made, Begun.import_for_long = [], False
     return Begun.made
 
 
@@ -125,6 +131,76 @@ def test_each_load_fills_up_to_what_is_opened_at_once_after_it(tmp_path: Path, m
     assert len(made) == 2 + 4, "those were the last"
 
 
+def until_made(made: list[Begun], count: int) -> None:
+    """Wait for so many drivers."""
+    until_s = time.monotonic() + 10.0
+    while len(made) < count and time.monotonic() < until_s:
+        time.sleep(0.01)
+    assert len(made) == count
+
+
+@pytest.mark.parametrize("how", ["at_rest", "ended"])
+def test_the_next_is_begun_once_what_was_taken_has_imported(
+    how: str, tmp_path: Path, made: list[Begun]
+) -> None:
+    Begun.import_for_long = True
+    ahead = DriversAhead(always)
+    ahead.expect(3)
+    first = taken(ahead, tmp_path, "a")
+    time.sleep(3 * AT_REST_POLL_S)
+    assert made == [first], "imports side by side take longer"
+    Begun.import_for_long = False
+    if how == "ended":
+        first.running = False
+    else:
+        first.at_rest = True
+    until_made(made, 4)
+    ahead.settle()
+    assert taken(ahead, tmp_path, "b") is made[1]
+
+
+def test_a_load_is_not_over_before_what_it_has_yet_to_begin_is_at_rest(
+    tmp_path: Path, made: list[Begun]
+) -> None:
+    Begun.import_for_long = True
+    ahead = DriversAhead(always)
+    first = taken(ahead, tmp_path, "a")
+    with ThreadPoolExecutor(1) as pool:
+        settled = pool.submit(ahead.settle)
+        time.sleep(3 * AT_REST_POLL_S)
+        assert not settled.done(), "the next one is still to begin"
+        first.at_rest = True
+        until_made(made, 2)
+        time.sleep(3 * AT_REST_POLL_S)
+        assert not settled.done(), "it imports"
+        made[1].at_rest = True
+        assert settled.result(10) > 0
+
+
+def test_nothing_is_begun_after_the_job_though_what_was_taken_has_imported(
+    tmp_path: Path, made: list[Begun]
+) -> None:
+    Begun.import_for_long = True
+    ahead = DriversAhead(always)
+    first = taken(ahead, tmp_path, "a")
+    ahead.close()
+    first.at_rest = True
+    ahead.settle()
+    assert made == [first]
+
+
+def test_where_no_thread_can_be_had_the_next_is_begun_at_once(
+    tmp_path: Path, made: list[Begun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    Begun.import_for_long = True
+    taken(DriversAhead(always), tmp_path, "a")
+    assert len(made) == 2
+
+
 @pytest.mark.parametrize(
     ("cores", "jobs_of_memory", "waiting"),
     [(MORE_CORES_MIN, 2, 4), (MORE_CORES_MIN - 1, 2, WAITING_MAX), (MORE_CORES_MIN, 1, WAITING_MAX)],
@@ -158,8 +234,10 @@ def test_a_load_is_over_once_all_that_it_began_is_at_rest(
     monkeypatch.setattr(drivers_ahead, "time", clock)
     ahead = DriversAhead(always)
     taken(ahead, tmp_path, "a")
+    made[1].at_rest = False
     assert 5.0 < ahead.settle() < 6.0
     assert taken(ahead, tmp_path, "b") is made[1]
+    made[2].at_rest = False
     assert ahead.settle() >= AT_REST_LIMIT_S
     assert made[2].closed, "what is never at rest would disturb whatever is timed"
     assert taken(ahead, tmp_path, "c") is made[3]

@@ -130,13 +130,6 @@ def timing(tmp_path: Path) -> Timing:
     return Timing(tmp_path)
 
 
-def test_it_says_once_that_a_lane_has_imported_vllm(timing: Timing) -> None:
-    acts: list[int] = []
-    timing({"one": 5.0}, lanes=2, begun=lambda: acts.append(timing.processes))
-    assert len(acts) == 1
-    assert acts[0] >= 1
-
-
 def test_all_parts_of_every_kernel_are_asked_for_and_sum_to_a_step(timing: Timing) -> None:
     found = timing({"one": 5.0, "two": 7.0})
     assert [each.knobs[KERNEL] for each in found.packed] == ["one", "two"]
@@ -239,12 +232,10 @@ def test_where_no_process_begins_what_is_left_has_not_failed(timing: Timing, tmp
     python = tmp_path / "broken"
     python.write_text("#!/bin/sh\necho \"No module named 'torch'\" >&2; exit 1\n")
     python.chmod(0o755)
-    found, acts = VllmEnvironment(python, "0.32.0", for_cpu=True), list[str]()
-    timer = KernelTimer(ORDER, found, tmp_path / "log", tmp_path, begun=lambda: acts.append("begun"))
+    timer = KernelTimer(ORDER, VllmEnvironment(python, "0.32.0", for_cpu=True), tmp_path / "log", tmp_path)
     cases = [Case(each.knobs, str(each.knobs[KERNEL]), {}) for each in first.packed]
     with pytest.raises(Infeasible, match="No module named 'torch'"):
         timer.time(cases, known=first)
-    assert not acts, "nothing is begun beside lanes that there are none of"
 
 
 def test_with_further_formats_what_is_far_behind_is_left_out_but_for_the_engines_choice(
@@ -343,6 +334,18 @@ def test_lanes_compile_side_by_side(timing: Timing) -> None:
     first, *others = sorted(tuple(map(float, line.split())) for line in lines)
     assert all(begun_s >= first[1] for begun_s, _ in others), "the first says whether it can be done at all"
     assert any(one[1] > other[0] for one, other in pairwise(others)), "then they overlap"
+
+
+def test_what_is_ready_is_timed_whole_before_what_compiles_for_long() -> None:
+    cases = [Case({KERNEL: name}, name, {}) for name in ("compiled", "ready")]
+    order, asked = TimingOrder(cases, PRODUCTS), list[str]()
+    while (task := order.next()) is not None:
+        if task.case.quantization is not None and not task.again:
+            asked.append(task.case.backend)
+        first_call_s = 2 * LONG_S if task.case.backend == "compiled" else 0.1
+        order.done(task, PartTiming(task.product.part, 1, us=1.0, first_call_s=first_call_s), 1.0)
+    others = len(PRODUCTS) - 1
+    assert asked == ["compiled", "ready"] + ["ready"] * others + ["compiled"] * others
 
 
 def test_what_compiles_for_long_is_called_once_more_by_another_process(timing: Timing) -> None:

@@ -10,7 +10,6 @@ from experiments.engines.vllm.kernel_timer import machine_for
 from experiments.engines.vllm.lanes import (
     MOST_LANES,
     Machine,
-    bears_drivers,
     lane_bytes,
     lanes_for,
     turn_bytes,
@@ -41,12 +40,6 @@ def test_lanes_are_as_many_as_a_cards_free_memory_bears(card_gb: float, of_nine:
     assert (lanes(card_gb), lanes(card_gb, SMALL)) == (of_nine, of_small)
     most = of_nine * lane_bytes(NINE) + turn_bytes(NINE)
     assert most <= card_gb * GB - TAKEN, "together they fit"
-
-
-@pytest.mark.parametrize(("cores", "expected"), [(4, False), (15, False), (16, True), (32, True)])
-def test_drivers_import_beside_lanes_where_all_lanes_have_their_cores(cores: int, expected: bool) -> None:
-    assert bears_drivers(cores) == expected
-    assert not expected or lanes_for("cuda:0", Machine(cores, LOTS, LOTS), NINE) == MOST_LANES
 
 
 def test_a_card_of_which_others_hold_most_has_one_lane() -> None:
