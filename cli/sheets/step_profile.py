@@ -40,6 +40,8 @@ def print_step_profile(profile: StepProfileView) -> None:
     out.print(table((*columns, f">{profile.share_of_floor}"), rows))
     if profile.uncounted is not None:
         out.print(profile.uncounted, style="dim")
+    if profile.served is not None:
+        out.print(profile.served)
     out.print(profile.basis, style="dim")
     for each in profile.unknown_kernels[:MOST_UNKNOWN]:
         calls = "call" if each.launches == 1 else "calls"

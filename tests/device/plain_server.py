@@ -11,6 +11,10 @@ in turns; every second round has the turns reversed. Told are the medians of the
 server lies from `campaign` (the geometric mean of the rounds' ratios, with its 95 % interval by Student's t
 on their logarithms), and what each server's log says that it captures. What was measured is kept in
 `DIR/plain.json` after each round, and the servers' logs beside it. The three take 140 GB of a GPU for 9B.
+
+A plain server compiles FlashInfer's sampler, which a campaign's launches are begun without. Where its sources
+are not there, as in a packed environment (`pack.sh`), it does not come up: `--pytorch-sampler` begins it
+without, too. Requests here are greedy, for which neither samples.
 """
 
 from __future__ import annotations
@@ -66,7 +70,7 @@ CACHE_BYTES = 20 * 10**9
 requests, 17.7 GB of 9B's."""
 
 SAMPLER = "VLLM_USE_FLASHINFER_SAMPLER"
-"""What a launch sets and a plain server leaves to vLLM."""
+"""What a launch sets to 0 and a plain server leaves to vLLM."""
 
 BATCH_TOKENS, CAPTURED = "max_num_batched_tokens", "max_cudagraph_capture_size"
 SAID = re.compile(rf"({BATCH_TOKENS}|{CAPTURED})'?[=:] ?(\d+)")
@@ -121,8 +125,22 @@ def words(model: Path, tokenizer: Path, more: Sequence[str], cache_bytes: int = 
     ]  # fmt: skip
 
 
+def environment_of(name: str, of_launch: Mapping[str, str], *, pytorch_sampler: bool) -> dict[str, str]:
+    """The variables of a server: a launch's, of which the plain one leaves the sampler to vLLM; pure."""
+    leaves = name == PLAIN and not pytorch_sampler
+    return {each: value for each, value in of_launch.items() if not (leaves and each == SAMPLER)}
+
+
 def measured(
-    shape: str, device: str, rounds: int, load: Load, out: Path, cache: Path, cache_bytes: int
+    shape: str,
+    device: str,
+    rounds: int,
+    load: Load,
+    out: Path,
+    cache: Path,
+    cache_bytes: int,
+    *,
+    pytorch_sampler: bool = False,
 ) -> dict[str, Any]:
     """Start the servers, ask them in turns, end them; what was measured is kept in `out` after each round."""
     found = needed_environment(device)
@@ -132,9 +150,11 @@ def measured(
         servers: dict[str, Server] = {}
         for name, more in SERVERS.items():
             temporary = stack.enter_context(ScratchFolder(SOCKETS, sockets_parent()))
-            environment = driver_environment(found.python, device, cache, str(temporary), str(temporary))
-            if name == PLAIN:
-                environment.pop(SAMPLER, None)
+            environment = environment_of(
+                name,
+                driver_environment(found.python, device, cache, str(temporary), str(temporary)),
+                pytorch_sampler=pytorch_sampler,
+            )
             log = out / f"{name}.log"
             servers[name] = Server(found.python, words(model, tokenizer, more, cache_bytes), environment, log)
             stack.callback(servers[name].close)
@@ -204,6 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--cache-gb", type=float, default=CACHE_BYTES / 1e9, help="of keys, values and states"
     )
+    parser.add_argument("--pytorch-sampler", action="store_true", help="the plain one has no other either")
     parser.add_argument("--cache", type=Path, metavar="DIR", help="compiled code that is kept between runs")
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="an empty folder; a temporary one if not given"
@@ -230,7 +251,16 @@ def _told(given: argparse.Namespace) -> Mapping[str, Any]:
         cache.mkdir(parents=True, exist_ok=True)
         load = Load(given.requests, 1, given.prompt_tokens, given.new_tokens)
         cache_bytes = round(1e9 * given.cache_gb)
-        return measured(given.shape, given.device, given.rounds, load, out, cache, cache_bytes)
+        return measured(
+            given.shape,
+            given.device,
+            given.rounds,
+            load,
+            out,
+            cache,
+            cache_bytes,
+            pytorch_sampler=given.pytorch_sampler,
+        )
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from db.models import (
 from db.models.base import JsonObject
 from db.samples import IN_ORDER_OF_LAUNCHES
 from db.states import Arm, ExperimentKind
+from experiments.measurement.drafting_due import METHOD, is_drafting
 from experiments.measurement.evidence import EVALUATION_KEY, Metric, Stage
 from experiments.rejudging import by_another_version, judged_again
 from experiments.sealing import altered
@@ -37,6 +38,7 @@ from knowledge.queries.measured.kernel_timings import TITLE, KernelTimingsView, 
 from knowledge.queries.measured.launches_once import LaunchView, launches_once
 from knowledge.queries.measured.resolved import DifferenceView, resolved_differences
 from knowledge.queries.measured.samples import UsedSampleView, launch_spreads, samples_once
+from knowledge.queries.measured.served_tokens import served_tokens
 from knowledge.queries.measured.spread import SpreadView
 from knowledge.queries.measured.stages import ArtifactView, StageView, artifacts_of, stages_of
 from knowledge.queries.measured.step_profile import (
@@ -208,7 +210,12 @@ def experiment_detail(
         stages=stages,
         artifacts=artifacts_of(session, experiment_id),
         campaign_metric=metric_of(objective),
-        profile=step_profile(stages, [each.data for each in launches]),
+        profile=_step(
+            step_profile(stages, [each.data for each in launches]),
+            views,
+            experiment.plan,
+            candidate_knobs or control_knobs,
+        ),
         prompt_profile=prompt_profile(stages, [each.data for each in launches]),
         no_prompt_profile=why_no_prompt_profile(stages),
         kernel_timings=kernel_timings(stages),
@@ -224,6 +231,16 @@ def experiment_detail(
         else None,
         paid=paid_for(session, experiment_id),
     )
+
+
+def _step(
+    step: StepProfileView | None, launches: Sequence[LaunchView], plan: JsonObject, profiled: JsonObject
+) -> StepProfileView | None:
+    """The step of the configuration that was profiled, with what a token took where it was served."""
+    if step is None:
+        return None
+    served = served_tokens(step, launches, plan, drafts=is_drafting(profiled.get(METHOD)))
+    return step.model_copy(update={"served": served})
 
 
 def _gpu_blocks(launch: Launch, environment: JsonObject) -> GpuBlocksView | None:

@@ -102,7 +102,8 @@ class StepProfileView(View):
     `prompt_tokens`, all that it was read by.
 
     `artifact` is the digest under which the kernels by name are kept, None where they are not, and
-    `kernels_ms` what these took together as they were recorded (None: not told).
+    `kernels_ms` what these took together as they were recorded (None: not told). `served` says beside a
+    decode step what a token took where it was served, in a sentence; None where that is not known.
     """
 
     step_ms: float
@@ -120,6 +121,7 @@ class StepProfileView(View):
     artifact: str | None
     parts: tuple[PartRow, ...]
     unknown_kernels: tuple[UnknownKernel, ...]
+    served: str | None = None
 
     @property
     def floor_share(self) -> float | None:

@@ -11,7 +11,19 @@ from experiments.engines.vllm.engine import VllmEngine
 from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import Configuration
 from tests.device import plain_server
-from tests.device.plain_server import CACHE_BYTES, CAMPAIGN, GRAPHS, PLAIN, SAID, SERVERS, main, table, words
+from tests.device.plain_server import (
+    CACHE_BYTES,
+    CAMPAIGN,
+    GRAPHS,
+    PLAIN,
+    SAID,
+    SAMPLER,
+    SERVERS,
+    environment_of,
+    main,
+    table,
+    words,
+)
 
 LINES = """
 (MainProcess pid=1) INFO [scheduler.py:310] Chunked prefill is enabled with max_num_batched_tokens=8192.
@@ -49,6 +61,14 @@ def test_each_server_has_a_cache_of_its_own_whatever_the_others_hold() -> None:
         given = words(Path("shape"), Path("tokenizer"), more)
         assert of("--kv-cache-memory-bytes", given) == str(CACHE_BYTES)
     assert "--max-num-seqs" not in words(Path("shape"), Path("tokenizer"), SERVERS[PLAIN])
+
+
+@pytest.mark.parametrize("pytorch", [False, True])
+def test_the_plain_server_alone_is_left_vllms_own_sampler_where_it_may_be(pytorch: bool) -> None:
+    launch = {SAMPLER: "0", "PATH": "bin"}
+    found = {name: environment_of(name, launch, pytorch_sampler=pytorch) for name in SERVERS}
+    assert found[CAMPAIGN] == found[GRAPHS] == launch
+    assert found[PLAIN] == (launch if pytorch else {"PATH": "bin"})
 
 
 def of(option: str, given: Sequence[str]) -> str | None:

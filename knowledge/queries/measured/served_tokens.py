@@ -1,0 +1,59 @@
+"""What a token took where it was served, beside the step that was profiled within the engine.
+
+A profiled step is of kernels, one after the other. A token that comes over HTTP has more: the engine's
+scheduler and the server's loop on the processor. Where these take less than the step they are hidden by it;
+where they take longer, as on a busy machine with a fast step, they are what a token takes. So that difference
+says whether a faster kernel can be felt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from configs.asked_over import ASKED_OVER, HTTP
+from db.states import Arm
+from experiments.measurement.evidence import Metric, Stage
+from knowledge.queries.measured.launches_once import LaunchView
+from knowledge.queries.measured.step_profile import StepProfileView
+from knowledge.stored import number, workload_of
+
+SAME = 0.01
+"""Up to which share of the step a token counts as just as long."""
+
+
+def served_tokens(
+    step: StepProfileView, launches: Sequence[LaunchView], plan: Mapping[str, object], *, drafts: bool
+) -> str | None:
+    """How long a token took in the launches of the configuration that was profiled, in a sentence; pure.
+
+    Of a test that is the candidate, of a baseline what its fresh launches had. None where a step gives more
+    than one token, where the profile is of another number of requests, and where nothing was timed.
+    """
+    workload = workload_of(plan)
+    if drafts or step.is_prompt or number(workload.get("concurrency")) != step.concurrency:
+        return None
+    candidates = any(each.arm is Arm.CANDIDATE for each in launches)
+    times_ms = sorted(
+        each.median
+        for launch in launches
+        if (launch.arm is Arm.CANDIDATE if candidates else launch.stage == Stage.NOISE.value)
+        for each in launch.spreads
+        if each.metric == Metric.TPOT_MS.value
+    )
+    if not times_ms:
+        return None
+    over = " over HTTP" if workload.get(ASKED_OVER) == HTTP else ""
+    of = "one launch"
+    if len(times_ms) > 1:
+        of = f"median of {len(times_ms)} launches, {times_ms[0]:.2f} to {times_ms[-1]:.2f}"
+    more_ms = median(times_ms) - step.step_ms
+    told = f"Served{over} a token took {median(times_ms):.2f} ms ({of})"
+    if abs(more_ms) <= SAME * step.step_ms:
+        return f"{told}, as long as this step: what the processor does meanwhile takes no longer."
+    if more_ms < 0:
+        return f"{told}, {-more_ms:.2f} less than this step."
+    return (
+        f"{told}, {more_ms:.2f} more than this step ({100 * more_ms / step.step_ms:.0f} %): the server, "
+        "requests that were slower, and a processor that had not the next step ready."
+    )
