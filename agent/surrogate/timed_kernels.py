@@ -3,8 +3,9 @@
 The engine's kernels were timed on this device with this model's shapes before anything was loaded
 (docs/kernel-timings.md). A configuration's products are put together from their parts: each in the format
 that the configuration stores it in, by the kernel that it names, or the engine's own choice. A format that
-was not timed stands at the nearest of as many bits that the kernel was timed with. Nothing here knows a
-kernel by its name.
+was not timed stands at the nearest of as many bits that the kernel was timed with. Products that a limit cut
+off stand at the ratio to 16 bits of those that were timed, where these are most of the layers'. Nothing here
+knows a kernel by its name.
 """
 
 from __future__ import annotations
@@ -30,6 +31,14 @@ OTHER_FORMAT_SD_LOG = 0.1
 took 2 % more than groups of 128, and zero points 1 %, with one kernel on an H200; another may feel them more.
 Judgement."""
 
+MOST_TIMED = 0.5
+"""Share of the layers' packed products, by what they take with 16 bits, that must have been timed for the
+rest to stand at their ratio."""
+
+AT_THE_RATIO_SD_LOG = 0.25
+"""Standard deviation of what stands at the ratio of the others, on the log scale: with one kernel on an H200
+products took 0.43 to 0.66 of 16 bits, the small ones more, with another 0.54 to 0.75. Judgement."""
+
 BITS, GROUP_SIZE, SYMMETRIC = "quantization.bits", "quantization.group_size", "quantization.symmetric"
 OUT_PROJ_BITS, KEEP = "quantization.out_proj_bits", "quantization.keep"
 OUT_PROJ, EVERY_LAYER = "out_proj", "gate_up_proj"
@@ -44,10 +53,12 @@ Knobs = Mapping[str, KnobValue]
 
 @dataclass(frozen=True)
 class Timed:
-    """Microseconds of a step, and how far off the logarithm may be beyond `TIMED_SD_LOG`."""
+    """Microseconds of a step, and how far off the logarithm may be beyond `TIMED_SD_LOG`; `whole` unless
+    products are among them that were not timed."""
 
     us: float
     sd_log: float = 0.0
+    whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -75,13 +86,25 @@ class TimedKernels:
     timings: KernelTimings
 
     def of(self, configuration: Knobs, kind: str = PRODUCTS) -> Timed | None:
-        """What a step's products of a kind take alone; None where that was not timed."""
-        parts = [each for each in self.timings.plain.parts if each.kind == kind]
-        found = [self._part(configuration, each.part) for each in parts]
-        known = [each for each in found if each is not None]
-        if not known or len(known) < len(found):
+        """What a step's products of a kind take alone; None where that was not timed, or of the layers'
+        products too little."""
+        parts = [each.part for each in self.timings.plain.parts if each.kind == kind]
+        found = {part: self._part(configuration, part) for part in parts}
+        known = {part: timed for part, timed in found.items() if timed is not None}
+        missing = [part for part in parts if part not in known]
+        if not known or (missing and kind != PRODUCTS):
             return None
-        return Timed(math.fsum(each.us for each in known), max(each.sd_log for each in known))
+        us, sd_log = (
+            math.fsum(each.us for each in known.values()),
+            max(each.sd_log for each in known.values()),
+        )
+        if not missing:
+            return Timed(us, sd_log)
+        rest_us = self._at_the_ratio(configuration, known, missing)
+        if rest_us is None:
+            return None
+        whole_us = us + rest_us
+        return Timed(whole_us, math.hypot(sd_log, AT_THE_RATIO_SD_LOG * rest_us / whole_us), whole=False)
 
     def effect(self, before: Knobs, after: Knobs, kind: str) -> TimedEffect | None:
         """What products of a kind take after a change, over before; None where one of both was not timed."""
@@ -96,11 +119,36 @@ class TimedKernels:
         products = [self.of(each) for each in configurations]
         heads = [self.of(each, HEAD) for each in configurations]
         found = [
-            None if one is None or head is None else Timed(one.us + head.us, max(one.sd_log, head.sd_log))
+            None if one is None or head is None else _sum(one, head)
             for one, head in zip(products, heads, strict=True)
         ]
         with_head = all(one is None or head is not None for one, head in zip(products, heads, strict=True))
         return Together(tuple(found if with_head else products), with_head)
+
+    def _at_the_ratio(
+        self, configuration: Knobs, known: Mapping[str, Timed], missing: Sequence[str]
+    ) -> float | None:
+        """What the missing packed products take at the ratio of the known ones that are packed in the same
+        bits; None where those are not most of them, and where one was not cut off but failed or was refused,
+        has other bits, or no time with 16."""
+        bits, plain = configuration.get(BITS), self.timings.plain
+        told = [each for timing in self._of_kernel(configuration, bits) for each in timing.parts]
+        for part in missing:
+            cut_off = [each.left for each in told if each.part == part]
+            if not cut_off or not all(cut_off) or self._bits(configuration, part) != bits:
+                return None
+        like = [
+            each
+            for each in known
+            if self._packs(configuration, each) and self._bits(configuration, each) == bits
+        ]
+        rest = [plain.part_us(part) for part in missing]
+        rest_us, timed_us = (
+            math.fsum(each or 0.0 for each in some) for some in (rest, map(plain.part_us, like))
+        )
+        if None in rest or not timed_us or timed_us < MOST_TIMED * (timed_us + rest_us):
+            return None
+        return rest_us * math.fsum(known[part].us for part in like) / timed_us
 
     def compiles_s(self, configuration: Knobs) -> float:
         """Seconds that the first calls of a configuration's products take together in a launch: what its
@@ -228,6 +276,10 @@ def refused_by(
     if timed is None:
         return refused
     return lambda configuration: refused(configuration) or timed.refusal(configuration)
+
+
+def _sum(products: Timed, head: Timed) -> Timed:
+    return Timed(products.us + head.us, max(products.sd_log, head.sd_log), products.whole)
 
 
 def _distance(one: Knobs, other: Knobs) -> float:

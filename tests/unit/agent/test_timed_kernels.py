@@ -11,6 +11,7 @@ import pytest
 from agent.campaign.decision.expected_cost import cost_priors
 from agent.campaign.known.measured import Baseline
 from agent.proposers.idea import Idea
+from agent.proposers.kernel_words import timed_words
 from agent.proposers.port import CampaignView, Draft
 from agent.proposers.roofline import RooflineProposer
 from agent.proposers.rules import RulesProposer
@@ -21,7 +22,13 @@ from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.cost_priors import PAIRS_PRIOR
 from agent.surrogate.kernel_parts import HEAD, PRODUCTS
 from agent.surrogate.physics import Physics
-from agent.surrogate.timed_kernels import OTHER_FORMAT_SD_LOG, TIMED_SD_LOG, TimedKernels, refused_by
+from agent.surrogate.timed_kernels import (
+    AT_THE_RATIO_SD_LOG,
+    OTHER_FORMAT_SD_LOG,
+    TIMED_SD_LOG,
+    TimedKernels,
+    refused_by,
+)
 from configs.campaign import load_campaign
 from configs.models import load_model_profile
 from experiments.engines.kernel_timings import KERNEL, KernelTiming, KernelTimings
@@ -288,6 +295,60 @@ def test_parts_that_stay_as_they_are_count_with_16_bits() -> None:
     assert head is not None
     assert head.us == pytest.approx(183)
     assert timed.of(BASELINE) == replace(whole, us=float(sum(SIXTEEN_BITS_US[:6])))
+
+
+def some_left(*parts: str, **told: object) -> TimedKernels:
+    """The recorded timings, of which `marlin`'s products of these parts were cut off, or are as `told`."""
+    found = recorded()
+
+    def cut(timing: KernelTiming) -> KernelTiming:
+        if timing.knobs[KERNEL] != "marlin":
+            return timing
+        left = {"us": None, "untimed": "The limit was reached.", "left": True, **told}
+        changed = (replace(each, **left) if each.part in parts else each for each in timing.parts)  # type: ignore[arg-type]
+        return replace(timing, parts=tuple(changed))
+
+    return TimedKernels(replace(found, packed=tuple(map(cut, found.packed))))
+
+
+def test_products_that_were_cut_off_stand_at_the_ratio_of_those_that_were_timed() -> None:
+    whole, partly = (timed.of(packed("marlin")) for timed in (some_left(), some_left("qkv_proj", "o_proj")))
+    assert whole is not None
+    assert partly is not None
+    rest = 178 + 101
+    timed_us = whole.us - (103 + 71)
+    assert partly.us == pytest.approx(timed_us * (1 + rest / (sum(SIXTEEN_BITS_US[:6]) - rest)))
+    assert (whole.whole, partly.whole) == (True, False)
+    assert whole.sd_log == 0.0 < partly.sd_log < AT_THE_RATIO_SD_LOG
+    assert abs(math.log(partly.us / whole.us)) < TIMED_SD_LOG, "small products are little of it"
+    assert partly.sd_log > abs(math.log(partly.us / whole.us)) / 2, "as sure as that"
+
+
+@pytest.mark.parametrize(
+    "timed",
+    [
+        some_left("gate_up_proj", "down_proj"),
+        some_left("o_proj", untimed="It crashed.", left=False),
+        some_left("o_proj", untimed=None, left=False, refused="No such kernel."),
+    ],
+    ids=["most of it", "one that failed", "one that was refused"],
+)
+def test_where_little_was_timed_or_something_failed_nothing_is_said(timed: TimedKernels) -> None:
+    assert timed.of(packed("marlin")) is None
+    assert timed.of(packed("machete")) is not None
+
+
+def test_a_head_that_was_cut_off_stands_at_no_ratio() -> None:
+    timed = some_left("lm_head")
+    assert timed.of(packed("marlin", lm_head="quantized"), HEAD) is None
+    assert timed.of(packed("marlin", lm_head="quantized")) is not None
+
+
+def test_a_kernel_of_which_some_was_cut_off_is_proposed_with_a_word_on_it() -> None:
+    timed = some_left("qkv_proj")
+    words = timed_words(view(timed.timings), packed("marlin"))
+    assert words.endswith(" (products that were not timed at the ratio of those that were). ")
+    assert "marlin multiplies" in words
 
 
 def test_of_two_kernels_as_fast_the_one_that_is_not_compiled_at_every_launch_goes_first() -> None:
