@@ -214,7 +214,7 @@ class ServerProcess:
         return self._temporary.path
 
     def is_running(self) -> bool:
-        """Whether the process has not ended."""
+        """Whether the process has not ended; from any thread."""
         return self._process.poll() is None
 
     def log_to(self, log_path: Path) -> None:

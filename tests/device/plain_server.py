@@ -224,7 +224,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--cache-gb", type=float, default=CACHE_BYTES / 1e9, help="of keys, values and states"
     )
-    parser.add_argument("--pytorch-sampler", action="store_true", help="the plain one has no other either")
+    parser.add_argument(
+        "--pytorch-sampler",
+        action="store_true",
+        help="begin the plain server without FlashInfer's sampler too",
+    )
     parser.add_argument("--cache", type=Path, metavar="DIR", help="compiled code that is kept between runs")
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="an empty folder; a temporary one if not given"

@@ -57,11 +57,12 @@ class BegunDriver:
         return self._for == (found, device, cache_dir) and self.is_running()
 
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether it has not ended; from any thread."""
         return self.process.is_running()
 
     def is_at_rest(self) -> bool:
-        """Whether it does nothing until it has its order, for it has imported everything or has ended."""
+        """Whether it does nothing until it has its order, for it has imported everything or has ended; from
+        any thread."""
         return (self.process.temporary / IMPORTED).exists() or not self.is_running()
 
     def log_to(self, log_path: Path) -> bool:

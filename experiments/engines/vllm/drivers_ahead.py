@@ -2,10 +2,10 @@
 
 Of a load 15 to 21 s are the driver's imports, the same ones whatever is loaded. So each load begins the next
 one's driver, once its own has imported, for imports side by side take longer: the next one imports while that
-load goes on and waits then for its order, as fresh a process as any other: it has read no weights. A load is
-not over before that one is at rest, so that nothing of it is left to do when something is timed. For a test's
-first loads they are begun while its checkpoints are built, which takes about as long and before which nothing
-is timed.
+load goes on and waits then for its order, as fresh a process as any other: it has read no weights. Where
+several are expected it begins one after the other. A load is not over before all of them are at rest, so that
+nothing of it is left to do when something is timed. For a test's first loads they are begun while its
+checkpoints are built, which takes about as long and before which nothing is timed.
 
 What is begun for nothing ends with the job. It takes a core for the time of a load and memory of the machine.
 So none is begun where cores or memory are few, nor for a CPU, which would have to share both with what is
@@ -168,40 +168,36 @@ class DriversAhead:
         with self._lock:
             if any(each.is_alive() for each in self._later):
                 return True
-            return not all(each.is_at_rest() for each in self._waiting)
+        return not self._at_rest()
 
     def _begin_after(
         self, taken: BegunDriver, found: VllmEnvironment, device: str, folder: Path, cache_dir: Path
     ) -> None:
-        """Begin what is expected once a driver has imported or ended, in a thread of its own where it has
-        not yet; nothing once all of it is closed."""
+        """Begin the next one once a driver has imported or ended, or, where it was said how many, one after
+        the other until so many wait; in a thread of its own where that is not now. Nothing once all of it is
+        closed, and where the machine has no thread left."""
 
-        def begin() -> None:
-            self._begin_expected(found, device, folder, cache_dir)
+        def begin() -> bool:
+            return self._begin_next(found, device, folder, cache_dir)
 
-        def wait_and_begin() -> None:
-            while not taken.is_at_rest():
-                if self._closed:
+        def in_turn() -> None:
+            while not self._closed:
+                if taken.is_at_rest() and self._at_rest() and not (begin() and self._expected is not None):
                     return
                 time.sleep(AT_REST_POLL_S)
-            begin()
 
-        if taken.is_at_rest():
+        if taken.is_at_rest() and self._expected is None:
             begin()
             return
-        later = threading.Thread(target=wait_and_begin, name="drivers-ahead", daemon=True)
-        try:
+        later = threading.Thread(target=in_turn, name="drivers-ahead", daemon=True)
+        with suppress(RuntimeError):  # a load needs a thread itself, and tells then why it can't be
             later.start()
-        except RuntimeError:  # the machine has no thread left: they import side by side then
-            begin()
-            return
-        with self._lock:
-            self._later = [*(each for each in self._later if each.is_alive()), later]
+            with self._lock:
+                self._later = [*(each for each in self._later if each.is_alive()), later]
 
-    def _begin_expected(self, found: VllmEnvironment, device: str, folder: Path, cache_dir: Path) -> None:
-        """Begin the next one, or, where it was said how many, until so many wait."""
-        while self._begin_next(found, device, folder, cache_dir) and self._expected is not None:
-            pass
+    def _at_rest(self) -> bool:
+        with self._lock:
+            return all(each.is_at_rest() for each in self._waiting)
 
     def _taken(
         self, found: VllmEnvironment, device: str, log_path: Path, cache_dir: Path

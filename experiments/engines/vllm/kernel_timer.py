@@ -262,10 +262,12 @@ class KernelTimer:
 
     def _run(self, lane: Lane, number: int, timing: TimingOrder, tell: Callable[[int, str], None]) -> None:
         """One lane, until nothing is left to do or no time."""
+        counted_out = False
         try:
             while (task := self._take(number, timing, tell)) is not None:
                 why_not = self._begun(lane)
                 if why_not is not None and self._others_go_on(timing, task):
+                    counted_out = True
                     return
                 begun_s, product = self._clock(), task.product
                 if why_not is None:
@@ -276,6 +278,9 @@ class KernelTimer:
                 self._ended(number, timing, task, part, self._clock() - begun_s)
         finally:
             lane.close()
+            if not counted_out:
+                with self._changed:
+                    self._running -= 1
 
     def _stop(self) -> None:
         """No lane begins anything more."""
@@ -327,7 +332,7 @@ class KernelTimer:
                 task = timing.next(lane)
                 if task is not None:
                     self._under_way += 1
-                    tell(timing.cases_done, task.case.words)
+                    tell(timing.cases_done, task.words)
                     return task
                 if not self._under_way:
                     break

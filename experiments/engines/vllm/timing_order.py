@@ -9,10 +9,11 @@ another, and the engine's own choice; the soonest done first. A kernel that fail
 again. After a product of the layers that was refused or failed the others of that kernel are not tried:
 without it nothing is served.
 
-A kernel whose first product was compiled for long is asked for that once more as soon as may be, of another
-process: whether each load will compile it again is what its tests cost.
+Of a kernel that compiled a product for long that product is asked for once more as soon as may be, of a
+process that has not called it by this kernel: whether each load will compile it again is what its tests cost.
 
-What an earlier timing settled is taken from there, and only the rest is handed out.
+What an earlier timing settled is taken from there, and only the rest is handed out; what it compiled is asked
+for once more when nothing else is left, for each timing is to come further than the one before.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from math import fsum
 from typing import Any
 
 from experiments.engines.kernel_timings import (
+    FORMAT,
     PRODUCTS,
     KernelTiming,
     KernelTimings,
@@ -72,16 +74,22 @@ class Task:
     product: Product
     again: bool = False
 
+    @property
+    def words(self) -> str:
+        """What is done now."""
+        if self.again:
+            return f"ask another process for what the kernel {self.case.backend} compiled"
+        return self.case.words
+
 
 @dataclass
 class _Course:
-    """What came of one case so far: parts by name, what was begun, and the seconds of it; by which lane its
-    first product was timed, and whether that was asked for again."""
+    """What came of one case so far: parts by name, what was begun, the seconds of it, and whether one of them
+    was asked for again."""
 
     parts: dict[str, PartTiming] = field(default_factory=dict)
     begun: set[str] = field(default_factory=set)
     took_s: float = 0.0
-    first_by: int | None = None
     again: bool = False
 
 
@@ -93,6 +101,8 @@ class TimingOrder:
     ) -> None:
         """`known` is what an earlier timing of the same cases and products came to."""
         self._cases, self._products = tuple(cases), tuple(products)
+        self._goes_on = known is not None
+        self._called: dict[tuple[object, ...], set[int]] = {}
         self._of = {number: self._course(number, known) for number in range(-1, len(self._cases))}
         self._numbers = {id(case): number for number, case in enumerate(self._cases)} | {id(PLAIN): -1}
         first: dict[str, int] = {}
@@ -103,10 +113,8 @@ class TimingOrder:
 
     def next(self, lane: int = 0) -> Task | None:
         """What a lane is to time now; None where nothing is, or not before something under way has ended."""
-        for number, course in self._of.items():
-            if self._may_be_asked_again(course, lane):
-                course.again = True
-                return Task(self._case(number), self._products[0], again=True)
+        if not self._goes_on and (again := self._again(lane)) is not None:
+            return again
         for number, product in self._candidates():
             course, case = self._of[number], self._case(number)
             if product.part in course.begun:
@@ -115,7 +123,7 @@ class TimingOrder:
                 continue  # whether it can be done at all is not known yet
             course.begun.add(product.part)
             return Task(case, product)
-        return None
+        return self._again(lane) if self._goes_on else None
 
     def done(self, task: Task, part: PartTiming, took_s: float, lane: int = 0) -> None:
         """What came of a task, the seconds it took, and who did it. What is asked for again and fails says
@@ -126,8 +134,7 @@ class TimingOrder:
                 course.parts[part.part] = replace(course.parts[part.part], again_s=part.first_call_s)
             return
         course.parts[part.part] = part
-        if task.product is self._products[0]:
-            course.first_by = lane
+        self._called.setdefault(self._of_class(task.case, part), set()).add(lane)
         course.took_s += took_s
         why = part.refused or part.untimed
         if why is not None and part.kind == PRODUCTS:
@@ -172,11 +179,25 @@ class TimingOrder:
         parts = {part.part: part for part in found if part.part in asked and not part.left}
         return _Course(parts, set(parts), fsum(part.first_call_s for part in parts.values()))
 
-    def _may_be_asked_again(self, course: _Course, lane: int) -> bool:
-        part = course.parts.get(self._products[0].part)
-        if part is None or part.us is None or part.again_s is not None or course.again:
-            return False
-        return part.first_call_s >= LONG_S and lane != course.first_by
+    def _again(self, lane: int) -> Task | None:
+        """A product that was compiled for long, one of a case, for a lane that has not called it."""
+        for number, case in enumerate(self._cases):
+            course = self._of[number]
+            if course.again or any(part.again_s is not None for part in course.parts.values()):
+                continue
+            for product in self._products:
+                part = course.parts.get(product.part)
+                if part is None or part.us is None or part.first_call_s < LONG_S:
+                    continue
+                if lane not in self._called.get(self._of_class(case, part), ()):
+                    course.again = True
+                    return Task(case, product, again=True)
+        return None
+
+    @staticmethod
+    def _of_class(case: Case, part: PartTiming) -> tuple[object, ...]:
+        """A product by what is compiled for it: another value of the knob may choose the same class."""
+        return part.part, part.kernel, *(case.knobs.get(knob) for knob in FORMAT)
 
     def _candidates(self) -> Iterator[tuple[int, Product]]:
         yield from ((-1, product) for product in self._products)

@@ -28,10 +28,11 @@ def served_tokens(
     """How long a token took in the launches of the configuration that was profiled, in a sentence; pure.
 
     Of a test that is the candidate, of a baseline what its fresh launches had. None where a step gives more
-    than one token, where the profile is of another number of requests, and where nothing was timed.
+    than one token, where several requests are under way, whose prompts are read in steps between, and where
+    nothing was timed.
     """
     workload = workload_of(plan)
-    if drafts or step.is_prompt or number(workload.get("concurrency")) != step.concurrency:
+    if drafts or step.is_prompt or step.concurrency != 1 or number(workload.get("concurrency")) != 1:
         return None
     candidates = any(each.arm is Arm.CANDIDATE for each in launches)
     times_ms = sorted(

@@ -77,10 +77,19 @@ def test_of_a_baseline_its_fresh_launches_alone_are_taken_for_the_sweep_had_othe
         (a_step(), [launched()], plan(), False),
         (a_step(), [], plan(), False),
         (a_step(concurrency=4), [launched(4.5)], plan(), False),
+        (a_step(concurrency=4), [launched(4.5)], plan(4), False),
         (a_step(prompt_tokens=512), [launched(4.5)], plan(), False),
         (a_step(), [launched(4.5)], {}, False),
     ],
-    ids=["drafts", "nothing timed", "no launch", "other concurrency", "a prompt", "no workload"],
+    ids=[
+        "drafts",
+        "nothing timed",
+        "no launch",
+        "other concurrency",
+        "several at once",
+        "a prompt",
+        "no workload",
+    ],
 )
 def test_where_the_two_can_not_be_compared_nothing_is_said(
     step: StepProfileView, launches: list[LaunchView], asked: dict[str, object], drafts: bool

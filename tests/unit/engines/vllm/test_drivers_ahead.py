@@ -125,6 +125,7 @@ def test_each_load_fills_up_to_what_is_opened_at_once_after_it(tmp_path: Path, m
         begin(ahead, tmp_path)
     ahead.expect(4)
     assert [taken(ahead, tmp_path, name) for name in "ab"] == made[:2]
+    ahead.settle()
     assert len(made) == 2 + 4
     ahead.expect(0)
     assert [taken(ahead, tmp_path, name) for name in "cdef"] == made[2:]
@@ -147,16 +148,21 @@ def test_the_next_is_begun_once_what_was_taken_has_imported(
     ahead = DriversAhead(always)
     ahead.expect(3)
     first = taken(ahead, tmp_path, "a")
-    time.sleep(3 * AT_REST_POLL_S)
-    assert made == [first], "imports side by side take longer"
-    Begun.import_for_long = False
-    if how == "ended":
-        first.running = False
-    else:
-        first.at_rest = True
-    until_made(made, 4)
+    for count in (1, 2, 3):
+        time.sleep(3 * AT_REST_POLL_S)
+        assert len(made) == count, "imports side by side take longer"
+        if how == "ended":
+            made[-1].running = False
+        else:
+            made[-1].at_rest = True
+        until_made(made, count + 1)
+    made[-1].at_rest = True
     ahead.settle()
-    assert taken(ahead, tmp_path, "b") is made[1]
+    assert len(made) == 4
+    assert (taken(ahead, tmp_path, "b") is made[1]) == (how == "at_rest")
+    ahead.close()
+    ahead.settle()
+    assert first.log_path == tmp_path / "a.log"
 
 
 def test_a_load_is_not_over_before_what_it_has_yet_to_begin_is_at_rest(
@@ -189,7 +195,7 @@ def test_nothing_is_begun_after_the_job_though_what_was_taken_has_imported(
     assert made == [first]
 
 
-def test_where_no_thread_can_be_had_the_next_is_begun_at_once(
+def test_where_no_thread_can_be_had_the_load_goes_on_and_none_is_begun(
     tmp_path: Path, made: list[Begun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def start(thread: threading.Thread) -> None:
@@ -197,8 +203,11 @@ def test_where_no_thread_can_be_had_the_next_is_begun_at_once(
 
     monkeypatch.setattr(threading.Thread, "start", start)
     Begun.import_for_long = True
-    taken(DriversAhead(always), tmp_path, "a")
-    assert len(made) == 2
+    ahead = DriversAhead(always)
+    first = taken(ahead, tmp_path, "a")
+    ahead.settle()
+    assert made == [first]
+    assert not first.closed
 
 
 @pytest.mark.parametrize(
@@ -218,6 +227,7 @@ def test_of_more_than_wait_as_a_rule_each_needs_the_cores_and_the_memory_of_one_
     ahead = DriversAhead()
     ahead.expect(4)
     taken(ahead, tmp_path, "a")
+    ahead.settle()
     assert len(made) == 1 + waiting
 
 

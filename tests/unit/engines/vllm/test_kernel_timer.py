@@ -67,7 +67,7 @@ for line in sys.stdin:
     if isinstance(how, str):
         part["untimed" if how == "breaks" else "refused"] = how
     else:
-        part |= {{"us": how, "samples_us": [how], "copies": 2, "kernel": "K"}}
+        part |= {{"us": how, "samples_us": [how], "copies": 2, "kernel": asked["backend"]}}
         part["first_call_s"] = first_call_s
     print(json.dumps({{"ok": {{"part": part, "broken": how == "breaks"}}}}), flush=True)
 """
@@ -393,6 +393,60 @@ def test_what_is_asked_again_and_fails_says_nothing_and_what_is_put_back_is_aske
     (timed,) = order.packed("")
     assert (timed.parts[0].us, timed.parts[0].again_s, order.left) == (1.0, None, 0)
     assert order.next(2) is None
+
+
+def an_order(*kernels: str, known: KernelTimings | None = None) -> TimingOrder:
+    return TimingOrder([Case({**FIRST, KERNEL: name}, name, {}) for name in kernels], PRODUCTS[:2], known)
+
+
+def done(order: TimingOrder, task: Task, lane: int, *, long: bool, kernel: str) -> None:
+    first_call_s = 2 * LONG_S if long else 0.1
+    part = PartTiming(task.product.part, 1, us=1.0, first_call_s=first_call_s, kernel=kernel)
+    order.done(task, part, 1.0, lane)
+
+
+def test_a_lane_that_called_it_under_another_value_is_not_asked_for_the_same_class_has_it() -> None:
+    order = an_order("auto", "one")
+    lanes = {"auto": 0, "one": 1}
+    for _ in range(2):
+        plain = order.next(0)
+        assert plain is not None
+        done(order, plain, 0, long=False, kernel="Plain")
+    tasks = [order.next(lane) for lane in lanes.values()]
+    for task, lane in zip(tasks, lanes.values(), strict=True):
+        assert task is not None
+        done(order, task, lane, long=True, kernel="Compiled")
+    for lane in lanes.values():
+        task = order.next(lane)
+        assert task is not None
+        assert not task.again
+    asked = [order.next(2), order.next(2)]
+    assert [task.again for task in asked if task] == [True, True], "a third lane has called neither"
+
+
+def test_the_first_product_that_was_compiled_for_long_is_asked_again_whichever_it_is() -> None:
+    order = an_order("one")
+    while (task := order.next(0)) is not None:
+        is_second = task.product is PRODUCTS[1]
+        done(order, task, 0, long=is_second and task.case.backend == "one", kernel=task.case.backend)
+    again = order.next(1)
+    assert again is not None
+    assert (again.again, again.product, again.case.backend) == (True, PRODUCTS[1], "one")
+    assert again.words == "ask another process for what the kernel one compiled"
+
+
+def test_a_timing_that_goes_on_comes_further_before_it_asks_again() -> None:
+    first = an_order("one", "two")
+    for _ in range(3):  # 16 bits and the first product of one
+        task = first.next(0)
+        assert task is not None
+        done(first, task, 0, long=task.case.backend == "one", kernel=task.case.backend)
+    known = KernelTimings(1, "", first.plain(), first.packed("cut off"))
+    order, asked = an_order("one", "two", known=known), list[tuple[str, bool]]()
+    while (task := order.next(0)) is not None:
+        asked.append((task.case.backend, task.again))
+        done(order, task, 0, long=False, kernel=task.case.backend)
+    assert asked == [("two", False), ("two", False), ("one", False), ("one", True)]
 
 
 def test_a_later_timing_asks_again_what_an_earlier_one_compiled(timing: Timing) -> None:
