@@ -44,17 +44,17 @@ def served_tokens(
     )
     if not times_ms:
         return None
-    over = " over HTTP" if workload.get(ASKED_OVER) == HTTP else ""
+    by_http = workload.get(ASKED_OVER) == HTTP
     of = "one launch"
     if len(times_ms) > 1:
         of = f"median of {len(times_ms)} launches, {times_ms[0]:.2f} to {times_ms[-1]:.2f}"
+    told = f"Served{' over HTTP' if by_http else ''} a token took {median(times_ms):.2f} ms ({of})"
     more_ms = median(times_ms) - step.step_ms
-    told = f"Served{over} a token took {median(times_ms):.2f} ms ({of})"
     if abs(more_ms) <= SAME * step.step_ms:
-        return f"{told}, as long as this step: what the processor does meanwhile takes no longer."
+        kept_up = ": what the processor does meanwhile takes no longer" if by_http else ""
+        return f"{told}, as long as this step{kept_up}."
     if more_ms < 0:
         return f"{told}, {-more_ms:.2f} less than this step."
-    return (
-        f"{told}, {more_ms:.2f} more than this step ({100 * more_ms / step.step_ms:.0f} %): the server, "
-        "requests that were slower, and a processor that had not the next step ready."
-    )
+    why = ": the server, requests that were slower, and a processor that had not the next step ready"
+    share = f"{100 * more_ms / step.step_ms:.0f} %"
+    return f"{told}, {more_ms:.2f} more than this step ({share}){why if by_http else ''}."

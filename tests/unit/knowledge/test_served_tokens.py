@@ -51,11 +51,19 @@ def test_the_difference_to_the_step_is_told_with_the_launches_it_rests_on() -> N
 
 @pytest.mark.parametrize("tpot_ms", [3.97, 4.0, 4.03])
 def test_a_token_that_takes_as_long_as_the_step_says_that_the_processor_keeps_up(tpot_ms: float) -> None:
-    told = served_tokens(a_step(), [launched(tpot_ms)], plan(asked_over="engine"), drafts=False)
+    told = served_tokens(a_step(), [launched(tpot_ms)], plan(), drafts=False)
     assert told == (
-        f"Served a token took {tpot_ms:.2f} ms (one launch), as long as this step: what the processor does "
-        "meanwhile takes no longer."
+        f"Served over HTTP a token took {tpot_ms:.2f} ms (one launch), as long as this step: what the "
+        "processor does meanwhile takes no longer."
     )
+
+
+@pytest.mark.parametrize(
+    ("tpot_ms", "compared"), [(4.0, "as long as this step"), (5.0, "1.00 more than this step (25 %)")]
+)
+def test_within_the_engine_there_is_no_server_to_name(tpot_ms: float, compared: str) -> None:
+    told = served_tokens(a_step(), [launched(tpot_ms)], plan(asked_over="engine"), drafts=False)
+    assert told == f"Served a token took {tpot_ms:.2f} ms (one launch), {compared}."
 
 
 def test_a_token_that_takes_less_is_told_without_a_cause() -> None:
