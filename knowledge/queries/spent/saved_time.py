@@ -42,35 +42,29 @@ class SavedView(View):
 
 
 def saved_time(session: Session, campaign_id: int | None) -> SavedView:
-    """The saving over the verdicts of a campaign, or of all; one statement."""
+    """The saving over the verdicts of a campaign, or of all; two statements."""
     spent, planned = (Verdict.judge["details", name].as_float() for name in ("spent_s", "planned_s"))
-    both = planned + spent
     by_clock = func.coalesce(Verdict.judge["details", BY_CLOCK].as_boolean(), False).label("by_clock")
-    query = (
-        select(
-            by_clock,
-            func.count(both),
-            func.count(both).filter(Experiment.reproduces_experiment_id.is_not(None)),
-            func.count(),
-            func.coalesce(func.sum(spent + 0 * planned), 0.0),
-            func.coalesce(func.sum(planned + 0 * spent), 0.0),
-        )
+    again = func.count().filter(Experiment.reproduces_experiment_id.is_not(None))
+    told = (
+        select(by_clock, func.count(), again, func.sum(spent), func.sum(planned))
         .join(Experiment, Experiment.id == Verdict.experiment_id)
+        .where(spent.is_not(None), planned.is_not(None))
         .group_by(text("by_clock"))
     )
+    verdicts = select(func.count()).join_from(Verdict, Experiment, Experiment.id == Verdict.experiment_id)
     if campaign_id is not None:
-        query = query.where(Experiment.campaign_id == campaign_id)
-    nothing = (0, 0, 0, 0.0, 0.0)
-    found = {bool(way): tuple(sums) for way, *sums in session.execute(query)}
-    others = found.get(False, nothing)
-    goes_by_clock = found.get(True, nothing)[0] > 0
-    known, again, _, spent_s, planned_s = found[True] if goes_by_clock else others
-    older = others[0] if goes_by_clock else 0
+        told = told.where(Experiment.campaign_id == campaign_id)
+        verdicts = verdicts.where(Experiment.campaign_id == campaign_id)
+    found = {bool(way): tuple(sums) for way, *sums in session.execute(told)}
+    goes_by_clock = True in found
+    known, known_again, spent_s, planned_s = found.get(goes_by_clock, (0, 0, 0.0, 0.0))
+    older = found[False][0] if goes_by_clock and False in found else 0
     return SavedView(
         experiments=known,
-        again=again,
+        again=known_again,
         older=older,
-        unknown=sum(sums[2] for sums in found.values()) - known - older,
+        unknown=(session.scalar(verdicts) or 0) - known - older,
         by_clock=goes_by_clock,
         spent_s=round(spent_s, 1),
         planned_s=round(planned_s, 1),
