@@ -134,7 +134,7 @@ class TimingOrder:
                 course.parts[part.part] = replace(course.parts[part.part], again_s=part.first_call_s)
             return
         course.parts[part.part] = part
-        self._called.setdefault(self._of_class(task.case, part), set()).add(lane)
+        self._called.setdefault(self._compiled(task.case, task.product, part), set()).add(lane)
         course.took_s += took_s
         why = part.refused or part.untimed
         if why is not None and part.kind == PRODUCTS:
@@ -189,15 +189,16 @@ class TimingOrder:
                 part = course.parts.get(product.part)
                 if part is None or part.us is None or part.first_call_s < LONG_S:
                     continue
-                if lane not in self._called.get(self._of_class(case, part), ()):
+                if lane not in self._called.get(self._compiled(case, product, part), ()):
                     course.again = True
                     return Task(case, product, again=True)
         return None
 
     @staticmethod
-    def _of_class(case: Case, part: PartTiming) -> tuple[object, ...]:
-        """A product by what is compiled for it: another value of the knob may choose the same class."""
-        return part.part, part.kernel, *(case.knobs.get(knob) for knob in FORMAT)
+    def _compiled(case: Case, product: Product, part: PartTiming) -> tuple[object, ...]:
+        """What is compiled for a product: another value of the knob may choose the same class, and another
+        product have the same sizes."""
+        return product.inputs, product.outputs, part.kernel, *(case.knobs.get(knob) for knob in FORMAT)
 
     def _candidates(self) -> Iterator[tuple[int, Product]]:
         yield from ((-1, product) for product in self._products)

@@ -55,6 +55,6 @@ def served_tokens(
         return f"{told}, as long as this step{kept_up}."
     if more_ms < 0:
         return f"{told}, {-more_ms:.2f} less than this step."
-    why = ": the server, requests that were slower, and a processor that had not the next step ready"
+    why = ": the server, requests that were slower, or a processor that had not the next step ready"
     share = f"{100 * more_ms / step.step_ms:.0f} %"
     return f"{told}, {more_ms:.2f} more than this step ({share}){why if by_http else ''}."

@@ -44,7 +44,7 @@ def test_the_difference_to_the_step_is_told_with_the_launches_it_rests_on() -> N
     launches = [launched(4.2, 4.4, 4.6), launched(5.0), launched(9.0, arm=Arm.CONTROL)]
     assert served_tokens(a_step(), launches, plan(), drafts=False) == (
         "Served over HTTP a token took 4.70 ms (median of 2 launches, 4.40 to 5.00), 0.70 more than this "
-        "step (18 %): the server, requests that were slower, and a processor that had not the next step "
+        "step (18 %): the server, requests that were slower, or a processor that had not the next step "
         "ready."
     )
 

@@ -424,6 +424,24 @@ def test_a_lane_that_called_it_under_another_value_is_not_asked_for_the_same_cla
     assert [task.again for task in asked if task] == [True, True], "a third lane has called neither"
 
 
+def test_a_lane_that_called_another_product_of_the_same_sizes_is_not_asked_either() -> None:
+    first, like = PRODUCTS[0], [each for each in PRODUCTS if each.part in ("out_proj", "o_proj")]
+    assert len({(each.inputs, each.outputs) for each in like}) == 1
+    order = TimingOrder([Case({**FIRST, KERNEL: "one"}, "one", {})], [first, *like])
+    for _ in range(4):  # 16 bits, and the first product
+        task = order.next(0)
+        assert task is not None
+        done(order, task, 0, long=False, kernel=task.case.backend)
+    tasks = [order.next(0), order.next(1)]
+    for lane, task in enumerate(tasks):
+        assert task is not None
+        done(order, task, lane, long=lane == 0, kernel="one")
+    assert order.next(0) is order.next(1) is None
+    again = order.next(2)
+    assert again is not None
+    assert again.again
+
+
 def test_the_first_product_that_was_compiled_for_long_is_asked_again_whichever_it_is() -> None:
     order = an_order("one")
     while (task := order.next(0)) is not None:
