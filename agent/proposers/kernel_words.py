@@ -65,7 +65,7 @@ def timed_words(view: CampaignView, candidate: Configuration) -> str:
     what = "this model's weights" if together.with_head else "the layers' weights"
     near = " (by the nearest format that was timed)" if max(took.sd_log, held.sd_log) > 0 else ""
     if not (took.whole and held.whole):
-        near = " (products that were not timed at the ratio of those that were)"
+        near = " (products that were not timed as other kernels take them)"
     return (
         f"Timed alone, {_name(view.timed, candidate)} multiplies {what} in "
         f"{took.us / US_PER_MS:.2f} ms a step, {_name(view.timed, other)} in "

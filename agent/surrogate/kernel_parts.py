@@ -161,9 +161,6 @@ NOT_TOLD: Mapping[str, Json] = {}
 APART = Resemblance()
 """No value of a knob tells of another."""
 
-UNTIMED_KERNEL = TimedEffect(0.0, KERNEL_SD_LOG)
-"""What is expected of a kernel that was not timed."""
-
 
 def by_part(
     parts: KernelParts,
@@ -181,9 +178,14 @@ def by_part(
         multiplied = (PRODUCTS, HEAD, BESIDE) if packs_head else (PRODUCTS, BESIDE)
         found = {}
         for part in multiplied:
-            known = timed.get(part, UNTIMED_KERNEL)
-            own = resemblance.of_all(knobs, known.sd_log / math.sqrt(2))  # the difference of two has it all
-            found[part] = PartEffect(known.mean_log, _of(part, own))
+            known = timed.get(part)
+            sd_log = KERNEL_SD_LOG if known is None else known.sd_log
+            own = resemblance.of_all(knobs, sd_log / math.sqrt(2))  # the difference of two has it all
+            found[part] = (
+                PartEffect(0.0, _of(part, own))
+                if known is None
+                else PartEffect(known.mean_log, {**_of(f"timed {part}", own), **_of(part, known.open)})
+            )
         return found
     if lever == "scheduling":
         return {part: PartEffect(0.0, {f"{lever} of {part}": SHARE_SD}) for part in (OUTSIDE, BESIDE)}
@@ -227,7 +229,8 @@ def packed(
         found[HEAD] = PartEffect(mean, {f"{lever} of {HEAD}": PACKED_SD_LOG})
     for part, known in timed.items():
         if part in found:
-            found[part] = PartEffect(known.mean_log, {f"{lever} of {part}": known.sd_log})
+            shared = {f"{lever} of timed {part}": known.sd_log}
+            found[part] = PartEffect(known.mean_log, {**shared, **_of(part, known.open)})
     return found
 
 

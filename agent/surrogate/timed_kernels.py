@@ -4,40 +4,52 @@ The engine's kernels were timed on this device with this model's shapes before a
 (docs/kernel-timings.md). A configuration's products are put together from their parts: each in the format
 that the configuration stores it in, by the kernel that it names, or the engine's own choice. A format that
 was not timed stands at the nearest of as many bits that the kernel was timed with. Products that a limit cut
-off stand at the ratio to 16 bits of those that were timed, where these are most of the layers'. Nothing here
-knows a kernel by its name.
+off stand to those that were timed as they do with other kernels of as many bits. Nothing here knows a kernel
+by its name.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import fmean
 
-from experiments.engines.kernel_timings import HEAD, KERNEL, PRODUCTS, KernelTiming, KernelTimings
+from experiments.engines.kernel_timings import (
+    FAR_BEHIND,
+    HEAD,
+    KERNEL,
+    PRODUCTS,
+    TIMED_BY,
+    KernelTiming,
+    KernelTimings,
+)
 from experiments.engines.stored_bytes import head_quantized, quantized_bits
 from experiments.space.configuration import Configuration, KnobValue
 
 AUTO = "auto"
 """The value of the kernel's knob that leaves the choice to the engine."""
 
-TIMED_SD_LOG = 0.05
-"""Standard deviation of what products take in a step over what they took alone, on the log scale: in a step
-other kernels run between them, their inputs lie in a cache, and some are computed together with what follows.
-Judgement."""
+TIMED_SD_LOG = 0.08
+"""Standard deviation of what products take in a step over what they took alone, on the log scale, both over
+16 bits: in a step other kernels run between them, their inputs lie in a cache, and some are computed together
+with what follows. Seen: −0.12, −0.09 and −0.09 of one kernel with groups of 128, 64 and 32 and −0.03 of
+another on H200s, −0.02 of a third on an H100."""
 
-OTHER_FORMAT_SD_LOG = 0.1
-"""The same more for a format that was not timed with this kernel, whose nearest stands for it: groups of 32
-took 2 % more than groups of 128, and zero points 1 %, with one kernel on an H200; another may feel them more.
-Judgement."""
+OTHER_FORMAT_SD_LOG = 0.05
+"""The same more for a format that was not timed with this kernel, whose nearest stands for it. Seen of two
+kernels in six timings: groups of 32 took 0.014 to 0.042 more than groups of 128, zero points 0.012 to 0.037;
+another kernel may feel them more."""
 
-MOST_TIMED = 0.5
+LEAST_TIMED = 0.25
 """Share of the layers' packed products, by what they take with 16 bits, that must have been timed for the
-rest to stand at their ratio."""
+rest to stand as with other kernels."""
 
-AT_THE_RATIO_SD_LOG = 0.25
-"""Standard deviation of what stands at the ratio of the others, on the log scale: with one kernel on an H200
-products took 0.43 to 0.66 of 16 bits, the small ones more, with another 0.54 to 0.75. Judgement."""
+AS_OTHERS_SD_LOG = 0.1
+"""Standard deviation of products that stand as with other kernels, on the log scale. By the first of six
+alone all six together were told within −0.053 and +0.053, of 40 kernels and formats in six timings on H200s
+and an H100 (those far behind left out). At the ratio of that one to 16 bits, which small products exceed with
+every kernel, they would have been 0.04 to 0.18 below."""
 
 BITS, GROUP_SIZE, SYMMETRIC = "quantization.bits", "quantization.group_size", "quantization.symmetric"
 OUT_PROJ_BITS, KEEP = "quantization.out_proj_bits", "quantization.keep"
@@ -72,10 +84,13 @@ class Together:
 
 @dataclass(frozen=True)
 class TimedEffect:
-    """The expected log factor of a part, and its standard deviation."""
+    """The expected log factor of a part, the standard deviation of what all that were timed have in common,
+    and by name of what was not timed itself, which is open of that alone: what has one name is one unknown,
+    with the sign in which it moves this effect."""
 
     mean_log: float
     sd_log: float
+    open: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -94,24 +109,26 @@ class TimedKernels:
         missing = [part for part in parts if part not in known]
         if not known or (missing and kind != PRODUCTS):
             return None
-        us, sd_log = (
-            math.fsum(each.us for each in known.values()),
-            max(each.sd_log for each in known.values()),
-        )
-        if not missing:
-            return Timed(us, sd_log)
-        rest_us = self._at_the_ratio(configuration, known, missing)
-        if rest_us is None:
-            return None
-        whole_us = us + rest_us
-        return Timed(whole_us, math.hypot(sd_log, AT_THE_RATIO_SD_LOG * rest_us / whole_us), whole=False)
+        us = math.fsum(each.us for each in known.values())
+        unsure_us = math.fsum(each.us * each.sd_log for each in known.values())
+        if missing:
+            rest_us = self._as_others(configuration, known, missing)
+            if rest_us is None:
+                return None
+            us, unsure_us = us + rest_us, unsure_us + rest_us * AS_OTHERS_SD_LOG
+        return Timed(us, unsure_us / us, whole=not missing)
 
     def effect(self, before: Knobs, after: Knobs, kind: str) -> TimedEffect | None:
         """What products of a kind take after a change, over before; None where one of both was not timed."""
         one, other = self.of(before, kind), self.of(after, kind)
         if one is None or other is None:
             return None
-        return TimedEffect(math.log(other.us / one.us), math.hypot(TIMED_SD_LOG, one.sd_log, other.sd_log))
+        open_: dict[str, float] = {}
+        for configuration, sd_log in ((before, -one.sd_log), (after, other.sd_log)):
+            if sd_log:
+                name = _named(configuration)
+                open_[name] = open_.get(name, 0.0) + sd_log
+        return TimedEffect(math.log(other.us / one.us), TIMED_SD_LOG, open_)
 
     def together(self, configurations: Sequence[Knobs]) -> Together:
         """What each takes, for one to be held against another: products of the layers, and the output head
@@ -125,13 +142,14 @@ class TimedKernels:
         with_head = all(one is None or head is not None for one, head in zip(products, heads, strict=True))
         return Together(tuple(found if with_head else products), with_head)
 
-    def _at_the_ratio(
+    def _as_others(
         self, configuration: Knobs, known: Mapping[str, Timed], missing: Sequence[str]
     ) -> float | None:
-        """What the missing packed products take at the ratio of the known ones that are packed in the same
-        bits; None where those are not most of them, and where one was not cut off but failed or was refused,
-        has other bits, or no time with 16."""
-        bits, plain = configuration.get(BITS), self.timings.plain
+        """What the missing packed products take, if they stand to the known ones that are packed in the same
+        bits as with other kernels, the geometric mean of these; None where the known ones are too few, where
+        no other kernel was timed wholly, or where a product was not cut off but failed or was refused, or has
+        other bits."""
+        bits = configuration.get(BITS)
         told = [each for timing in self._of_kernel(configuration, bits) for each in timing.parts]
         for part in missing:
             cut_off = [each.left for each in told if each.part == part]
@@ -142,33 +160,45 @@ class TimedKernels:
             for each in known
             if self._packs(configuration, each) and self._bits(configuration, each) == bits
         ]
-        rest = [plain.part_us(part) for part in missing]
-        rest_us, timed_us = (
-            math.fsum(each or 0.0 for each in some) for some in (rest, map(plain.part_us, like))
-        )
-        if None in rest or not timed_us or timed_us < MOST_TIMED * (timed_us + rest_us):
+        plain = self.timings.plain
+        if not like or _us(plain, like) < LEAST_TIMED * _us(plain, [*like, *missing]):
             return None
-        return rest_us * math.fsum(known[part].us for part in like) / timed_us
+        shares = [_us(each, missing) / _us(each, like) for each in self._wholly_timed(configuration)]
+        if not shares:
+            return None
+        share = math.exp(fmean(math.log(each) for each in shares))
+        return share * math.fsum(known[part].us for part in like)
+
+    def _wholly_timed(self, configuration: Knobs) -> list[KernelTiming]:
+        """A timing of each class of kernel of which all products of the layers were timed with as many bits,
+        in the format nearest to the configuration's; none that is far behind the fastest."""
+        bits = configuration.get(BITS)
+        same = [each for each in self.timings.packed if each.knobs.get(BITS) == bits]
+        whole = [each for each in same if each.products_us is not None]
+        nearest_last = sorted(whole, key=lambda each: _distance(configuration, each.knobs), reverse=True)
+        by_class = {each.kernel: each for each in nearest_last}
+        fastest_us = min((each.products_us or 0.0 for each in by_class.values()), default=0.0)
+        return [each for each in by_class.values() if (each.products_us or 0.0) <= FAR_BEHIND * fastest_us]
 
     def compiles_s(self, configuration: Knobs) -> float:
         """Seconds that the first calls of a configuration's products take together in a launch: what its
         kernel compiled when it first ran, a launch may compile anew; where another process was asked, by what
-        that one took. 0 where nothing was timed."""
+        that one took. A product that was not timed takes as long as the others on average. 0 where nothing
+        was timed."""
         if quantized_bits(configuration) is None:
             return 0.0
         parts = [each.part for each in self.timings.plain.parts]
+        packed = [part for part in parts if part != HEAD or head_quantized(configuration)]
         found = []
-        for part in parts:
-            if part == HEAD and not head_quantized(configuration):
-                continue
+        for part in packed:
             near = [
                 (_distance(configuration, each.knobs), each.again_share * timed.first_call_s)
                 for each in self._of_kernel(configuration, self._bits(configuration, part))
                 for timed in each.parts
                 if timed.part == part and timed.us is not None
             ]
-            found.append(min(near)[1] if near else 0.0)
-        return math.fsum(found)
+            found += [min(near)[1]] if near else []
+        return len(packed) * fmean(found) if found else 0.0
 
     def pair_compiles_s(self, control: Knobs, candidate: Knobs, *, in_turn: bool) -> float:
         """The same of a launch pair, whose arms load at the same time, or, with `in_turn`, one after the
@@ -278,8 +308,19 @@ def refused_by(
     return lambda configuration: refused(configuration) or timed.refusal(configuration)
 
 
+def _named(configuration: Knobs) -> str:
+    """What is open of products that were not timed, by what they would be timed by."""
+    told = {KERNEL: AUTO, **configuration}
+    return f"not timed with {', '.join(f'{knob}={told.get(knob)!r}' for knob in TIMED_BY)}"
+
+
 def _sum(products: Timed, head: Timed) -> Timed:
     return Timed(products.us + head.us, max(products.sd_log, head.sd_log), products.whole)
+
+
+def _us(timing: KernelTiming, parts: Sequence[str]) -> float:
+    """Microseconds of these parts together in a step, those that were timed."""
+    return math.fsum(timing.part_us(part) or 0.0 for part in parts)
 
 
 def _distance(one: Knobs, other: Knobs) -> float:

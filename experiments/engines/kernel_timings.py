@@ -27,6 +27,11 @@ TIMED_BY = (*FORMAT, KERNEL)
 """The knobs that a timing is told by."""
 
 
+FAR_BEHIND = 2.0
+"""How many times the fastest's a kernel's products may take with one format for it to be timed with others,
+and to tell of others."""
+
+
 def packed_words(knobs: Mapping[str, KnobValue]) -> str:
     """The format of weights, such as `4 bits, groups of 128, zero points`."""
     bits, group, symmetric = (knobs.get(knob) for knob in FORMAT)

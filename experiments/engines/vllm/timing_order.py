@@ -24,6 +24,7 @@ from math import fsum
 from typing import Any
 
 from experiments.engines.kernel_timings import (
+    FAR_BEHIND,
     FORMAT,
     PRODUCTS,
     KernelTiming,
@@ -34,9 +35,6 @@ from experiments.engines.kernel_timings import (
     packed_words,
 )
 from experiments.space.configuration import KnobValue
-
-FAR_BEHIND = 2.0
-"""How many times the fastest's a kernel's products may take with the first format to be timed with others."""
 
 LONG_S = 3.0
 """Seconds of a first call from which on it is asked whether another process has to wait for them too."""
