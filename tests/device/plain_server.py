@@ -1,7 +1,7 @@
 """The first token of a lone request by vLLM's own server as it starts by itself, and as a campaign has it.
 
     python -m tests.device.plain_server --shape qwen3.5-9b --device cuda:0 --out DIR
-    python -m tests.device.plain_server --table docs/results/tables/h200-9b-plain-server.json
+    python -m tests.device.plain_server --table docs/results/campaigns/h200-9b-plain-server.json
 
 Three servers come up side by side, each given as little as a shape needs, and a cache of a fixed size,
 without which each would count what the others hold as its own: `plain` with nothing besides, `campaign` as a

@@ -1,0 +1,38 @@
+"""What one product tells of a kernel's others, on the timings of GPUs that are kept."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from tests.device.by_one_product import Told, main, timings_in, told_by_one
+
+KEPT = Path(__file__).parents[3] / "docs" / "results" / "campaigns"
+
+
+def kept() -> list[Told]:
+    """All that GPUs told and was kept."""
+    paths = sorted(KEPT.glob("*-kernels.json"))
+    return [told for path in paths for timings in timings_in(path) for told in told_by_one(timings)]
+
+
+def test_one_product_tells_of_the_others_within_what_is_said() -> None:
+    found = kept()
+    assert len(found) >= 40
+    assert all(abs(each.off_log) < each.sd_log for each in found)
+    assert math.fsum(each.off_log**2 for each in found) < 0.1 * math.fsum(
+        each.at_ratio_log**2 for each in found
+    ), "the ratio to 16 bits alone is further off"
+
+
+def test_what_is_told_is_printed_and_a_file_that_tells_nothing_is_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([str(KEPT / "h200-9b-vllm-0.33-alone-kernels.json")])
+    assert "marlin (MarlinLinearKernel), 4 bits, groups of 128" in capsys.readouterr().out
+    empty = tmp_path / "empty.json"
+    empty.write_text("{}")
+    with pytest.raises(SystemExit, match="No file holds a kernel"):
+        main([str(empty)])
