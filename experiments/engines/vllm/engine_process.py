@@ -5,12 +5,16 @@ which then imports for the second time what took the driver 15 to 20 s. Here a p
 imports the same meanwhile (Python's forkserver) and is forked when vLLM asks for its engine. Nothing that was
 imported there has touched a GPU, and the engine is a process as fresh as a spawned one in all that it does
 with one. Where that can't be had, vLLM spawns as it always does.
+
+Before that vLLM looks at the model's class, in one more process since that may touch a GPU, and keeps what it
+found with its cache. Where nothing was kept yet that process, too, is forked from the one that has imported.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -61,7 +65,29 @@ class EngineProcesses:
         if self._touched or not hasattr(utils, "get_mp_context"):
             return False
         vars(utils)["get_mp_context"] = lambda: self
+        self._answer_for_models()
         return True
+
+    def answer(
+        self, ask: Callable[[], object], otherwise: Callable[[Callable[[], object]], object]
+    ) -> object:
+        """What a function returns in a process of its own; where that comes to nothing, as it is asked
+        `otherwise`, which tells why."""
+        import cloudpickle  # vLLM has it, for such functions
+
+        answers, told = self._context.Pipe(duplex=False)
+        process = self.Process(target=_answer, kwargs={"asked": cloudpickle.dumps(ask), "told": told})
+        try:
+            process.start()
+        except (EOFError, OSError):
+            return otherwise(ask)
+        told.close()
+        try:
+            return pickle.loads(answers.recv_bytes())
+        except EOFError:
+            return otherwise(ask)
+        finally:
+            process.join()
 
     def Process(  # noqa: N802 -- as multiprocessing's contexts have it
         self, *, target: Callable[..., object], kwargs: Mapping[str, Any], **named: Any
@@ -74,6 +100,16 @@ class EngineProcesses:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
+
+    def _answer_for_models(self) -> None:
+        """Let vLLM look at a model's class so; where this version looks otherwise, it does as always."""
+        try:
+            from vllm.model_executor.models import registry
+        except ImportError:
+            return
+        own = getattr(registry, "_run_in_subprocess", None)
+        if own is not None:
+            vars(registry)["_run_in_subprocess"] = lambda ask: self.answer(ask, own)
 
     def _touched_a_gpu(self) -> bool:
         answers, told = self._context.Pipe(duplex=False)
@@ -99,6 +135,14 @@ def _in_environment(
         del os.environ[name]
     os.environ.update(environment)
     target(**kwargs)
+
+
+def _answer(asked: bytes, told: Any) -> None:
+    """Answer a pickled function, as vLLM's own process for it does."""
+    from vllm.plugins import load_general_plugins
+
+    load_general_plugins()
+    told.send_bytes(pickle.dumps(pickle.loads(asked)()))
 
 
 def _tell_whether_touched(told: Any) -> None:

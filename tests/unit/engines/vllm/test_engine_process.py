@@ -8,6 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
+
 SCRIPT = """
 import os, sys, types
 from experiments.engines.vllm.engine_process import EngineProcesses
@@ -125,3 +127,77 @@ def test_what_forks_may_end_after_it_was_looked_for_and_before_it_is_asked(tmp_p
     print(processes.use())
     """
     assert run(tmp_path, then) == ["False"]
+
+
+REGISTRY = """
+import os
+def _run_in_subprocess(ask):
+    return "as always", ask()
+class Model:
+    def __init__(self, name):
+        self.name = name
+    def looked_at(self):
+        import sys
+        return self.name, "wave" in sys.modules, "plugins" in vars(sys.modules["vllm.plugins"]), os.getpid()
+    def inspect(self):
+        return _run_in_subprocess(lambda: self.looked_at())
+"""
+
+
+def folder_with_vllm(folder: Path, **modules: str) -> None:
+    """Stands in for vLLM's modules, importable by every process."""
+    told = {
+        "vllm/plugins.py": "def load_general_plugins():\n    global plugins\n    plugins = True\n",
+        "vllm/v1/engine/utils.py": "get_mp_context = None\n",
+        "vllm/model_executor/models/registry.py": REGISTRY,
+        "wave.py": "",
+        **{f"{name}.py": text for name, text in modules.items()},
+    }
+    for path, text in told.items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+
+LOOK = """
+    print(processes.use())
+    from vllm.model_executor.models.registry import Model
+    found = Model("qwen").inspect()
+    print(*found[:-1], found[-1] != os.getpid())
+"""
+
+
+def test_a_model_s_class_is_looked_at_in_a_process_that_has_imported_already(tmp_path: Path) -> None:
+    folder_with_vllm(tmp_path)
+    assert run(tmp_path, LOOK) == ["True", "qwen True True True"]
+
+
+@pytest.mark.parametrize(
+    "looked_at",
+    ["raise ValueError('no such layer')", "os._exit(1)"],
+    ids=["a class that can't be imported", "a process that is ended"],
+)
+def test_where_that_comes_to_nothing_vllm_looks_as_always_and_tells_why(
+    tmp_path: Path, looked_at: str
+) -> None:
+    own = REGISTRY.replace("import sys\n", f"import sys\n        if 'wave' in sys.modules: {looked_at}\n")
+    folder_with_vllm(tmp_path, **{"vllm/model_executor/models/registry": own})
+    then = """
+    print(processes.use())
+    from vllm.model_executor.models.registry import Model
+    vars(sys.modules["vllm"])["plugins"] = sys.modules["vllm.plugins"] = types.ModuleType("vllm.plugins")
+    found = Model("qwen").inspect()
+    print(*found[:-1], found[-1][:-1], found[-1][-1] == os.getpid())
+    """
+    assert run(tmp_path, then) == ["True", "as always ('qwen', False, False) True"]
+
+
+def test_where_vllm_looks_at_models_otherwise_it_does_so_as_always(tmp_path: Path) -> None:
+    other = REGISTRY.replace("_run_in_subprocess", "_look")
+    folder_with_vllm(tmp_path, **{"vllm/model_executor/models/registry": other})
+    then = """
+    print(processes.use())
+    from vllm.model_executor.models import registry
+    print(registry._look(lambda: 1), hasattr(registry, "_run_in_subprocess"))
+    """
+    assert run(tmp_path, then) == ["True", "('as always', 1) False"]
