@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from agent.proposers.idea import changed, enumerated
 from agent.proposers.of_objective import of_first_tokens
 from agent.proposers.port import CampaignView
-from agent.surrogate.timed_kernels import AUTO, TimedKernels
+from agent.surrogate.timed_kernels import TimedKernels
+from agent.surrogate.timed_products import AUTO
 from experiments.engines.kernel_timings import KERNEL
 from experiments.space.configuration import Configuration, KnobValue
 
@@ -65,7 +66,7 @@ def timed_words(view: CampaignView, candidate: Configuration) -> str:
     what = "this model's weights" if together.with_head else "the layers' weights"
     near = " (by the nearest format that was timed)" if max(took.sd_log, held.sd_log) > 0 else ""
     if not (took.whole and held.whole):
-        near = " (products that were not timed as other kernels take them)"
+        near = " (where a product was not timed, as other kernels have it)"
     return (
         f"Timed alone, {_name(view.timed, candidate)} multiplies {what} in "
         f"{took.us / US_PER_MS:.2f} ms a step, {_name(view.timed, other)} in "

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from agent.surrogate.ordered import Resemblance
 from agent.surrogate.timed_kernels import TimedEffect
+from agent.surrogate.timed_products import KERNEL_SD_LOG
 from experiments.engines.port import PartTime
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import KnobValue
@@ -45,11 +46,6 @@ and by which method, it does not."""
 FORMAT_SD_LOG = 0.05
 """Standard deviation of what one value of these has over another, of products: groups of 32 took 2 % more
 than groups of 128."""
-
-KERNEL_SD_LOG = 0.3
-"""Standard deviation of what one kernel for packed weights has over another, of products: three of them
-reached 32 to 49 % of the bandwidth of an H200. Which is which is not known before it is measured. What
-multiplies 8-bit weights is one such kernel, and as little is known of it."""
 
 PROFILED = (PRODUCTS, HEAD, STATE, ATTENTION)
 """Kinds whose time in a profile is an outcome by itself; time outside kernels moves with the profiler."""

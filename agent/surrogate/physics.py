@@ -51,7 +51,8 @@ from agent.surrogate.prompt_launches import PromptLaunches
 from agent.surrogate.step_tokens import LEAST_SD_LOG as COUNTED_SD_LOG
 from agent.surrogate.step_tokens import SD_SHARE as COUNTED_SD_SHARE
 from agent.surrogate.step_tokens import StepTokens
-from agent.surrogate.timed_kernels import AUTO, TimedEffect, TimedKernels
+from agent.surrogate.timed_kernels import TimedEffect, TimedKernels
+from agent.surrogate.timed_products import AUTO
 from agent.surrogate.weight_bytes import head_is_packed, packed_shares, step_weight_bytes
 from agent.surrogate.whole_step import of_compiling, of_drafting, of_dtype, of_pruning
 from configs.models import ModelProfile

@@ -162,6 +162,10 @@ class KernelTiming:
         found = next((each for each in self.parts if each.part == part), None)
         return None if found is None or found.us is None else found.count * found.us
 
+    def first_call_s(self, part: str) -> float:
+        """Seconds of one part's first call; 0 where it was not timed."""
+        return next((each.first_call_s for each in self.parts if each.part == part), 0.0)
+
     def part_kernel(self, part: str) -> str | None:
         """The class that ran for one part; None where none did."""
         return next((each.kernel for each in self.parts if each.part == part), None)

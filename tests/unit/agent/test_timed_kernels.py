@@ -12,7 +12,7 @@ from agent.campaign.decision.expected_cost import cost_priors
 from agent.campaign.known.measured import Baseline
 from agent.proposers.idea import Idea
 from agent.proposers.kernel_words import timed_words
-from agent.proposers.port import CampaignView, Draft
+from agent.proposers.port import Draft
 from agent.proposers.roofline import RooflineProposer
 from agent.proposers.rules import RulesProposer
 from agent.proposers.turns import Rule, in_turns
@@ -20,80 +20,25 @@ from agent.ranking.candidates import candidate_of
 from agent.ranking.ranking import rank
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.cost_priors import PAIRS_PRIOR
-from agent.surrogate.kernel_parts import HEAD, PRODUCTS
-from agent.surrogate.physics import Physics
-from agent.surrogate.timed_kernels import (
-    AS_OTHERS_SD_LOG,
-    OTHER_FORMAT_SD_LOG,
-    TIMED_SD_LOG,
-    Timed,
-    TimedKernels,
-    refused_by,
-)
+from agent.surrogate.kernel_parts import PRODUCTS
+from agent.surrogate.timed_kernels import TIMED_SD_LOG, TimedKernels
 from configs.campaign import load_campaign
-from configs.models import load_model_profile
 from experiments.engines.kernel_timings import KERNEL, KernelTiming, KernelTimings
-from experiments.measurement.judging import Outcome
-from experiments.measurement.plan import Margins, Prediction
-from experiments.space.configuration import Configuration, KnobValue
-from experiments.space.loading import load_space
+from experiments.measurement.plan import Margins
+from experiments.space.configuration import KnobValue
 from tests.recorded.kernel_timings import CUT_OFF_STEP_US, SIXTEEN_BITS_US, STEP_US, cut_off, recorded
-from tests.recorded.vllm_kernels import PROFILED, recorded_parts
-from tests.unit.agent import campaigns
+from tests.unit.agent.kernels_timed import (
+    BANDWIDTH,
+    BASELINE,
+    SPACE,
+    beliefs,
+    packed,
+    physics,
+    some_left,
+    view,
+)
 
-SPACE = load_space("vllm")
-BASELINE = SPACE.configuration({})
-PARTS = tuple(recorded_parts("bf16"))
-BANDWIDTH = float(PROFILED["bf16"]["copy_bytes_per_s"])
 NAMES = ("humming", "machete", "marlin", "triton")
-
-
-def packed(kernel: str = "auto", **knobs: KnobValue) -> Configuration:
-    told: dict[str, KnobValue] = {
-        "quantization.method": "awq",
-        "quantization.group_size": 128,
-        KERNEL: kernel,
-    }
-    told |= {f"quantization.{name}": value for name, value in knobs.items()}
-    return SPACE.configuration(told)
-
-
-def physics(timings: KernelTimings | None) -> Physics:
-    return Physics(
-        baseline=BASELINE,
-        tpot_ms=5.24,
-        profile=PARTS,
-        bandwidth_bytes_per_s=BANDWIDTH,
-        shape=load_model_profile("qwen3.5-9b"),
-        serves_packed=True,
-        timed=None if timings is None else TimedKernels(timings),
-    )
-
-
-def beliefs(timings: KernelTimings | None) -> Beliefs:
-    return Beliefs.learn(SPACE, physics(timings), (), Margins(), judges_quality=False)
-
-
-def view(timings: KernelTimings | None, incumbent: Configuration = BASELINE) -> CampaignView:
-    timed = None if timings is None else TimedKernels(timings)
-    predict = beliefs(timings).predict
-    plain = campaigns.view()
-    return replace(
-        plain,
-        space=SPACE,
-        baseline=BASELINE,
-        incumbent=incumbent,
-        trials=(),
-        taken=frozenset(),
-        profile=PARTS,
-        bandwidth_bytes_per_s=BANDWIDTH,
-        serves_packed=True,
-        predict=predict,
-        predict_on=predict,
-        refused=refused_by(timed, plain.refused),
-        timed=timed,
-    )
-
 
 SHAPE = load_campaign("shape")
 
@@ -275,160 +220,10 @@ def test_a_kernel_that_was_refused_is_refused_with_the_reason_and_no_other_is() 
     assert "conch" not in {each.candidate.get(KERNEL) for each in in_order(recorded())}
 
 
-def test_a_format_that_was_not_timed_stands_at_the_nearest_of_its_bits_and_is_less_sure() -> None:
-    timed = TimedKernels(recorded())
-    exact, near = timed.of(packed("marlin")), timed.of(packed("marlin", group_size=32, symmetric=False))
-    assert exact is not None
-    assert near is not None
-    assert (near.us, near.sd_log) == (exact.us, pytest.approx(OTHER_FORMAT_SD_LOG))
-    assert timed.of(packed("marlin", bits=8)) is None
-
-
-def on_marlin(group_size: int, timings: KernelTimings, surprise: float) -> Prediction:
-    """What groups of this size are expected to do to weights on `marlin` in groups of 128, after the products
-    of these came out by so much, on the log scale, beside what was timed alone, as a profile told."""
-    tested, told = packed("marlin"), physics(timings)
-    expected = beliefs(timings).predict(BASELINE, tested)
-    timed = TimedKernels(timings).effect(BASELINE, tested, PRODUCTS)
-    assert timed is not None
-    factor = math.exp(timed.mean_log + surprise)
-    profile = tuple(
-        replace(part, time_ms=part.time_ms * factor) if part.kind == PRODUCTS else part for part in PARTS
-    )
-    share = told.parts[PRODUCTS] * math.exp(timed.mean_log)
-    effect_log = expected.log_ratio_mean + math.log1p(share * math.expm1(surprise))
-    trial = campaigns.trial(tested, Outcome.SUPPORTED, math.expm1(effect_log), control=BASELINE, se=0.003)
-    trial = replace(trial, profile=profile)
-    learnt = Beliefs.learn(SPACE, told, (trial,), Margins(), judges_quality=False)
-    return learnt.predict(tested, packed("marlin", group_size=group_size))
-
-
-@pytest.mark.parametrize("surprise", [-0.12, 0.12])
-def test_what_a_step_adds_to_timed_kernels_says_nothing_of_how_a_format_differs(surprise: float) -> None:
-    """On an H200 groups of 128 ran 12 % faster in a step than they had been timed alone, and groups of 64,
-    which no kernel was timed with, were expected to be 8.5 % faster still, and tested next: what all formats
-    have in common had moved the one that was less sure the further."""
-    unmoved = on_marlin(64, recorded(), 0.0)
-    moved = on_marlin(64, recorded(), surprise)
-    assert moved.log_ratio_mean == pytest.approx(unmoved.log_ratio_mean, abs=0.005)
-    assert moved.log_ratio_mean == pytest.approx(0.0, abs=0.01)
-    assert moved.log_ratio_sd > 0.4 * OTHER_FORMAT_SD_LOG, "how the format differs is as open as before"
-
-
-def test_of_two_formats_that_were_not_timed_on_one_kernel_that_kernel_alone_is_open() -> None:
-    """Where the engine's choice was not timed in a format either, it goes in and out again."""
-    near = packed("marlin", group_size=64)
-    found = Beliefs.learn(SPACE, physics(recorded()), (), Margins(), judges_quality=False)
-    _, features = found.latency.contrast(BASELINE, near)
-    names = [name for name in features if "not timed" in name and features[name]]
-    assert [("'marlin'" in name, "'auto'" in name) for name in names] == [(True, False)]
-
-
-def test_parts_that_stay_as_they_are_count_with_16_bits() -> None:
-    timed = TimedKernels(recorded())
-    whole, spared, edges = (timed.of(packed("marlin", keep=keep)) for keep in ("none", "attention", "edges"))
-    assert whole is not None
-    assert spared is not None
-    assert edges is not None
-    assert spared.us - whole.us == pytest.approx(178 + 101 - 103 - 71)
-    assert edges.us - whole.us == pytest.approx(2 / 32 * (sum(SIXTEEN_BITS_US[:6]) - whole.us))
-    assert timed.of(packed("marlin", out_proj_bits=8)) is None
-    head = timed.of(packed("marlin", lm_head="quantized"), HEAD)
-    assert head is not None
-    assert head.us == pytest.approx(183)
-    assert timed.of(BASELINE) == replace(whole, us=float(sum(SIXTEEN_BITS_US[:6])))
-
-
-def some_left(*parts: str, of_kernel: str = "marlin", **told: object) -> TimedKernels:
-    """The recorded timings, of which a kernel's products of these parts were cut off, or are as `told`."""
-    found = recorded()
-
-    def cut(timing: KernelTiming) -> KernelTiming:
-        if timing.knobs[KERNEL] != of_kernel:
-            return timing
-        left = {"us": None, "untimed": "The limit was reached.", "left": True, **told}
-        changed = (replace(each, **left) if each.part in parts else each for each in timing.parts)  # type: ignore[arg-type]
-        return replace(timing, parts=tuple(changed))
-
-    return TimedKernels(replace(found, packed=tuple(map(cut, found.packed))))
-
-
-def test_products_that_were_cut_off_stand_as_they_do_with_other_kernels() -> None:
-    whole, partly = (timed.of(packed("marlin")) for timed in (some_left(), some_left("qkv_proj", "o_proj")))
-    assert whole is not None
-    assert partly is not None
-    others = [STEP_US[kernel][:6] for kernel in ("humming", "machete")]
-    shares = [(qkv + o) / (sum(of) - qkv - o) for of in others for _, _, _, _, qkv, o in [of]]
-    assert partly.us == pytest.approx((whole.us - (103 + 71)) * (1 + math.sqrt(math.prod(shares))))
-    assert (whole.whole, partly.whole) == (True, False)
-    assert (whole.sd_log, partly.sd_log) == (0.0, pytest.approx(AS_OTHERS_SD_LOG * rest_share(partly, whole)))
-
-
-def rest_share(partly: Timed, whole: Timed) -> float:
-    """Which share of what is told was not timed."""
-    return 1 - (whole.us - (103 + 71)) / partly.us
-
-
-def test_the_first_product_alone_tells_of_a_kernel_nearly_what_all_of_them_do() -> None:
-    """As on an H200 with vLLM 0.33, where one product of seven had compiled when the limit came: a kernel as
-    slow on small products as others are was not known, and the second fastest went first."""
-    rest = ("down_proj", "in_proj_qkvz", "out_proj", "qkv_proj", "o_proj")
-    for kernel in ("humming", "machete", "marlin"):
-        whole, partly = (
-            timed.of(packed(kernel)) for timed in (some_left(), some_left(*rest, of_kernel=kernel))
-        )
-        assert whole is not None
-        assert partly is not None
-        assert abs(math.log(partly.us / whole.us)) < 2 * partly.sd_log < 2 * AS_OTHERS_SD_LOG
-
-
-def test_what_a_far_slower_kernel_takes_tells_nothing_of_the_others() -> None:
-    def slower(timing: KernelTiming) -> KernelTiming:
-        """`triton`, whose small products take ten times as long as they did."""
-        if timing.knobs[KERNEL] != "triton":
-            return timing
-        times = (each.us and each.us * (1 if each.part == "gate_up_proj" else 10) for each in timing.parts)
-        return replace(
-            timing, parts=tuple(replace(each, us=us) for each, us in zip(timing.parts, times, strict=True))
-        )
-
-    told = some_left("qkv_proj", "o_proj")
-    other = TimedKernels(replace(told.timings, packed=tuple(map(slower, told.timings.packed))))
-    assert told.of(packed("marlin")) == other.of(packed("marlin"))
-
-
-@pytest.mark.parametrize(
-    "timed",
-    [
-        some_left("gate_up_proj", "down_proj", "in_proj_qkvz"),
-        some_left("o_proj", untimed="It crashed.", left=False),
-        some_left("o_proj", untimed=None, left=False, refused="No such kernel."),
-    ],
-    ids=["most of it", "one that failed", "one that was refused"],
-)
-def test_where_little_was_timed_or_something_failed_nothing_is_said(timed: TimedKernels) -> None:
-    assert timed.of(packed("marlin")) is None
-    assert timed.of(packed("machete")) is not None
-
-
-def test_where_no_other_kernel_was_timed_wholly_nothing_is_said_of_one_that_was_cut_off() -> None:
-    told = some_left("o_proj").timings
-    alone = TimedKernels(
-        replace(told, packed=tuple(each for each in told.packed if each.knobs[KERNEL] == "marlin"))
-    )
-    assert alone.of(packed("marlin")) is None
-
-
-def test_a_head_that_was_cut_off_stands_nowhere() -> None:
-    timed = some_left("lm_head")
-    assert timed.of(packed("marlin", lm_head="quantized"), HEAD) is None
-    assert timed.of(packed("marlin", lm_head="quantized")) is not None
-
-
 def test_a_kernel_of_which_some_was_cut_off_is_proposed_with_a_word_on_it() -> None:
     timed = some_left("qkv_proj")
     words = timed_words(view(timed.timings), packed("marlin"))
-    assert words.endswith(" (products that were not timed as other kernels take them). ")
+    assert words.endswith(" (where a product was not timed, as other kernels have it). ")
     assert "marlin multiplies" in words
 
 
@@ -509,15 +304,19 @@ def test_which_class_ran_is_told_of_the_parts_that_a_configuration_packs_and_of_
 
 
 def test_a_product_that_was_cut_off_costs_a_load_as_much_as_those_that_were_timed() -> None:
-    """As on an H200: one of seven had been compiled, in 22.9 s, and in 1.5 s by a second process."""
-    told = some_left("down_proj", "in_proj_qkvz", "out_proj", "qkv_proj", "o_proj", "lm_head").timings
-    compiled = [
-        replace(each, first_call_s=22.9, again_s=1.5) if each.us is not None else each
-        for timing in told.packed
-        if timing.knobs[KERNEL] == "marlin"
-        for each in timing.parts
-    ]
-    timed = TimedKernels(replace(told, packed=(KernelTiming(packed("marlin"), tuple(compiled)),)))
-    assert timed.compiles_s(packed("marlin")) == pytest.approx(6 * 1.5)
-    assert timed.compiles_s(packed("marlin", lm_head="quantized")) == pytest.approx(7 * 1.5)
-    assert timed.compiles_s(packed("humming")) == timed.compiles_s(BASELINE) == 0.0
+    """As on an H200: one of seven had been compiled, in 22.9 s, and in 1.5 s by a second process. Where none
+    was asked it is not known whether the others would be compiled at each load at all."""
+
+    def told(again_s: float | None, **rest: object) -> TimedKernels:
+        some = some_left("down_proj", "in_proj_qkvz", "out_proj", "qkv_proj", "o_proj", "lm_head", **rest)
+        (timing,) = (each for each in some.timings.packed if each.knobs[KERNEL] == "marlin")
+        first, *others = timing.parts
+        compiled = replace(timing, parts=(replace(first, first_call_s=22.9, again_s=again_s), *others))
+        return TimedKernels(replace(some.timings, packed=(compiled,)))
+
+    assert told(1.5).compiles_s(packed("marlin")) == pytest.approx(6 * 1.5)
+    assert told(1.5).compiles_s(packed("marlin", lm_head="quantized")) == pytest.approx(7 * 1.5)
+    assert told(1.5).compiles_s(packed("marlin", keep="attention")) == pytest.approx(4 * 1.5)
+    assert told(None).compiles_s(packed("marlin")) == 22.9
+    assert told(1.5, left=False).compiles_s(packed("marlin")) == 1.5, "what failed is not compiled"
+    assert told(1.5).compiles_s(packed("humming")) == told(1.5).compiles_s(BASELINE) == 0.0
