@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from configs.catalog import Document, Kind, packaged_names, read_document
 from configs.errors import UsageError
-from configs.targets import serving_on
+from configs.targets import OF_FIRST_TOKENS, serving_on
 from configs.validation import nearest
 
 LIKE = "like"
@@ -27,8 +27,9 @@ def filled_in(document: Document, options: Mapping[str, object] | None = None) -
 
     A part such as `plan` is filled in field by field; a list, and a mapping of knobs, is the file's or the
     other's as a whole. Where the file or one of the `options` (by field, as of the command line) names a
-    target or an engine, the space and the sweep that go with it are taken with it, unless the file gives
-    those too. Raises `UsageError` for a name that is not packaged, and for what is no target.
+    target or an engine, the space and the sweep that go with it are taken with it, and where the file is
+    about first tokens the sweep that goes with that, unless the file gives those too. Raises `UsageError` for
+    a name that is not packaged, and for what is no target.
     """
     own = document.data
     if not isinstance(own, dict) or LIKE not in own:
@@ -51,12 +52,19 @@ def filled_in(document: Document, options: Mapping[str, object] | None = None) -
 
 
 def _serving(base: Mapping[str, object], asked: Mapping[str, object]) -> Mapping[str, object]:
-    """What goes with the target or the engine that is asked for; nothing of one that is not well formed,
-    which is told when the whole is checked."""
-    target, engine = asked.get("target", base["target"]), asked.get("engine")
-    if not {"target", "engine"} & set(asked) or not isinstance(target, str):
+    """What goes with the target, the engine or the objective that is asked for; nothing of one that is not
+    well formed, which is told when the whole is checked."""
+    target, engine, metric = asked.get("target", base["target"]), asked.get("engine"), _metric(asked)
+    if not ({"target", "engine"} & set(asked) or metric in OF_FIRST_TOKENS) or not isinstance(target, str):
         return {}
-    return serving_on(target, engine if isinstance(engine, str) else None)
+    return serving_on(target, engine if isinstance(engine, str) else None, metric)
+
+
+def _metric(asked: Mapping[str, object]) -> str | None:
+    """What the campaign is about, where that is asked for."""
+    plan = asked.get("plan")
+    metric = plan.get("metric") if isinstance(plan, dict) else None
+    return metric if isinstance(metric, str) else None
 
 
 def _nested(path: list[str], value: object) -> dict[str, object]:

@@ -22,6 +22,16 @@ SWEEP_FOR: Mapping[str, Mapping[str, list[str]]] = {
 compiled when it first runs and is not to be had everywhere; Triton's come with vLLM. Its build for a CPU has
 neither, so nothing is swept there."""
 
+FIRST_TOKEN_SWEEP_FOR: Mapping[str, Mapping[str, list[object]]] = {
+    "vllm": {"serving.max_graph_tokens": ["auto", 512]}
+}
+"""What it crosses besides where the first token counts. A space has room for fewer requests at once than a
+plain server, which captures steps of up to 512 tokens for its own, prompts among them; without these a
+campaign would begin from less than that."""
+
+OF_FIRST_TOKENS = ("ttft_ms", "e2el_ms")
+"""Objectives in which the first token counts."""
+
 WORKLOAD_ON: Mapping[str, Mapping[str, int]] = {
     CUDA: {"plan.workload.prompt_tokens": 512, "plan.workload.new_tokens": 128}
 }
@@ -107,9 +117,10 @@ def check_one_device(target: str, what: str) -> None:
         )
 
 
-def serving_on(target: str, engine: str | None = None) -> dict[str, object]:
+def serving_on(target: str, engine: str | None = None, metric: str | None = None) -> dict[str, object]:
     """What of a packaged campaign becomes another on a target, by field: its engine, `engine` where a user
-    named one, and with that the space and the knobs that its sweep crosses.
+    named one, and with that the space and the knobs that its sweep crosses, which go by what it is about too,
+    its `metric`.
 
     Nothing on the CPU where none was named, for that is what packaged campaigns are written for, and of an
     engine that is served in their own spaces. Raises `UsageError` for what is no target.
@@ -118,10 +129,13 @@ def serving_on(target: str, engine: str | None = None) -> dict[str, object]:
     chosen = engine or ENGINE_FOR[kind]
     if chosen not in SPACE_FOR:
         return {}
+    swept: dict[str, object] = {**SWEEP_FOR[chosen]}
+    if metric in OF_FIRST_TOKENS:
+        swept |= FIRST_TOKEN_SWEEP_FOR[chosen]
     return {
         "engine": chosen,
         "space": SPACE_FOR[chosen],
-        "baseline.sweep": [] if kind == CPU else SWEEP_FOR[chosen],
+        "baseline.sweep": [] if kind == CPU else swept,
     }
 
 

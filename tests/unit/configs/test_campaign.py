@@ -136,6 +136,32 @@ def test_a_file_may_say_only_in_what_it_differs_from_a_packaged_campaign(tmp_pat
     assert load_campaign(file, {"seed": 4}).seed == 4
 
 
+@pytest.mark.parametrize("like", ["shape", "levers"])
+@pytest.mark.parametrize("metric", ["tpot_ms", "itl_ms", "ttft_ms", "e2el_ms"])
+def test_a_file_about_first_tokens_begins_from_no_less_than_a_plain_server_captures(
+    tmp_path: Path, like: str, metric: str
+) -> None:
+    file = tmp_path / "mine.yaml"
+    text = f"like: {like}\nname: mine\ntarget: cuda:0\nplan: {{metric: {metric}}}\n"
+    prefill = {"serving.gdn_prefill_backend": ("auto", "triton")}
+    graphs = {"serving.max_graph_tokens": ("auto", 512)} if metric in ("ttft_ms", "e2el_ms") else {}
+    file.write_text(text)
+    assert load_campaign(file).baseline.sweep == {**prefill, **graphs}
+    file.write_text(f"{text}baseline: {{sweep: []}}\n")
+    assert load_campaign(file).baseline.sweep == (), "the file's own word holds"
+
+
+def test_the_objective_brings_its_sweep_without_a_target_too_and_none_to_a_processor(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("like: shape\nname: mine\nplan: {metric: ttft_ms}\n")
+    sweep = load_campaign(file).baseline.sweep
+    assert isinstance(sweep, dict)
+    assert sweep["serving.max_graph_tokens"] == ("auto", 512)
+    for more in ("", "engine: vllm\n"):
+        file.write_text(f"like: default\nname: mine\n{more}plan: {{metric: ttft_ms}}\n")
+        assert "serving.max_graph_tokens" not in load_campaign(file).baseline.sweep
+
+
 def test_what_goes_with_an_engine_is_taken_with_it_where_the_file_gives_nothing_else(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("like: default\nname: mine\ntarget: cuda:0\n")
