@@ -6,24 +6,30 @@ imports the same meanwhile (Python's forkserver) and is forked when vLLM asks fo
 imported there has touched a GPU, and the engine is a process as fresh as a spawned one in all that it does
 with one. Where that can't be had, vLLM spawns as it always does.
 
-Before that vLLM looks at the model's class, in one more process since that may touch a GPU, and keeps what it
-found with its cache. Where nothing was kept yet that process, too, is forked from the one that has imported.
+Before that vLLM looks at the model's class, in one more process since that may touch a GPU, and keeps with
+its cache what it found. Where nothing is kept yet, a process that is forked from the one that has imported
+looks first, and vLLM finds what that has kept.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import pickle
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from multiprocessing.context import BaseContext
 from typing import Any
 
 IMPORTED = ("vllm.v1.engine.core", "vllm.v1.worker.gpu_worker")
 """What the engine's process imports before it looks at the model, and what of vLLM touches no GPU when it is
 imported (0.26: the models themselves do)."""
+
+
+MODELS, LOOK, ASK = "_LazyRegisteredModel", "inspect_model_cls", "_run_in_subprocess"
+"""Of vLLM's registry of models: one that is not imported yet, how its class is looked at, and what asks a new
+process for that where nothing is kept (0.32 and 0.33)."""
 
 
 class EngineProcesses:
@@ -65,29 +71,8 @@ class EngineProcesses:
         if self._touched or not hasattr(utils, "get_mp_context"):
             return False
         vars(utils)["get_mp_context"] = lambda: self
-        self._answer_for_models()
+        self._look_first()
         return True
-
-    def answer(
-        self, ask: Callable[[], object], otherwise: Callable[[Callable[[], object]], object]
-    ) -> object:
-        """What a function returns in a process of its own; where that comes to nothing, as it is asked
-        `otherwise`, which tells why."""
-        import cloudpickle  # vLLM has it, for such functions
-
-        answers, told = self._context.Pipe(duplex=False)
-        process = self.Process(target=_answer, kwargs={"asked": cloudpickle.dumps(ask), "told": told})
-        try:
-            process.start()
-        except (EOFError, OSError):
-            return otherwise(ask)
-        told.close()
-        try:
-            return pickle.loads(answers.recv_bytes())
-        except EOFError:
-            return otherwise(ask)
-        finally:
-            process.join()
 
     def Process(  # noqa: N802 -- as multiprocessing's contexts have it
         self, *, target: Callable[..., object], kwargs: Mapping[str, Any], **named: Any
@@ -101,15 +86,35 @@ class EngineProcesses:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
 
-    def _answer_for_models(self) -> None:
-        """Let vLLM look at a model's class so; where this version looks otherwise, it does as always."""
+    def _look_first(self) -> None:
+        """Let a process look at a model's class before vLLM does, where nothing is kept of it; where this
+        version looks otherwise, or that comes to nothing, vLLM looks as always."""
         try:
             from vllm.model_executor.models import registry
         except ImportError:
             return
-        own = getattr(registry, "_run_in_subprocess", None)
-        if own is not None:
-            vars(registry)["_run_in_subprocess"] = lambda ask: self.answer(ask, own)
+        models, ask_own = getattr(registry, MODELS, None), getattr(registry, ASK, None)
+        look = getattr(models, LOOK, None)
+        if look is None or ask_own is None:
+            return
+
+        def look_first(model: Any) -> object:
+            vars(registry)[ASK] = _not_kept
+            try:
+                return look(model)
+            except _NotKeptError:
+                self._keep(model.module_name, model.class_name)
+            finally:
+                vars(registry)[ASK] = ask_own
+            return look(model)
+
+        setattr(models, LOOK, look_first)
+
+    def _keep(self, module: str, name: str) -> None:
+        process = self.Process(target=_look_and_keep, kwargs={"module": module, "name": name})
+        with suppress(EOFError, OSError):  # vLLM's own process will say why
+            process.start()
+            process.join()
 
     def _touched_a_gpu(self) -> bool:
         answers, told = self._context.Pipe(duplex=False)
@@ -137,12 +142,23 @@ def _in_environment(
     target(**kwargs)
 
 
-def _answer(asked: bytes, told: Any) -> None:
-    """Answer a pickled function, as vLLM's own process for it does."""
+class _NotKeptError(Exception):
+    """Nothing is kept of a model's class."""
+
+
+def _not_kept(ask: object) -> object:
+    raise _NotKeptError
+
+
+def _look_and_keep(module: str, name: str) -> None:
+    """Look at a model's class in this process, as vLLM's own process for it does, and keep what is found."""
+    from vllm.model_executor.models import registry
     from vllm.plugins import load_general_plugins
 
     load_general_plugins()
-    told.send_bytes(pickle.dumps(pickle.loads(asked)()))
+    vars(registry)[ASK] = lambda ask: ask()
+    model = getattr(registry, MODELS)(module_name=module, class_name=name)
+    getattr(model, LOOK)()
 
 
 def _tell_whether_touched(told: Any) -> None:

@@ -130,28 +130,39 @@ def test_what_forks_may_end_after_it_was_looked_for_and_before_it_is_asked(tmp_p
 
 
 REGISTRY = """
-import os
+import os, pathlib, sys
+from dataclasses import dataclass
+
 def _run_in_subprocess(ask):
-    return "as always", ask()
-class Model:
-    def __init__(self, name):
-        self.name = name
+    print("a new process")
+    return ask()
+
+@dataclass(frozen=True)
+class _LazyRegisteredModel:
+    module_name: str
+    class_name: str
+
+    def inspect_model_cls(self):
+        kept = pathlib.Path(os.environ["KEPT"], self.class_name)
+        if kept.exists():
+            return kept.read_text()
+        found = _run_in_subprocess(lambda: self.looked_at())
+        kept.write_text(found)
+        return found
+
     def looked_at(self):
-        import sys
-        return self.name, "wave" in sys.modules, "plugins" in vars(sys.modules["vllm.plugins"]), os.getpid()
-    def inspect(self):
-        return _run_in_subprocess(lambda: self.looked_at())
+        plugins = vars(sys.modules["vllm.plugins"]).get("loaded") if "vllm.plugins" in sys.modules else None
+        return f"{self.module_name} {'wave' in sys.modules} {plugins} {os.getpid()}"
 """
 
 
-def folder_with_vllm(folder: Path, **modules: str) -> None:
+def folder_with_vllm(folder: Path, registry: str = REGISTRY) -> None:
     """Stands in for vLLM's modules, importable by every process."""
     told = {
-        "vllm/plugins.py": "def load_general_plugins():\n    global plugins\n    plugins = True\n",
+        "vllm/plugins.py": "def load_general_plugins():\n    global loaded\n    loaded = 'plugins'\n",
         "vllm/v1/engine/utils.py": "get_mp_context = None\n",
-        "vllm/model_executor/models/registry.py": REGISTRY,
+        "vllm/model_executor/models/registry.py": registry,
         "wave.py": "",
-        **{f"{name}.py": text for name, text in modules.items()},
     }
     for path, text in told.items():
         file = folder / path
@@ -161,43 +172,40 @@ def folder_with_vllm(folder: Path, **modules: str) -> None:
 
 LOOK = """
     print(processes.use())
-    from vllm.model_executor.models.registry import Model
-    found = Model("qwen").inspect()
-    print(*found[:-1], found[-1] != os.getpid())
+    from vllm.model_executor.models.registry import _LazyRegisteredModel as Model
+    for look in range(2):
+        *found, pid = Model("qwen", "Qwen").inspect_model_cls().split()
+        print(*found, int(pid) == os.getpid())
 """
 
 
 def test_a_model_s_class_is_looked_at_in_a_process_that_has_imported_already(tmp_path: Path) -> None:
     folder_with_vllm(tmp_path)
-    assert run(tmp_path, LOOK) == ["True", "qwen True True True"]
+    assert run(tmp_path, LOOK, KEPT=str(tmp_path)) == ["True", *["qwen True plugins False"] * 2]
+
+
+def test_what_is_kept_of_a_class_is_not_looked_at_again(tmp_path: Path) -> None:
+    folder_with_vllm(tmp_path)
+    (tmp_path / "Qwen").write_text("kept 1", encoding="utf-8")
+    then = LOOK.replace("    from", "    processes.Process = None\n    from", 1)
+    assert run(tmp_path, then, KEPT=str(tmp_path)) == ["True", *["kept False"] * 2]
 
 
 @pytest.mark.parametrize(
-    "looked_at",
+    "wrong",
     ["raise ValueError('no such layer')", "os._exit(1)"],
     ids=["a class that can't be imported", "a process that is ended"],
 )
-def test_where_that_comes_to_nothing_vllm_looks_as_always_and_tells_why(
-    tmp_path: Path, looked_at: str
-) -> None:
-    own = REGISTRY.replace("import sys\n", f"import sys\n        if 'wave' in sys.modules: {looked_at}\n")
-    folder_with_vllm(tmp_path, **{"vllm/model_executor/models/registry": own})
-    then = """
-    print(processes.use())
-    from vllm.model_executor.models.registry import Model
-    vars(sys.modules["vllm"])["plugins"] = sys.modules["vllm.plugins"] = types.ModuleType("vllm.plugins")
-    found = Model("qwen").inspect()
-    print(*found[:-1], found[-1][:-1], found[-1][-1] == os.getpid())
-    """
-    assert run(tmp_path, then) == ["True", "as always ('qwen', False, False) True"]
+def test_where_that_comes_to_nothing_vllm_looks_as_always_and_tells_why(tmp_path: Path, wrong: str) -> None:
+    looked_at = "    def looked_at(self):\n"
+    folder_with_vllm(
+        tmp_path, REGISTRY.replace(looked_at, f"{looked_at}        if 'wave' in sys.modules: {wrong}\n")
+    )
+    looked = run(tmp_path, LOOK, KEPT=str(tmp_path))
+    assert looked == ["True", "a new process", *["qwen False None True"] * 2]
 
 
 def test_where_vllm_looks_at_models_otherwise_it_does_so_as_always(tmp_path: Path) -> None:
-    other = REGISTRY.replace("_run_in_subprocess", "_look")
-    folder_with_vllm(tmp_path, **{"vllm/model_executor/models/registry": other})
-    then = """
-    print(processes.use())
-    from vllm.model_executor.models import registry
-    print(registry._look(lambda: 1), hasattr(registry, "_run_in_subprocess"))
-    """
-    assert run(tmp_path, then) == ["True", "('as always', 1) False"]
+    folder_with_vllm(tmp_path, REGISTRY.replace("_run_in_subprocess", "_look"))
+    looked = run(tmp_path, LOOK, KEPT=str(tmp_path))
+    assert looked == ["True", "a new process", *["qwen False None True"] * 2]
