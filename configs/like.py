@@ -57,13 +57,16 @@ def _serving(base: Mapping[str, object], asked: Mapping[str, object]) -> Mapping
     target, engine, metric = asked.get("target", base["target"]), asked.get("engine"), _metric(asked)
     if not ({"target", "engine"} & set(asked) or metric in OF_FIRST_TOKENS) or not isinstance(target, str):
         return {}
-    return serving_on(target, engine if isinstance(engine, str) else None, metric)
+    served = serving_on(target, engine if isinstance(engine, str) else None, metric)
+    if asked.get("space", served.get("space")) != served.get("space"):  # which may have no such knob
+        return serving_on(target, engine if isinstance(engine, str) else None)
+    return served
 
 
 def _metric(asked: Mapping[str, object]) -> str | None:
     """What the campaign is about, where that is asked for."""
     plan = asked.get("plan")
-    metric = plan.get("metric") if isinstance(plan, dict) else None
+    metric = asked.get("plan.metric", plan.get("metric") if isinstance(plan, dict) else None)
     return metric if isinstance(metric, str) else None
 
 

@@ -80,7 +80,8 @@ class TimedKernels:
             return None
         names = dict.fromkeys((*one.open, *other.open))
         moved = {name: other.open.get(name, 0.0) - one.open.get(name, 0.0) for name in names}
-        return TimedEffect(math.log(other.us / one.us), TIMED_SD_LOG, moved)
+        open_ = {name: sd_log for name, sd_log in moved.items() if sd_log}
+        return TimedEffect(math.log(other.us / one.us), TIMED_SD_LOG, open_)
 
     def together(self, configurations: Sequence[Knobs]) -> Together:
         """What each takes, for one to be held against another: products of the layers, and the output head

@@ -23,9 +23,9 @@ from experiments.engines.kernel_timings import (
     FORMAT,
     KERNEL,
     PRODUCTS,
-    TIMED_BY,
     KernelTiming,
     KernelTimings,
+    packed_words,
 )
 from experiments.space.configuration import KnobValue
 
@@ -100,21 +100,27 @@ class StandIns:
 
     @classmethod
     def of(cls, timings: KernelTimings, configuration: Knobs, bits: KnobValue | None) -> StandIns:
-        """Those for a configuration's products in so many bits: of the class that ran in this format; where
-        none did, of the one that ran with this value in all that were timed; and where that were several, or
-        none, those of this value."""
+        """Those for a configuration's products in so many bits: of the class that ran in this format, or that
+        ran with a kernel that is named in all that were timed. The engine's own choice may be another class
+        in each format: where none ran in this one, or several did, the nearest of this value stands, by
+        `sd_log` as open as any kernel."""
         knobs: Knobs = {KERNEL: AUTO, **configuration, BITS: bits or 0}
         same_bits = [each for each in timings.packed if each.knobs.get(BITS) == bits]
         named = [each for each in same_bits if each.knobs.get(KERNEL, AUTO) == knobs[KERNEL]]
         exact = next((each for each in named if not distance(knobs, each.knobs)), None)
-        ran, ever = _classes([exact] if exact else []), _classes(named)
-        if not ran and len(ever) == 1:
-            ran = ever
-        if not ran:
-            return cls(timings, knobs, exact, tuple(named), str(knobs[KERNEL]), KERNEL_SD_LOG)
+        ran = _classes([exact] if exact else [])
+        if not ran and knobs[KERNEL] != AUTO:
+            ran = _classes(named)
+        known = len(ran) == 1
+        if not known:
+            told = [each for each in named if _classes([each])]
+            ran = _classes(sorted(told, key=lambda each: distance(knobs, each.knobs))[:1])
         like = [each for each in same_bits if each is exact or _classes([each]) & ran]
         like.sort(key=lambda each: each.knobs.get(KERNEL, AUTO) != knobs[KERNEL])
-        return cls(timings, knobs, exact, tuple(like), ", ".join(sorted(ran)), OTHER_FORMAT_SD_LOG)
+        kernel = next(iter(ran)) if known else str(knobs[KERNEL])
+        return cls(
+            timings, knobs, exact, tuple(like), kernel, OTHER_FORMAT_SD_LOG if known else KERNEL_SD_LOG
+        )
 
     def part(self, part: str) -> Timed | None:
         """A product in the nearest format; None where it was timed in none."""
@@ -124,8 +130,7 @@ class StandIns:
             return None
         if not distance(self.knobs, timing.knobs):
             return Timed(us)
-        told = ", ".join(f"{knob}={self.knobs.get(knob)!r}" for knob in TIMED_BY)
-        return Timed(us, {f"not timed with {told}": self.sd_log})
+        return Timed(us, {f"not timed of {self.kernel}, {packed_words(self.knobs)}": self.sd_log})
 
     def rest(self, known_us: float, known: Sequence[str], missing: Sequence[str]) -> Timed | None:
         """What the missing products take, if they stand to the known ones, which take so long, as with other

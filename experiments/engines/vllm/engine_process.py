@@ -17,6 +17,7 @@ import multiprocessing
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from multiprocessing.context import BaseContext
@@ -98,15 +99,18 @@ class EngineProcesses:
         if look is None or ask_own is None:
             return
 
+        one_at_a_time = threading.Lock()
+
         def look_first(model: Any) -> object:
-            vars(registry)[ASK] = _not_kept
-            try:
+            with one_at_a_time:
+                vars(registry)[ASK] = _not_kept
+                try:
+                    return look(model)
+                except _NotKeptError:
+                    self._keep(model.module_name, model.class_name)
+                finally:
+                    vars(registry)[ASK] = ask_own
                 return look(model)
-            except _NotKeptError:
-                self._keep(model.module_name, model.class_name)
-            finally:
-                vars(registry)[ASK] = ask_own
-            return look(model)
 
         setattr(models, LOOK, look_first)
 

@@ -157,6 +157,10 @@ def test_the_objective_brings_its_sweep_without_a_target_too_and_none_to_a_proce
     sweep = load_campaign(file).baseline.sweep
     assert isinstance(sweep, dict)
     assert sweep["serving.max_graph_tokens"] == ("auto", 512)
+    file.write_text("like: shape\nname: mine\n")
+    assert load_campaign(file, {"plan.metric": "e2el_ms"}).baseline.sweep == sweep
+    file.write_text("like: shape\nname: mine\nspace: levers\nplan: {metric: ttft_ms}\n")
+    assert "serving.max_graph_tokens" not in load_campaign(file).baseline.sweep, "which may have no such knob"
     for more in ("", "engine: vllm\n"):
         file.write_text(f"like: default\nname: mine\n{more}plan: {{metric: ttft_ms}}\n")
         assert "serving.max_graph_tokens" not in load_campaign(file).baseline.sweep
