@@ -20,7 +20,7 @@ Knobs = dict[str, KnobValue]
 
 
 class _JobSpec(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     version: Literal[1] = SPEC_VERSION
     campaign_id: int
@@ -76,7 +76,7 @@ class BaselineJob(_ExperimentJob):
 class NoiseState(BaseModel):
     """The target's noise profile at the time of dispatch (see `evidence.NoiseProfile`)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     target_key: str
     launches: int = 0

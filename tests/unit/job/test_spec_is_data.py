@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -209,3 +210,16 @@ def test_the_command_that_a_worker_was_started_with_may_be_asked_for(
 ) -> None:
     told = job_in(tmp_path, AN_AA_JOB.model_copy(update={"beside": asked}), COMMAND)
     assert "It came as far as this" in told
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_a_number_for_which_json_has_no_word_is_refused(value: float) -> None:
+    """It would be written as null, and what is written could not be read."""
+    data = next(each for each in map(as_written, SPECS) if "configuration" in each)
+    assert parsed(data) is not None
+    assert parsed(data | {"configuration": {"simulated.tpot_ms": value}}) is None
+
+
+def as_written(spec: AnyJob) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(spec.model_dump_json())
+    return found
