@@ -82,7 +82,11 @@ def main(arguments: Sequence[str]) -> None:
     """Print a line for each, and what all of them come to."""
     found = []
     for path in map(Path, arguments):
-        for timings in timings_in(path):
+        try:
+            kept = timings_in(path)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as reason:
+            sys.exit(f"{path} holds no kernel timings that can be read: {reason}")
+        for timings in kept:
             for each in told_by_one(timings):
                 logs = f"{each.off_log:+.3f} ± {each.sd_log:.3f}, at the ratio {each.at_ratio_log:+.3f}"
                 print(f"{logs}  {each.words}")

@@ -36,3 +36,7 @@ def test_what_is_told_is_printed_and_a_file_that_tells_nothing_is_a_sentence(
     empty.write_text("{}")
     with pytest.raises(SystemExit, match="No file holds a kernel"):
         main([str(empty)])
+    empty.write_text('{"cuda:0": 7}')
+    for path in (empty, tmp_path / "none.json"):
+        with pytest.raises(SystemExit, match="holds no kernel timings that can be read"):
+            main([str(path)])
