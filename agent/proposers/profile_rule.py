@@ -13,7 +13,9 @@ from agent.proposers.idea import Idea, other_values
 from agent.proposers.kernel_words import timed_words
 from agent.proposers.of_objective import of_first_tokens
 from agent.proposers.port import CampaignView
-from agent.surrogate.kernel_parts import HEAD, OUTSIDE, PRODUCTS, KernelParts
+from agent.surrogate.graph_modes import GRAPH_MODE, fewer_launches
+from agent.surrogate.kernel_parts import HEAD, OUTSIDE, PRODUCTS, KernelParts, ran
+from experiments.space.configuration import Configuration
 from experiments.space.steps_ahead_rules import AHEAD, OFF
 
 LEVERS = ("kernel", "graphs", "scheduling", "gdn_state", "kv_cache", "weight_dtype")
@@ -38,11 +40,20 @@ def by_profile(view: CampaignView, lever: str) -> list[Idea]:
         return []
     if lever in OF_OUTSIDE and parts.share(OUTSIDE) < view.min_effect:
         return []
-    found = [each for each in other_values(view, lever) if each.get(AHEAD) != OFF or lever != "scheduling"]
+    found = [each for each in other_values(view, lever) if _may_help(view, lever, each)]
     if lever == "kernel":
         return [Idea(each, _why_kernel(parts, timed_words(view, each))) for each in found]
     why = _why(parts, lever)
     return [Idea(candidate, why) for candidate in found]
+
+
+def _may_help(view: CampaignView, lever: str, candidate: Configuration) -> bool:
+    """Whether the lever's reason holds for this value: not for what schedules nothing ahead, nor for graphs
+    that need as many launches a step as those that run, or more."""
+    if lever == "scheduling":
+        return candidate.get(AHEAD) != OFF
+    runs = ran(GRAPH_MODE, view.incumbent, view.incumbent_runs)
+    return lever != "graphs" or fewer_launches(str(candidate.get(GRAPH_MODE)), runs)
 
 
 def head_words(view: CampaignView) -> str:

@@ -16,6 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agent.surrogate.graph_modes import GRAPH_MODE, SAME_STEP_SD_LOG, of_graph_mode
 from agent.surrogate.ordered import Resemblance
 from agent.surrogate.timed_kernels import TimedEffect
 from agent.surrogate.timed_products import KERNEL_SD_LOG
@@ -57,41 +58,17 @@ the bytes of weights."""
 STATE_BESIDE_SD_LOG = 0.15
 """The same of narrower states and caches: those of other requests are a smaller part of it."""
 
-NO_GRAPHS = ("eager", "none")
-"""Values of `serving.graph_mode` under which every kernel is launched by the processor."""
-
-WHOLE_STEPS = ("full", "full_decode_only", "full_and_piecewise")
-"""Values of `serving.graph_mode` under which a step of decoding is one graph: what else they capture are
-steps that read prompts (vLLM, *CUDA Graphs*, design documents)."""
-
-LAUNCH_US = 25.0
-"""Microseconds that a launch takes the processor where no graph replays it, about: with some 215 launches a
-step of the packaged model took 8.4 ms on the host of an H200, beside other work (the case `none` in
-docs/results/tables/h200-levers-once.jsonl)."""
-
 NOT_AHEAD_MS = 2.3
 """Milliseconds that a step takes longer where no next one is scheduled meanwhile, about: what the processor
 does for a step lies open then. 2.4 outside kernels where there were none before, on the host of an H200 with
 vLLM 0.33 (E-0003 of docs/results/h200-campaign-vllm-0.33.md), 2.3 with 0.26 (its table h200-9b-http)."""
 
-GRAPHS_SHARE_REMOVED = 0.7
-"""Share of the time outside kernels that graphs are expected to remove; judgement."""
-
-EAGER_SD_LOG = 0.3
-"""How far that may be off, in either direction."""
-
 SHARE_SD = 0.5
 """Standard deviation of what a lever does to the part that it acts on, on the log scale of that part."""
-
-LEAST_SD_LOG = 0.01
-"""No lever is expected more closely than this."""
 
 SAME_STEP = ("context", "batching", "chunking", "caching", "gdn_prefill", "prompt_graphs")
 """Levers that decide what is reserved and kept, how many requests there may be, and how prompts are read: a
 decode step does the same with them, for all that is known."""
-
-SAME_STEP_SD_LOG = 0.02
-"""How far that may be off: other sizes of caches and graphs."""
 
 SIXTEEN_BITS = ("bfloat16", "float16")
 """Types of activations of the same width, for which a GPU has the same units."""
@@ -236,18 +213,26 @@ def of_whole(
     knobs: Mapping[str, KnobValue | None],
     baseline: Mapping[str, KnobValue],
     runs: Mapping[str, Json] = NOT_TOLD,
+    layers: int = 0,
 ) -> tuple[float, float] | None:
     """Mean and standard deviation of the log of TPOT that a lever's setting brings, where the best so far was
-    told to run so (its resolved configuration); None for a lever that is not of the whole step, or that this
-    page does not know."""
+    told to run so (its resolved configuration) and the model has `layers` (0: not known); None for a lever
+    that is not of the whole step, or that this page does not know."""
     if lever in SAME_STEP:
         return 0.0, SAME_STEP_SD_LOG
     if lever == "dtype":
         kinds = (knobs.get("serving.dtype"), baseline.get("serving.dtype"))
         return (0.0, SAME_STEP_SD_LOG) if all(kind in SIXTEEN_BITS for kind in kinds) else None
     if lever == "graphs":
-        mode = str(knobs.get("serving.graph_mode"))
-        return _graphs(parts, mode, ran("serving.graph_mode", baseline, runs))
+        mode = str(knobs.get(GRAPH_MODE))
+        return of_graph_mode(
+            mode,
+            ran(GRAPH_MODE, baseline, runs),
+            step_ms=parts.step_ms,
+            outside=parts.share(OUTSIDE),
+            launches=parts.launches,
+            layers=layers,
+        )
     if lever == "scheduling" and knobs.get(AHEAD) == OFF and ran(AHEAD, baseline, runs) == ON:
         mean = math.log1p(NOT_AHEAD_MS / parts.step_ms)
         return mean, SHARE_SD * mean
@@ -258,18 +243,6 @@ def ran(knob: str, configuration: Mapping[str, KnobValue], runs: Mapping[str, Js
     """What a knob of serving was: as configured, or, left to the engine, what that told of it."""
     told, chosen = str(configuration.get(knob)), runs.get(knob.removeprefix("serving."))
     return str(chosen) if told == "auto" and chosen else told
-
-
-def _graphs(parts: KernelParts, mode: str, before: str) -> tuple[float, float]:
-    outside = parts.share(OUTSIDE)
-    if before in NO_GRAPHS and mode not in NO_GRAPHS:
-        return math.log1p(-GRAPHS_SHARE_REMOVED * outside), _spread(outside)
-    if mode in NO_GRAPHS and before not in NO_GRAPHS:
-        launched_ms = LAUNCH_US * parts.launches / MS_PER_S
-        return max(0.0, math.log(launched_ms / parts.step_ms)), EAGER_SD_LOG
-    if mode in WHOLE_STEPS and before in WHOLE_STEPS:
-        return 0.0, SAME_STEP_SD_LOG
-    return 0.0, _spread(outside)
 
 
 def _narrower(parts: KernelParts, kind: str, lever: str, value: KnobValue | None) -> Mapping[str, PartEffect]:
@@ -291,7 +264,3 @@ def _shrunk(parts: KernelParts, kind: str, factor: float) -> float:
 
 def _of(part: str, features: Mapping[str, float]) -> dict[str, float]:
     return {f"{name} of {part}": value for name, value in features.items()}
-
-
-def _spread(share: float) -> float:
-    return max(LEAST_SD_LOG, SHARE_SD * share)

@@ -219,10 +219,10 @@ class Physics:
         so."""
         key = (lever, setting, target)
         if key not in self._known:
-            told = self._swept(setting) or self._counted(setting) or self._captured(setting)
-            self._known[key] = told or self._of_objective(
-                lever, setting, self._expect(lever, setting, target)
-            )
+            told = self._counted(setting) or self._captured(setting)
+            if told is None:
+                told = self._of_objective(lever, setting, self._expect(lever, setting, target))
+            self._known[key] = self._with_sweep(setting, told)
         return self._known[key]
 
     def _of_objective(self, lever: str, setting: Setting, expected: Expectation) -> Expectation:
@@ -272,7 +272,14 @@ class Physics:
         known = (
             None
             if self.kernels is None
-            else of_whole(self.kernels, lever, knobs, self.baseline, self.incumbent_runs)
+            else of_whole(
+                self.kernels,
+                lever,
+                knobs,
+                self.baseline,
+                self.incumbent_runs,
+                layers=len(self.model_layers),
+            )
         )
         if known is not None:
             return Expectation(*known)
@@ -295,12 +302,21 @@ class Physics:
             return Expectation(0.0, LEAST_SD_LOG, self.resemblance.of_all(knobs, own))
         return Expectation(0.0, UNKNOWN_SD_LOG)
 
-    def _swept(self, setting: Setting) -> Expectation | None:
+    def _with_sweep(self, setting: Setting, told: Expectation) -> Expectation:
+        """An expectation with what the sweep measured of the setting, each by how far it is to be trusted;
+        what is of parts, or open with others, gives way to it."""
         if not all(knob in self._swept_knobs and value is not None for knob, value in setting):
-            return None
+            return told
         knobs: dict[str, KnobValue] = {**self.baseline, **{k: v for k, v in setting if v is not None}}
         found = self.swept_log.get(Configuration.of(knobs))
-        return None if found is None else Expectation(found, SWEEP_SD_LOG)
+        if found is None:
+            return told
+        if told.parts or told.joint:
+            return Expectation(found, SWEEP_SD_LOG)
+        swept, before = 1 / SWEEP_SD_LOG**2, 1 / told.sd_log**2
+        return Expectation(
+            (swept * found + before * told.mean_log) / (swept + before), 1 / math.sqrt(swept + before)
+        )
 
     @cached_property
     def _swept_knobs(self) -> frozenset[str]:

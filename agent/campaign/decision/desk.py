@@ -16,6 +16,7 @@ from agent.campaign.decision.learnt_from import LearntFrom
 from agent.campaign.decision.leaving import leaving, spoken_against
 from agent.campaign.decision.stated import combined, from_incumbent
 from agent.campaign.decision.steered import disputes_in_turn, settling, used_by, used_up
+from agent.campaign.decision.steps_served import baseline_step, best_step
 from agent.campaign.known.facts import Facts, Queued
 from agent.campaign.known.incumbent import Incumbent, is_on
 from agent.campaign.known.measured import Baseline
@@ -91,16 +92,24 @@ class Desk:
         return None if found is None else TimedKernels(found)
 
     @property
+    def tpot_ms(self) -> float:
+        """The baseline's time a token."""
+        return self.baseline.tpot_ms[self.baseline_configuration.digest]
+
+    @cached_property
+    def profile(self) -> tuple[PartTime, ...]:
+        """A decode step of the baseline by part."""
+        return baseline_step(self.facts, self.baseline, self.baseline_configuration)
+
+    @cached_property
     def incumbent_profile(self) -> tuple[PartTime, ...]:
         """A decode step of the best so far by part; empty where it was not profiled itself."""
-        experiment_id = self.incumbent.experiment_id
-        return () if experiment_id is None else self.facts.profiles.get(experiment_id, ())
+        return best_step(self.facts, self.incumbent, self.tpot_ms)
 
     @cached_property
     def step_tokens(self) -> StepTokens | None:
         """The loop of steps of the campaign's requests; None where nothing of it could be counted."""
-        tpot_ms = self.baseline.tpot_ms[self.baseline_configuration.digest]
-        return steps_of(self.facts, self.legal.profile, tpot_ms)
+        return steps_of(self.facts, self.legal.profile, self.tpot_ms)
 
     @cached_property
     def prompt_launches(self) -> PromptLaunches | None:
@@ -139,8 +148,8 @@ class Desk:
         lasted = [each for each in crossed if each.digest in own_ms]
         physics = Physics(
             baseline=baseline,
-            tpot_ms=self.baseline.tpot_ms[baseline.digest],
-            profile=self.baseline.profile,
+            tpot_ms=self.tpot_ms,
+            profile=self.profile,
             model_layers=self.facts.model_layers,
             bandwidth_bytes_per_s=self.baseline.bandwidth_bytes_per_s,
             shape=self.legal.profile,
@@ -156,7 +165,7 @@ class Desk:
             first_token_share=first_token_share(
                 self.facts.objective,
                 self.baseline.ttft_ms.get(baseline.digest),
-                self.baseline.tpot_ms[baseline.digest],
+                self.tpot_ms,
                 self.facts.spec.plan.workload.new_tokens,
             ),
         )
@@ -206,8 +215,8 @@ class Desk:
             baseline=baseline,
             incumbent=self.incumbent.configuration,
             incumbent_hypothesis_id=self.incumbent.hypothesis_id,
-            tpot_ms=self.baseline.tpot_ms[baseline.digest],
-            profile=self.baseline.profile,
+            tpot_ms=self.tpot_ms,
+            profile=self.profile,
             model_layers=facts.model_layers,
             cores=facts.cores,
             trials=facts.trials,

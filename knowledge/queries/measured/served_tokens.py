@@ -3,7 +3,8 @@
 A profiled step is of kernels, one after the other. A token that comes over HTTP has more: the engine's
 scheduler and the server's loop on the processor. Where these take less than the step they are hidden by it;
 where they take longer, as on a busy machine with a fast step, they are what a token takes. So that difference
-says whether a faster kernel can be felt.
+says whether a faster kernel can be felt. A processor that others share is slow at one time and fast at
+another, so a step may also have been profiled at a worse time than its tokens were served.
 """
 
 from __future__ import annotations
@@ -54,7 +55,18 @@ def served_tokens(
         kept_up = ": what the processor does meanwhile takes no longer" if by_http else ""
         return f"{told}, as long as this step{kept_up}."
     if more_ms < 0:
-        return f"{told}, {-more_ms:.2f} less than this step."
+        return f"{told}, {-more_ms:.2f} less than this step{_slow_as_profiled(step, median(times_ms))}."
     why = ": the server, requests that were slower, or a processor that had not the next step ready"
     share = f"{100 * more_ms / step.step_ms:.0f} %"
     return f"{told}, {more_ms:.2f} more than this step ({share}){why if by_http else ''}."
+
+
+def _slow_as_profiled(step: StepProfileView, token_ms: float) -> str:
+    """Why a token took less than the step, where it had room for its kernels; empty where it had none."""
+    busy_ms = step.step_ms - step.outside_ms
+    if not busy_ms * (1 - SAME) <= token_ms:
+        return ""
+    return (
+        f", of which kernels take {busy_ms:.2f}: the GPU waited longer for the processor as it was profiled "
+        "than as tokens were served"
+    )

@@ -8,23 +8,14 @@ from dataclasses import replace
 import pytest
 
 from agent.campaign.decision.desk import Desk
-from agent.campaign.known.facts import Facts, Queued
-from agent.campaign.known.measured import Baseline
-from agent.ground.legal import Legal
+from agent.campaign.known.facts import Queued
 from agent.proposers.neighbours import neighbours
 from agent.proposers.rules import RulesProposer
-from configs.campaign import load_campaign
-from configs.models import load_model_profile
-from db.states import CampaignState
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
-from experiments.space.loading import load_space
-from tests.recorded.vllm_kernels import PROFILED, recorded_parts
+from tests.unit.agent.gpu_desk import BASELINE, SPACE, gpu_desk
 
-SPACE, SHAPE = load_space("vllm"), load_model_profile("qwen3.5-9b")
-BASELINE = SPACE.configuration({})
 FEWER, MORE = (SPACE.configuration({"serving.max_batch_tokens": tokens}) for tokens in (2048, 16384))
-BANDWIDTH = float(PROFILED["bf16"]["copy_bytes_per_s"])
 
 
 def queued(number: int, candidate: Configuration) -> Queued:
@@ -44,36 +35,20 @@ def queued(number: int, candidate: Configuration) -> Queued:
 
 
 def desk(at_once: int, gpu_name: str | None = "NVIDIA H200") -> Desk:
-    spec = load_campaign("shape")
     asked = {
         "concurrency": at_once,
         "prompts_per_block": 4 * at_once,
         "prompt_tokens": 512,
         "new_tokens": 129,
     }
-    workload = spec.plan.workload.model_copy(update=asked)
-    facts = Facts(
-        id=1,
-        spec=spec.model_copy(update={"plan": spec.plan.model_copy(update={"workload": workload})}),
-        state=CampaignState.RUNNING,
-        model_fingerprint="f",
-        target_key="cuda",
-        model_layers=SHAPE.layer_types,
-        cores=8,
-        spent_s=0.0,
-        baseline=BASELINE,
-        naive=BASELINE,
-        baseline_experiment_id=1,
-        trials=(),
+    return gpu_desk(
+        10.2,
+        1900.0,
+        workload=asked,
         queue=(queued(1, FEWER), queued(2, MORE)),
-        under_test=(),
-        proposed=(),
         gpu_name=gpu_name,
         incumbent_runs={"max_batch_tokens": 8192},
     )
-    parts = tuple(recorded_parts("bf16"))
-    measured = Baseline({BASELINE.digest: 10.2}, {BASELINE.digest: 1900.0}, parts, 1.0, BANDWIDTH)
-    return Desk(facts, Legal(SPACE, profile=SHAPE), measured, ())
 
 
 def test_what_was_counted_is_believed_before_any_test_and_decides_the_order() -> None:

@@ -8,24 +8,14 @@ from dataclasses import replace
 import pytest
 
 from agent.campaign.decision.desk import Desk
-from agent.campaign.known.facts import Facts
-from agent.campaign.known.measured import Baseline
-from agent.ground.legal import Legal
 from agent.proposers.neighbours import neighbours
 from agent.proposers.port import Trial
 from agent.proposers.rules import RulesProposer
-from configs.campaign import load_campaign
-from configs.models import load_model_profile
-from db.states import CampaignState
 from experiments.measurement.judging import Outcome
-from experiments.space.loading import load_space
 from experiments.space.prompt_graph_rules import GRAPH_TOKENS
-from tests.recorded.vllm_kernels import PROFILED, recorded_parts
+from tests.unit.agent.gpu_desk import BASELINE, SPACE, gpu_desk
 
-SPACE, SHAPE = load_space("vllm"), load_model_profile("qwen3.5-9b")
-BASELINE = SPACE.configuration({})
 HELD, BELOW = (SPACE.configuration({GRAPH_TOKENS: tokens}) for tokens in (1024, 512))
-BANDWIDTH = float(PROFILED["bf16"]["copy_bytes_per_s"])
 TTFT_MS, TPOT_MS = 90.0, 5.3
 
 
@@ -36,33 +26,10 @@ def adopted() -> Trial:
 
 def desk(metric: str, prompt_tokens: int = 1000, captured: int = 32) -> Desk:
     """A campaign of one request at once on an H200."""
-    spec = load_campaign("shape")
     asked = {"concurrency": 1, "prompt_tokens": prompt_tokens, "new_tokens": 33}
-    plan = spec.plan.model_copy(
-        update={"metric": metric, "workload": spec.plan.workload.model_copy(update=asked)}
+    return gpu_desk(
+        TPOT_MS, TTFT_MS, workload=asked, metric=metric, incumbent_runs={"max_graph_tokens": captured}
     )
-    facts = Facts(
-        id=1,
-        spec=spec.model_copy(update={"plan": plan}),
-        state=CampaignState.RUNNING,
-        model_fingerprint="f",
-        target_key="cuda",
-        model_layers=SHAPE.layer_types,
-        cores=8,
-        spent_s=0.0,
-        baseline=BASELINE,
-        naive=BASELINE,
-        baseline_experiment_id=1,
-        trials=(),
-        queue=(),
-        under_test=(),
-        proposed=(),
-        gpu_name="NVIDIA H200",
-        incumbent_runs={"max_graph_tokens": captured},
-    )
-    parts = tuple(recorded_parts("bf16"))
-    measured = Baseline({BASELINE.digest: TPOT_MS}, {BASELINE.digest: TTFT_MS}, parts, 1.0, BANDWIDTH)
-    return Desk(facts, Legal(SPACE, profile=SHAPE), measured, ())
 
 
 def test_the_first_token_is_expected_to_lose_half_of_its_launches_and_a_request_its_share_of_that() -> None:

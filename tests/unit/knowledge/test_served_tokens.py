@@ -15,9 +15,14 @@ from knowledge.queries.measured.step_profile import StepProfileView, profile_vie
 STEP_MS = 4.0
 
 
-def a_step(concurrency: int = 1, prompt_tokens: int | None = None) -> StepProfileView:
-    part = {"part": "step", "kind": "small", "time_ms": STEP_MS, "launches": 1}
-    return profile_view({"parts": [part], "concurrency": concurrency, "prompt_tokens": prompt_tokens})
+def a_step(
+    concurrency: int = 1, prompt_tokens: int | None = None, outside_ms: float = 0.0
+) -> StepProfileView:
+    parts = [
+        {"part": "step", "kind": "small", "time_ms": STEP_MS - outside_ms, "launches": 1},
+        {"part": "outside", "kind": "outside", "time_ms": outside_ms, "launches": 0},
+    ]
+    return profile_view({"parts": parts, "concurrency": concurrency, "prompt_tokens": prompt_tokens})
 
 
 def launched(*tpot_ms: float, arm: Arm = Arm.CANDIDATE, stage: str = "full") -> LaunchView:
@@ -68,6 +73,19 @@ def test_within_the_engine_there_is_no_server_to_name(tpot_ms: float, compared: 
 
 def test_a_token_that_takes_less_is_told_without_a_cause() -> None:
     told = served_tokens(a_step(), [launched(3.5)], plan(), drafts=False)
+    assert told == "Served over HTTP a token took 3.50 ms (one launch), 0.50 less than this step."
+
+
+def test_a_step_that_was_profiled_while_the_processor_was_slow_says_so() -> None:
+    told = served_tokens(a_step(outside_ms=0.6), [launched(3.5)], plan(), drafts=False)
+    assert told == (
+        "Served over HTTP a token took 3.50 ms (one launch), 0.50 less than this step, of which kernels take "
+        "3.40: the GPU waited longer for the processor as it was profiled than as tokens were served."
+    )
+
+
+def test_a_token_for_which_its_kernels_would_be_too_long_is_told_without_a_cause() -> None:
+    told = served_tokens(a_step(outside_ms=0.1), [launched(3.5)], plan(), drafts=False)
     assert told == "Served over HTTP a token took 3.50 ms (one launch), 0.50 less than this step."
 
 

@@ -127,15 +127,17 @@ def test_graph_modes_that_replay_a_step_of_decoding_whole_do_the_same_with_it() 
     assert parts is not None
     auto = {**BASELINE, "serving.graph_mode": "auto"}
 
-    def spread(mode: str, ran: str) -> float:
-        found = of_whole(parts, "graphs", {"serving.graph_mode": mode}, auto, {"graph_mode": ran})
+    def expected(mode: str, ran: str, layers: int = 0) -> tuple[float, float]:
+        found = of_whole(parts, "graphs", {"serving.graph_mode": mode}, auto, {"graph_mode": ran}, layers)
         assert found is not None
-        assert found[0] == 0
-        return found[1]
+        return found
 
-    assert spread("full", "full_and_piecewise") < 0.05 < spread("piecewise", "full_and_piecewise")
-    assert spread("full", "piecewise") > 0.05
-    assert spread("full", "") > 0.05, "what the engine chose was not told"
+    assert expected("full", "full_and_piecewise") == (0.0, pytest.approx(0.02))
+    for mode, ran in (("piecewise", "full_and_piecewise"), ("full", "")):
+        mean, sd = expected(mode, ran)
+        assert mean == 0 < 0.05 < sd, "of how many layers, or what the engine chose, was not told"
+    assert expected("piecewise", "full_and_piecewise", 32)[0] > expected("piecewise", "full", 16)[0] >= 0
+    assert expected("full", "piecewise")[0] < -0.3, "what lies outside kernels goes"
 
 
 def with_outside(share: float) -> tuple[PartTime, ...]:
@@ -171,6 +173,26 @@ def test_the_profile_brings_what_hides_time_outside_kernels_where_there_is_enoug
     drafts = ProfileProposer().propose(told, 60)
     for knob in ("serving.graph_mode", "serving.async_scheduling"):
         assert bool(of_knob(drafts, knob, BASELINE)) is brought, knob
+
+
+@pytest.mark.parametrize(
+    ("ran", "brought"),
+    [
+        ("full_and_piecewise", ()),
+        ("full", ()),
+        ("piecewise", ("full", "full_and_piecewise", "full_decode_only")),
+        ("eager", ("full", "full_and_piecewise", "full_decode_only", "piecewise")),
+        (None, ("full", "full_and_piecewise", "full_decode_only", "piecewise")),
+    ],
+)
+def test_the_profile_brings_graphs_that_may_need_fewer_launches_than_those_that_run(
+    ran: str | None, brought: tuple[str, ...]
+) -> None:
+    told = replace(
+        view(), profile=with_outside(0.2), incumbent_runs={} if ran is None else {"graph_mode": ran}
+    )
+    drafts = [each for each in ProfileProposer().propose(told, 60) if each.lever == "graphs"]
+    assert {str(each.candidate["serving.graph_mode"]) for each in drafts} == set(brought)
 
 
 def test_the_profile_never_brings_what_schedules_no_step_ahead() -> None:

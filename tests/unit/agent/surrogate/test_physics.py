@@ -11,6 +11,8 @@ from agent.surrogate.levers import LeverView
 from agent.surrogate.physics import FLOOR_SHARE_UNKNOWN, SWEEP_SD_LOG, Physics
 from experiments.engines.port import PartTime
 from experiments.space.configuration import Configuration
+from experiments.space.loading import load_space
+from tests.recorded.vllm_kernels import PROFILED, recorded_parts
 from tests.unit.agent.campaigns import (
     BANDWIDTH_BYTES_PER_S,
     BASELINE,
@@ -86,8 +88,26 @@ def test_half_the_bits_halve_the_floor_and_leave_the_overhead() -> None:
 def test_what_the_sweep_measured_is_taken_over_a_guess() -> None:
     one = changed({"serving.threads": 1})
     swept = replace(PHYSICS, swept_log={one: math.log(10.0 / TPOT_MS)})
-    assert expected(one, swept) == (pytest.approx(math.log(10.0 / TPOT_MS)), SWEEP_SD_LOG)
     assert expected(one)[0] == 0
+    mean, sd = expected(one, swept)
+    assert mean == pytest.approx(math.log(10.0 / TPOT_MS), rel=0.05)
+    assert sd == pytest.approx(SWEEP_SD_LOG, rel=0.05)
+
+
+def test_what_the_sweep_measured_makes_nothing_less_certain() -> None:
+    """The kernels for prompts were swept on an H200, +0.3 % a token, which tells no more than that a decode
+    step does not run them."""
+    on_gpu = load_space("vllm")
+    baseline = on_gpu.configuration({})
+    other = on_gpu.with_change(baseline, {"serving.gdn_prefill_backend": "triton"})
+    parts = tuple(recorded_parts("bf16"))
+    bandwidth = float(PROFILED["bf16"]["copy_bytes_per_s"])
+    alone = Physics(baseline, 5.36, parts, bandwidth_bytes_per_s=bandwidth, one_at_once=True)
+    setting = (("serving.gdn_prefill_backend", "triton"),)
+    guess = alone.expect("gdn_prefill", setting)
+    told = replace(alone, swept_log={baseline: 0.0, other: 0.003}).expect("gdn_prefill", setting)
+    assert told.sd_log < min(guess.sd_log, SWEEP_SD_LOG)
+    assert guess.mean_log == 0 < told.mean_log < 0.003
 
 
 def test_without_a_profile_layers_share_the_step_evenly() -> None:
