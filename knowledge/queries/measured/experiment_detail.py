@@ -38,7 +38,8 @@ from knowledge.queries.measured.kernel_timings import TITLE, KernelTimingsView, 
 from knowledge.queries.measured.launches_once import LaunchView, launches_once
 from knowledge.queries.measured.resolved import DifferenceView, resolved_differences
 from knowledge.queries.measured.samples import UsedSampleView, launch_spreads, samples_once
-from knowledge.queries.measured.served_tokens import served_tokens
+from knowledge.queries.measured.served_tokens import of_profiled, served_tokens
+from knowledge.queries.measured.slow_processor import first_and_later, slow_processor, waits_for_it
 from knowledge.queries.measured.spread import SpreadView
 from knowledge.queries.measured.stages import ArtifactView, StageView, artifacts_of, stages_of
 from knowledge.queries.measured.step_profile import (
@@ -182,6 +183,7 @@ def experiment_detail(
         _launch_view(each.Launch, each.digest, each.data, spreads.get(each.Launch.id, ()))
         for each in launches
     )
+    prompt = prompt_profile(stages, [each.data for each in launches])
     return ExperimentDetail(
         **dict(short),
         rationale=None if hypothesis is None else hypothesis.rationale,
@@ -211,12 +213,14 @@ def experiment_detail(
         artifacts=artifacts_of(session, experiment_id),
         campaign_metric=metric_of(objective),
         profile=_step(
+            session,
+            experiment,
             step_profile(stages, [each.data for each in launches]),
+            prompt,
             views,
-            experiment.plan,
             candidate_knobs or control_knobs,
         ),
-        prompt_profile=prompt_profile(stages, [each.data for each in launches]),
+        prompt_profile=prompt,
         no_prompt_profile=why_no_prompt_profile(stages),
         kernel_timings=kernel_timings(stages),
         versions=experiment.versions,
@@ -234,12 +238,21 @@ def experiment_detail(
 
 
 def _step(
-    step: StepProfileView | None, launches: Sequence[LaunchView], plan: JsonObject, profiled: JsonObject
+    session: Session,
+    experiment: Experiment,
+    step: StepProfileView | None,
+    prompt: StepProfileView | None,
+    launches: Sequence[LaunchView],
+    profiled: JsonObject,
 ) -> StepProfileView | None:
     """The step of the configuration that was profiled, with what a token took where it was served."""
     if step is None:
         return None
-    served = served_tokens(step, launches, plan, drafts=is_drafting(profiled.get(METHOD)))
+    served = served_tokens(step, launches, experiment.plan, drafts=is_drafting(profiled.get(METHOD)))
+    if served is not None and waits_for_it(prompt):
+        of = of_profiled(launches)
+        slow = slow_processor(first_and_later(session, experiment.id, *of), prompt)
+        served = served if slow is None else f"{served} {slow}"
     return step.model_copy(update={"served": served})
 
 

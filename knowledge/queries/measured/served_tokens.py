@@ -35,11 +35,11 @@ def served_tokens(
     workload = workload_of(plan)
     if drafts or step.is_prompt or step.concurrency != 1 or number(workload.get("concurrency")) != 1:
         return None
-    candidates = any(each.arm is Arm.CANDIDATE for each in launches)
+    arm, stage = of_profiled(launches)
     times_ms = sorted(
         each.median
         for launch in launches
-        if (launch.arm is Arm.CANDIDATE if candidates else launch.stage == Stage.NOISE.value)
+        if launch.arm is arm and stage in (None, launch.stage)
         for each in launch.spreads
         if each.metric == Metric.TPOT_MS.value
     )
@@ -59,6 +59,14 @@ def served_tokens(
     why = ": the server, requests that were slower, or a processor that had not the next step ready"
     share = f"{100 * more_ms / step.step_ms:.0f} %"
     return f"{told}, {more_ms:.2f} more than this step ({share}){why if by_http else ''}."
+
+
+def of_profiled(launches: Sequence[LaunchView]) -> tuple[Arm, str | None]:
+    """The arm and the stage (None: any) of the launches whose configuration is the one that was profiled: a
+    test's candidate, a baseline's fresh ones, for its sweep had others too."""
+    if any(each.arm is Arm.CANDIDATE for each in launches):
+        return Arm.CANDIDATE, None
+    return Arm.CONTROL, Stage.NOISE.value
 
 
 def _slow_as_profiled(step: StepProfileView, token_ms: float) -> str:
