@@ -25,6 +25,9 @@ from knowledge.stored import number
 
 MS_PER_S = 1e3
 
+OUTSIDE_KERNELS = "outside"
+"""The kind of what lies outside a GPU's kernels."""
+
 MOST_PARTS = 5
 """Parts of the overhead that are told apart, the last of them all the others together."""
 
@@ -174,9 +177,13 @@ def floor_of(profile: Sequence[Part], bandwidth: float | None, tokens: float = 1
 def overhead_of(profile: Sequence[Part], floor: FloorView | None, tpot_ms: float) -> tuple[OverheadView, ...]:
     """The time of a token above its floor by kind of part, largest first; pure.
 
-    Profiling slows a step, so the profile's times are shares of `tpot_ms`. A part that is faster than its
-    bytes allow (they lie in a cache) has no overhead, and the others are scaled to the whole.
+    Profiling slows a step, so the profile's times are shares of `tpot_ms`; where a token takes less than the
+    step of a GPU and has room for its kernels, these take what they take, and what lies outside them is the
+    rest. A part that is faster than its bytes allow (they lie in a cache) has no overhead, and the others are
+    scaled to the whole.
     """
+    if floor is not None and floor.tokens == 1:
+        profile = _as_served(profile, tpot_ms)
     total_ms = fsum(part.time_ms for part in profile)
     if floor is None or total_ms <= 0 or floor.ms >= tpot_ms:
         return ()
@@ -195,6 +202,20 @@ def overhead_of(profile: Sequence[Part], floor: FloorView | None, tpot_ms: float
         return tuple(named)
     others = fsum(each.ms for each in named[MOST_PARTS - 1 :])
     return (*named[: MOST_PARTS - 1], OverheadView(part="all other parts", ms=others))
+
+
+def _as_served(profile: Sequence[Part], token_ms: float) -> Sequence[Part]:
+    """The profile with no more time outside kernels than a token leaves for it; as it is where kernels alone
+    would take longer."""
+    left_ms = token_ms - fsum(part.time_ms for part in profile if part.kind != OUTSIDE_KERNELS)
+    if left_ms < 0:
+        return profile
+    return [
+        part.model_copy(update={"time_ms": min(part.time_ms, left_ms)})
+        if part.kind == OUTSIDE_KERNELS
+        else part
+        for part in profile
+    ]
 
 
 def resolved(session: Session, experiment_id: int, arm: Arm) -> JsonObject:

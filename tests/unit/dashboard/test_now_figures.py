@@ -51,6 +51,33 @@ def test_the_floor_is_bytes_over_bandwidth_and_parts_fill_what_lies_above_it() -
     assert overhead_of(profile, None, 9.0) == ()
 
 
+GPU_STEP = [
+    Part(kind="gemm", time_ms=1.8, moved_bytes=3_600_000_000),
+    Part(kind="small", time_ms=0.9, moved_bytes=0),
+    Part(kind="outside", time_ms=0.9, moved_bytes=0),
+]
+
+
+@pytest.mark.parametrize(
+    ("token_ms", "outside_ms", "small_ms"),
+    [
+        pytest.param(3.0, 0.3, 0.9, id="the processor was slower as the step was profiled"),
+        pytest.param(2.7, 0.0, 0.9, id="kernels alone"),
+        pytest.param(3.6, 0.9, 0.9, id="as long as the step"),
+        pytest.param(2.4, 0.6, 0.6, id="recording slowed the kernels, all are shares"),
+    ],
+)
+def test_a_token_that_takes_less_than_its_profiled_step_waited_less_outside_kernels(
+    token_ms: float, outside_ms: float, small_ms: float
+) -> None:
+    floor = floor_of(GPU_STEP, 4e12)
+    told = {each.part: each.ms for each in overhead_of(GPU_STEP, floor, token_ms)}
+    assert told.get(PART_WORDS["outside"], 0.0) == pytest.approx(outside_ms)
+    assert told[PART_WORDS["small"]] == pytest.approx(small_ms)
+    assert floor is not None
+    assert sum(told.values()) == pytest.approx(token_ms - floor.ms)
+
+
 def test_drafting_shares_the_bytes_of_a_step_among_its_tokens() -> None:
     floor = FloorView(ms=1.0, step_bytes=20_000_000, bandwidth_bytes_per_s=20e9, tokens=1.0)
     drafting = {"method": "mtp", "draft_tokens": 2, "drafter": {"weight_bytes": 2_000_000}}
