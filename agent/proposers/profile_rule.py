@@ -1,10 +1,11 @@
 """The rule of the profile: what each part of the step could still give, in words, for the levers that act on
 it. Pure.
 
-No kernel, graph mode or format is named as better here: each other value is a candidate, told with what the
-profile by kernels says of the part that it acts on. What is at its floor already is not worth a test, which
-the surrogate's small expectation says by itself (`agent/surrogate/kernel_parts.py`). What hides the time
-outside kernels has no reason here where there is less of that than a gain must be, nor has what hides none.
+No kernel or format is named as better here: each other value is a candidate, told with what the profile by
+kernels says of the part that it acts on; so is each graph mode that may need fewer launches than what runs.
+What is at its floor already is not worth a test, which the surrogate's small expectation says by itself
+(`agent/surrogate/kernel_parts.py`). What hides the time outside kernels has no reason here where there is
+less of that than a gain must be, nor has what hides none.
 """
 
 from __future__ import annotations

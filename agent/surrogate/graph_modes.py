@@ -25,9 +25,9 @@ WHOLE_STEPS = ("full", "full_decode_only", "full_and_piecewise")
 """Those under which a step of decoding is one graph: what else they capture are
 steps that read prompts (vLLM, *CUDA Graphs*, design documents)."""
 
-LAUNCH_MS = 0.025
+LAUNCH_MS = 0.04
 """Milliseconds that a launch takes the processor where no graph replays it, about: with some 215 launches a
-step of the packaged model took 8.4 ms on the host of an H200, beside other work (the case `none` in
+step of the packaged model took 8.3 to 10.1 ms on the host of an H200, beside other work (the case `none` in
 docs/results/tables/h200-levers-once.jsonl)."""
 
 LAYER_MS = 0.33
@@ -38,6 +38,9 @@ a lone request's token of the 9B shape, of 32 layers, took 9.8 ms on the host of
 
 PROCESSOR_SD_LOG = 0.3
 """How far either may be off, in either direction: processors differ."""
+
+NINE_IN_TEN = NormalDist().inv_cdf(0.9)
+"""Standard deviations above which one in ten lies, and below which nine do."""
 
 SHARE_REMOVED = 0.7
 """Share of the time outside kernels that graphs are expected to remove; judgement."""
@@ -74,20 +77,30 @@ def of_graph_mode(
     if before in WHOLE_STEPS and mode == PIECEWISE and layers:
         return waiting(LAYER_MS * layers, step_ms)
     of_outside = max(LEAST_SD_LOG, OUTSIDE_SD * outside)
-    removes = before in NO_GRAPHS or (before == PIECEWISE and mode in WHOLE_STEPS)
-    if removes and mode not in NO_GRAPHS:
-        return math.log1p(-SHARE_REMOVED * outside), of_outside
-    return 0.0, of_outside
+    if not (mode in WHOLE_STEPS and before == PIECEWISE) and not (
+        before in NO_GRAPHS and mode not in NO_GRAPHS
+    ):
+        return 0.0, of_outside
+    removed = math.log1p(-SHARE_REMOVED * outside)
+    if mode != PIECEWISE or not layers:
+        return removed, of_outside
+    waits, open_ = waiting(LAYER_MS * layers, step_ms * math.exp(removed))
+    return removed + waits, math.hypot(of_outside, open_)
 
 
 def waiting(processor_ms: float, step_ms: float) -> tuple[float, float]:
     """The same of a step of `step_ms` for which the processor needs `processor_ms`, about: the longer of the
-    two, of the second as well as that is known. Of a normal of which what is below 0 counts as 0."""
+    two, of the second as well as that is known.
+
+    The mean is that of a normal of which what is below 0 counts as 0. The deviation is no more than leaves
+    nine in ten above 0: what is believed is a normal again, by which nothing is to be won.
+    """
     if processor_ms <= 0:
         return 0.0, SAME_STEP_SD_LOG
     behind = math.log(processor_ms / step_ms)
     normal = NormalDist()
     above, density = normal.cdf(behind / PROCESSOR_SD_LOG), normal.pdf(behind / PROCESSOR_SD_LOG)
-    mean = behind * above + PROCESSOR_SD_LOG * density
+    mean = max(0.0, behind * above + PROCESSOR_SD_LOG * density)
     square = (behind**2 + PROCESSOR_SD_LOG**2) * above + behind * PROCESSOR_SD_LOG * density
-    return mean, max(SAME_STEP_SD_LOG, math.sqrt(max(0.0, square - mean**2)))
+    sd = math.sqrt(max(0.0, square - mean**2))
+    return mean, max(SAME_STEP_SD_LOG, min(sd, mean / NINE_IN_TEN))

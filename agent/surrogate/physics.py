@@ -90,6 +90,9 @@ QUANTIZED_BYTES_SHARE = 0.35
 SWEEP_SD_LOG = 0.05
 """What a ratio of two launches of the sweep is trusted with: one launch each, a few blocks."""
 
+OF_STEP = ("graphs", "scheduling")
+"""Levers of which what is known is of the profiled step."""
+
 KERNEL = "kernel"
 """The lever that chooses what multiplies packed weights."""
 
@@ -282,7 +285,7 @@ class Physics:
             )
         )
         if known is not None:
-            return Expectation(*known)
+            return Expectation(*(self._of_token(known) if lever in OF_STEP else known))
         if lever == "dtype":
             return of_dtype(knobs, self.baseline, self.floor_ms / self.tpot_ms)
         weights = {knob: value for _, changed in target for knob, value in changed if value is not None}
@@ -302,9 +305,19 @@ class Physics:
             return Expectation(0.0, LEAST_SD_LOG, self.resemblance.of_all(knobs, own))
         return Expectation(0.0, UNKNOWN_SD_LOG)
 
+    def _of_token(self, of_step: tuple[float, float]) -> tuple[float, float]:
+        """Mean and standard deviation of what a lever does to a token, by what it does to the profiled step:
+        what lies beside that stays."""
+        assert self.own is not None
+        share = min(1.0, self.own.step_ms / self.tpot_ms)
+        mean, sd = of_step
+        after = share * math.exp(mean)
+        return math.log1p(share * math.expm1(mean)), sd * after / (1 - share + after)
+
     def _with_sweep(self, setting: Setting, told: Expectation) -> Expectation:
         """An expectation with what the sweep measured of the setting, each by how far it is to be trusted;
-        what is of parts, or open with others, gives way to it."""
+        one that the sweep contradicts is trusted as much less, and what is of parts, or open with others,
+        gives way to it."""
         if not all(knob in self._swept_knobs and value is not None for knob, value in setting):
             return told
         knobs: dict[str, KnobValue] = {**self.baseline, **{k: v for k, v in setting if v is not None}}
@@ -313,7 +326,8 @@ class Physics:
             return told
         if told.parts or told.joint:
             return Expectation(found, SWEEP_SD_LOG)
-        swept, before = 1 / SWEEP_SD_LOG**2, 1 / told.sd_log**2
+        apart = abs(found - told.mean_log) / math.hypot(SWEEP_SD_LOG, told.sd_log)
+        swept, before = 1 / SWEEP_SD_LOG**2, 1 / (told.sd_log * max(1.0, apart)) ** 2
         return Expectation(
             (swept * found + before * told.mean_log) / (swept + before), 1 / math.sqrt(swept + before)
         )

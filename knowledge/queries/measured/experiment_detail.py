@@ -39,7 +39,7 @@ from knowledge.queries.measured.launches_once import LaunchView, launches_once
 from knowledge.queries.measured.resolved import DifferenceView, resolved_differences
 from knowledge.queries.measured.samples import UsedSampleView, launch_spreads, samples_once
 from knowledge.queries.measured.served_tokens import of_profiled, served_tokens
-from knowledge.queries.measured.slow_processor import first_and_later, slow_processor, waits_for_it
+from knowledge.queries.measured.slow_processor import requests_by_launch, slow_processor, waits_for_it
 from knowledge.queries.measured.spread import SpreadView
 from knowledge.queries.measured.stages import ArtifactView, StageView, artifacts_of, stages_of
 from knowledge.queries.measured.step_profile import (
@@ -251,7 +251,7 @@ def _step(
     served = served_tokens(step, launches, experiment.plan, drafts=is_drafting(profiled.get(METHOD)))
     if served is not None and waits_for_it(prompt):
         of = of_profiled(launches)
-        slow = slow_processor(first_and_later(session, experiment.id, *of), prompt)
+        slow = slow_processor(requests_by_launch(session, experiment.id, *of), step, prompt)
         served = served if slow is None else f"{served} {slow}"
     return step.model_copy(update={"served": served})
 

@@ -3,8 +3,8 @@
 A profiled step is of kernels, one after the other. A token that comes over HTTP has more: the engine's
 scheduler and the server's loop on the processor. Where these take less than the step they are hidden by it;
 where they take longer, as on a busy machine with a fast step, they are what a token takes. So that difference
-says whether a faster kernel can be felt. A processor that others share is slow at one time and fast at
-another, so a step may also have been profiled at a worse time than its tokens were served.
+says whether a faster kernel can be felt. A processor may be slow at one time and fast at another, so a step
+may also have been profiled at a worse time than its tokens were served.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ def of_profiled(launches: Sequence[LaunchView]) -> tuple[Arm, str | None]:
 
 
 def _slow_as_profiled(step: StepProfileView, token_ms: float) -> str:
-    """Why a token took less than the step, where it had room for its kernels; empty where it had none."""
-    busy_ms = step.step_ms - step.outside_ms
-    if not busy_ms * (1 - SAME) <= token_ms:
+    """Why a token took less than the step of a GPU, where it had room for its kernels; else empty."""
+    kernels_ms = step.step_ms - step.outside_kernels_ms
+    if not step.outside_kernels_ms or token_ms < kernels_ms * (1 - SAME):
         return ""
     return (
-        f", of which kernels take {busy_ms:.2f}: the GPU waited longer for the processor as it was profiled "
-        "than as tokens were served"
+        f", of which kernels take {kernels_ms:.2f}: the GPU waited longer for the processor as it was "
+        "profiled than as tokens were served"
     )

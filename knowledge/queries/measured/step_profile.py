@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import fsum
 
 from db.models.base import JsonObject
+from experiments.engines.served_step import OUTSIDE as OUTSIDE_KERNELS
 from experiments.measurement.evidence import Stage
 from knowledge.queries.measured.stages import StageView
 from knowledge.queries.view import View
@@ -27,7 +28,7 @@ SHOWN_DIGITS = 12
 PRODUCTS = "gemm"
 """The kind of the layers' matrix products, which are told apart by linear layer."""
 
-OUTSIDE = ("outside", "rest")
+OUTSIDE = (OUTSIDE_KERNELS, "rest")
 """Kinds of what lies outside all parts."""
 
 COUNTED = (PRODUCTS, "in_proj_ba", "lm_head", "draft", *OUTSIDE)
@@ -132,6 +133,11 @@ class StepProfileView(View):
     def outside_ms(self) -> float:
         """The time of it that lies outside all parts, in which no kernel runs."""
         return fsum(row.time_ms for row in self.parts if row.part in OUTSIDE)
+
+    @property
+    def outside_kernels_ms(self) -> float:
+        """The time of a GPU's step in which no kernel runs; 0 of one that is not made of kernels."""
+        return fsum(row.time_ms for row in self.parts if row.part == OUTSIDE_KERNELS)
 
     @property
     def above_ms(self) -> float | None:

@@ -18,15 +18,13 @@ from sqlalchemy.orm import Session
 from db.models import Environment, Experiment, Launch, StageRun
 from db.models.base import JsonObject
 from db.states import Arm, ExperimentKind, ExperimentState
+from experiments.engines.served_step import OUTSIDE, as_served
 from experiments.measurement.evidence import Stage
 from knowledge.queries.measured.step_profile import PART_WORDS, bandwidth_of, moved_bytes
 from knowledge.queries.view import View
 from knowledge.stored import number
 
 MS_PER_S = 1e3
-
-OUTSIDE_KERNELS = "outside"
-"""The kind of what lies outside a GPU's kernels."""
 
 MOST_PARTS = 5
 """Parts of the overhead that are told apart, the last of them all the others together."""
@@ -177,13 +175,12 @@ def floor_of(profile: Sequence[Part], bandwidth: float | None, tokens: float = 1
 def overhead_of(profile: Sequence[Part], floor: FloorView | None, tpot_ms: float) -> tuple[OverheadView, ...]:
     """The time of a token above its floor by kind of part, largest first; pure.
 
-    Profiling slows a step, so the profile's times are shares of `tpot_ms`; where a token takes less than the
-    step of a GPU and has room for its kernels, these take what they take, and what lies outside them is the
-    rest. A part that is faster than its bytes allow (they lie in a cache) has no overhead, and the others are
-    scaled to the whole.
+    Profiling slows a step, so the profile's times are shares of `tpot_ms`; of a GPU's step what lies outside
+    kernels is no more than a token leaves for it (`served_step.py`). A part that is faster than its bytes
+    allow (they lie in a cache) has no overhead, and the others are scaled to the whole.
     """
     if floor is not None and floor.tokens == 1:
-        profile = _as_served(profile, tpot_ms)
+        profile = _served(profile, tpot_ms)
     total_ms = fsum(part.time_ms for part in profile)
     if floor is None or total_ms <= 0 or floor.ms >= tpot_ms:
         return ()
@@ -204,17 +201,16 @@ def overhead_of(profile: Sequence[Part], floor: FloorView | None, tpot_ms: float
     return (*named[: MOST_PARTS - 1], OverheadView(part="all other parts", ms=others))
 
 
-def _as_served(profile: Sequence[Part], token_ms: float) -> Sequence[Part]:
-    """The profile with no more time outside kernels than a token leaves for it; as it is where kernels alone
-    would take longer."""
-    left_ms = token_ms - fsum(part.time_ms for part in profile if part.kind != OUTSIDE_KERNELS)
-    if left_ms < 0:
+def _served(profile: Sequence[Part], token_ms: float) -> Sequence[Part]:
+    """A GPU's profile with no more time outside kernels than a token leaves for it."""
+    outside_ms = fsum(part.time_ms for part in profile if part.kind == OUTSIDE)
+    if not outside_ms:
         return profile
+    kernels_ms = fsum(part.time_ms for part in profile if part.kind != OUTSIDE)
+    factor, left_ms = as_served(kernels_ms, outside_ms, token_ms)
+    scale = {OUTSIDE: left_ms / outside_ms}
     return [
-        part.model_copy(update={"time_ms": min(part.time_ms, left_ms)})
-        if part.kind == OUTSIDE_KERNELS
-        else part
-        for part in profile
+        part.model_copy(update={"time_ms": scale.get(part.kind, factor) * part.time_ms}) for part in profile
     ]
 
 

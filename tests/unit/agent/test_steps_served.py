@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -69,11 +70,29 @@ def test_where_a_token_is_not_a_step_the_profile_stays_as_it_was(found: Desk) ->
     assert found.incumbent_profile == PROFILED
 
 
-def test_the_baseline_s_own_step_is_told_so_too() -> None:
-    found = desk()
+def slow_baseline(found: Desk) -> Desk:
+    """With a baseline that took 0.3 ms more than its kernels, and a millisecond as it was profiled."""
     slow = replace(found.baseline, profile=PROFILED, tpot_ms={BASELINE.digest: KERNELS_MS + 0.3})
-    assert outside_ms(replace(found, baseline=slow).view.profile) == pytest.approx(0.3)
-    assert replace(found, baseline=replace(slow, profile=())).profile == ()
+    return replace(found, baseline=slow)
+
+
+def test_the_baseline_s_own_step_is_told_so_too() -> None:
+    found = slow_baseline(desk())
+    assert outside_ms(found.view.profile) == pytest.approx(0.3)
+    assert found.learnt_from.physics.profile == found.view.profile
+    assert replace(found, baseline=replace(found.baseline, profile=())).profile == ()
+
+
+@pytest.mark.parametrize("asked", [{"metric": "e2el_ms"}, {"metric": "ttft_ms"}, {"at_once": 4}])
+def test_where_the_best_stays_as_it_was_profiled_so_does_the_baseline(asked: dict[str, Any]) -> None:
+    assert slow_baseline(desk(**asked)).profile == PROFILED
+
+
+def test_a_token_for_which_its_kernels_are_too_long_is_all_kernels() -> None:
+    found = desk(token_ms=KERNELS_MS * 0.99).incumbent_profile
+    assert outside_ms(found) == 0
+    assert math.fsum(part.time_ms for part in found) == pytest.approx(KERNELS_MS * 0.99)
+    assert [part.part for part in found] == [part.part for part in PROFILED]
 
 
 def test_what_was_not_profiled_has_no_step() -> None:

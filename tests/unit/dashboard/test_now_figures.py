@@ -64,7 +64,7 @@ GPU_STEP = [
         pytest.param(3.0, 0.3, 0.9, id="the processor was slower as the step was profiled"),
         pytest.param(2.7, 0.0, 0.9, id="kernels alone"),
         pytest.param(3.6, 0.9, 0.9, id="as long as the step"),
-        pytest.param(2.4, 0.6, 0.6, id="recording slowed the kernels, all are shares"),
+        pytest.param(2.4, 0.0, 0.8, id="recording slowed the kernels, which are the whole token"),
     ],
 )
 def test_a_token_that_takes_less_than_its_profiled_step_waited_less_outside_kernels(
@@ -76,6 +76,16 @@ def test_a_token_that_takes_less_than_its_profiled_step_waited_less_outside_kern
     assert told[PART_WORDS["small"]] == pytest.approx(small_ms)
     assert floor is not None
     assert sum(told.values()) == pytest.approx(token_ms - floor.ms)
+
+
+def test_of_a_step_that_gives_several_tokens_all_parts_are_shares() -> None:
+    floor = FloorView(ms=0.6, step_bytes=3_600_000_000, bandwidth_bytes_per_s=4e12, tokens=1.5)
+    told = {each.part: each.ms for each in overhead_of(GPU_STEP, floor, 2.4)}
+    assert told == {
+        PART_WORDS["gemm"]: pytest.approx(0.6),
+        PART_WORDS["small"]: pytest.approx(0.6),
+        PART_WORDS["outside"]: pytest.approx(0.6),
+    }
 
 
 def test_drafting_shares_the_bytes_of_a_step_among_its_tokens() -> None:

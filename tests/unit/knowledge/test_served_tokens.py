@@ -16,11 +16,11 @@ STEP_MS = 4.0
 
 
 def a_step(
-    concurrency: int = 1, prompt_tokens: int | None = None, outside_ms: float = 0.0
+    concurrency: int = 1, prompt_tokens: int | None = None, outside_ms: float = 0.0, outside: str = "outside"
 ) -> StepProfileView:
     parts = [
         {"part": "step", "kind": "small", "time_ms": STEP_MS - outside_ms, "launches": 1},
-        {"part": "outside", "kind": "outside", "time_ms": outside_ms, "launches": 0},
+        {"part": outside, "kind": outside, "time_ms": outside_ms, "launches": 0},
     ]
     return profile_view({"parts": parts, "concurrency": concurrency, "prompt_tokens": prompt_tokens})
 
@@ -86,6 +86,11 @@ def test_a_step_that_was_profiled_while_the_processor_was_slow_says_so() -> None
 
 def test_a_token_for_which_its_kernels_would_be_too_long_is_told_without_a_cause() -> None:
     told = served_tokens(a_step(outside_ms=0.1), [launched(3.5)], plan(), drafts=False)
+    assert told == "Served over HTTP a token took 3.50 ms (one launch), 0.50 less than this step."
+
+
+def test_what_lies_outside_the_parts_of_an_engine_on_a_processor_is_no_waiting_of_a_gpu() -> None:
+    told = served_tokens(a_step(outside_ms=0.6, outside="rest"), [launched(3.5)], plan(), drafts=False)
     assert told == "Served over HTTP a token took 3.50 ms (one launch), 0.50 less than this step."
 
 

@@ -29,6 +29,19 @@ from tests.unit.agent.campaigns import (
 
 VIEW = LeverView.of(SPACE, BASELINE)
 
+GPU_SPACE = load_space("vllm")
+GPU_BASELINE = GPU_SPACE.configuration({})
+PREFILL = (("serving.gdn_prefill_backend", "triton"),)
+TRITON = GPU_SPACE.with_change(GPU_BASELINE, dict(PREFILL))
+GPU = Physics(
+    GPU_BASELINE,
+    5.36,
+    tuple(recorded_parts("bf16")),
+    bandwidth_bytes_per_s=float(PROFILED["bf16"]["copy_bytes_per_s"]),
+    one_at_once=True,
+)
+"""A lone request of the 9B shape on an H200."""
+
 
 def expected(configuration: Configuration, physics: Physics = PHYSICS) -> tuple[float, float]:
     [(lever, setting)] = VIEW.settings(configuration).items()
@@ -97,17 +110,38 @@ def test_what_the_sweep_measured_is_taken_over_a_guess() -> None:
 def test_what_the_sweep_measured_makes_nothing_less_certain() -> None:
     """The kernels for prompts were swept on an H200, +0.3 % a token, which tells no more than that a decode
     step does not run them."""
-    on_gpu = load_space("vllm")
-    baseline = on_gpu.configuration({})
-    other = on_gpu.with_change(baseline, {"serving.gdn_prefill_backend": "triton"})
-    parts = tuple(recorded_parts("bf16"))
-    bandwidth = float(PROFILED["bf16"]["copy_bytes_per_s"])
-    alone = Physics(baseline, 5.36, parts, bandwidth_bytes_per_s=bandwidth, one_at_once=True)
-    setting = (("serving.gdn_prefill_backend", "triton"),)
-    guess = alone.expect("gdn_prefill", setting)
-    told = replace(alone, swept_log={baseline: 0.0, other: 0.003}).expect("gdn_prefill", setting)
+    guess = GPU.expect("gdn_prefill", PREFILL)
+    told = replace(GPU, swept_log={GPU_BASELINE: 0.0, TRITON: 0.003}).expect("gdn_prefill", PREFILL)
     assert told.sd_log < min(guess.sd_log, SWEEP_SD_LOG)
     assert guess.mean_log == 0 < told.mean_log < 0.003
+
+
+def test_a_sweep_that_contradicts_a_guess_is_believed_more_than_that() -> None:
+    """A guess of 0 with 2 % says that nothing else is known, not that 20 % can't be."""
+    told = replace(GPU, swept_log={GPU_BASELINE: 0.0, TRITON: 0.2}).expect("gdn_prefill", PREFILL)
+    assert 0.1 < told.mean_log < 0.2
+    assert 0.03 < told.sd_log <= SWEEP_SD_LOG
+
+
+def test_what_is_of_parts_or_open_with_others_gives_way_to_the_sweep() -> None:
+    state = (("serving.gdn_state_dtype", "bfloat16"),)
+    assert GPU.expect("gdn_state", state).parts
+    narrow = GPU_SPACE.with_change(GPU_BASELINE, dict(state))
+    told = replace(GPU, swept_log={GPU_BASELINE: 0.0, narrow: -0.05}).expect("gdn_state", state)
+    assert (told.mean_log, told.sd_log, dict(told.parts)) == (-0.05, SWEEP_SD_LOG, {})
+
+
+def test_graphs_that_end_at_each_layer_are_expected_to_cost_and_on_a_busy_server_less_of_a_token() -> None:
+    piecewise = (("serving.graph_mode", "piecewise"),)
+    runs = {"graph_mode": "full_and_piecewise"}
+    alone = replace(GPU, model_layers=("linear_attention",) * 32, incumbent_runs=runs)
+    mean, sd = (lambda found: (found.mean_log, found.sd_log))(alone.expect("graphs", piecewise))
+    assert mean == pytest.approx(math.log(32 * 0.33 / 5.36), abs=0.02)
+    busy = replace(alone, tpot_ms=4 * 5.36).expect("graphs", piecewise)
+    step_ms = GPU.own.step_ms if GPU.own else 0.0
+    assert math.exp(busy.mean_log) == pytest.approx(1 + step_ms / (4 * 5.36) * math.expm1(mean))
+    assert busy.sd_log < sd
+    assert replace(alone, model_layers=()).expect("graphs", piecewise).mean_log == 0
 
 
 def test_without_a_profile_layers_share_the_step_evenly() -> None:
