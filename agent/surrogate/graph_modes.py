@@ -77,9 +77,9 @@ def of_graph_mode(
     if before in WHOLE_STEPS and mode == PIECEWISE and layers:
         return waiting(LAYER_MS * layers, step_ms)
     of_outside = max(LEAST_SD_LOG, OUTSIDE_SD * outside)
-    if not (mode in WHOLE_STEPS and before == PIECEWISE) and not (
-        before in NO_GRAPHS and mode not in NO_GRAPHS
-    ):
+    from_none = before in NO_GRAPHS and mode not in NO_GRAPHS
+    from_pieces = before == PIECEWISE and mode in WHOLE_STEPS
+    if not (from_none or from_pieces):
         return 0.0, of_outside
     removed = math.log1p(-SHARE_REMOVED * outside)
     if mode != PIECEWISE or not layers:

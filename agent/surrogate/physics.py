@@ -308,8 +308,7 @@ class Physics:
     def _of_token(self, of_step: tuple[float, float]) -> tuple[float, float]:
         """Mean and standard deviation of what a lever does to a token, by what it does to the profiled step:
         what lies beside that stays."""
-        assert self.own is not None
-        share = min(1.0, self.own.step_ms / self.tpot_ms)
+        share = 1.0 if self.own is None else min(1.0, self.own.step_ms / self.tpot_ms)
         mean, sd = of_step
         after = share * math.exp(mean)
         return math.log1p(share * math.expm1(mean)), sd * after / (1 - share + after)

@@ -6,8 +6,8 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -123,7 +123,7 @@ class WorkerProcess:
         self._heard, rung = os.pipe()
         os.set_blocking(rung, False)  # a campaign that does not listen never holds its worker up
         try:
-            with self._log.open("ab") as log:
+            with self._log.open("ab") as log, _on(self._processors):
                 self._process = subprocess.Popen(
                     self._argv,
                     stdin=subprocess.DEVNULL,
@@ -133,20 +133,30 @@ class WorkerProcess:
                     env={**os.environ, BELL_VARIABLE: str(rung)},
                     pass_fds=(rung,),
                 )
-            self._keep_to_processors(self._process.pid)
         finally:
             os.close(rung)
-
-    def _keep_to_processors(self, pid: int) -> None:
-        """Before it has read its own program, and so before it starts anything."""
-        if self._processors:
-            with suppress(OSError):  # it has ended already, which the next look finds
-                os.sched_setaffinity(pid, self._processors)
 
     def _stop_listening(self) -> None:
         if self._heard is not None:
             os.close(self._heard)
             self._heard = None
+
+
+@contextmanager
+def _on(processors: Collection[int]) -> Iterator[None]:
+    """Puts this thread on processors, on all as before where none are given or the system has them no more:
+    what is started meanwhile begins there, and so does all that it starts."""
+    if not processors:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    with suppress(OSError):
+        os.sched_setaffinity(0, processors)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.sched_setaffinity(0, before)
 
 
 class Workers:

@@ -2,9 +2,13 @@
 
 import os
 import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,8 +62,11 @@ def test_this_machine_tells_of_its_cores() -> None:
     assert all(cpu in siblings_of(cpu) for cpu in usable())
 
 
-def test_a_worker_and_what_it_starts_keep_to_its_processors(tmp_path: Path) -> None:
-    first = min(usable())
+def test_a_worker_and_what_it_starts_keep_to_its_processors_however_soon_it_starts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = usable()
+    first, log = min(before), tmp_path / "log"
     code = (
         "import os, signal, subprocess, sys, time\n"
         "os.waitpid(os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, '-c', "
@@ -67,7 +74,28 @@ def test_a_worker_and_what_it_starts_keep_to_its_processors(tmp_path: Path) -> N
         "os.write(int(os.environ['_AUTOINFER_BELL_FD']), b'!')\n"
         "signal.pause()\n"
     )
-    with WorkerProcess([sys.executable, "-c", code], tmp_path / "log", (first,)) as worker:
+    begin = subprocess.Popen
+
+    def held_up(*words: Any, **named: Any) -> subprocess.Popen[bytes]:
+        """The campaign's own process gets no processor until the worker has started something."""
+        process = begin(*words, **named)
+        for _ in range(600):
+            if log.read_text():
+                break
+            time.sleep(0.1)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", held_up)
+    with WorkerProcess([sys.executable, "-c", code], log, (first,)) as worker:
         worker.wait(60.0)
-        assert (tmp_path / "log").read_text().strip() == str([first])
+        assert log.read_text().strip() == str([first])
         os.kill(worker.pid or 0, signal.SIGKILL)
+    assert usable() == before, "this process may use all as before"
+
+
+def test_a_worker_runs_where_the_system_has_its_processors_no_more(tmp_path: Path) -> None:
+    code = "import os; os.write(int(os.environ['_AUTOINFER_BELL_FD']), b'!'); import signal; signal.pause()"
+    with WorkerProcess([sys.executable, "-c", code], tmp_path / "log", (10_000,)) as worker:
+        worker.wait(60.0)
+        assert worker.pid is not None
+        assert os.sched_getaffinity(worker.pid) == usable()

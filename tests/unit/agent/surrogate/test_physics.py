@@ -142,6 +142,10 @@ def test_graphs_that_end_at_each_layer_are_expected_to_cost_and_on_a_busy_server
     assert math.exp(busy.mean_log) == pytest.approx(1 + step_ms / (4 * 5.36) * math.expm1(mean))
     assert busy.sd_log < sd
     assert replace(alone, model_layers=()).expect("graphs", piecewise).mean_log == 0
+    best_alone = replace(alone, profile=(), incumbent_profile=GPU.profile)
+    assert best_alone.expect("graphs", piecewise).mean_log == pytest.approx(mean), (
+        "the best was profiled alone"
+    )
 
 
 def test_without_a_profile_layers_share_the_step_evenly() -> None:
