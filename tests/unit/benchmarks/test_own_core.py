@@ -1,0 +1,89 @@
+"""Where vLLM's engine is put to see what a core of its own is worth, and what is told of it."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.device.own_core import (
+    FREE,
+    knobs_of,
+    main,
+    placings,
+    processor_of,
+    put,
+    table,
+    threads_of,
+    watched,
+)
+
+
+def test_all_else_keeps_off_the_engine_s_core() -> None:
+    found = placings([1, 2], {1: [5], 2: []}, range(8))
+    assert list(found) == [FREE, "on 1", "on 2"]
+    assert found[FREE] == (frozenset(range(8)), frozenset(range(8)))
+    assert found["on 1"] == (frozenset({1}), frozenset({0, 2, 3, 4, 6, 7}))
+    assert found["on 2"] == (frozenset({2}), frozenset({0, 1, 3, 4, 5, 6, 7}))
+
+
+def test_four_bits_take_a_kernel_and_sixteen_none() -> None:
+    assert "quantization.method" not in knobs_of(None)
+    assert knobs_of("humming")["serving.linear_backend"] == "humming"
+    assert knobs_of("humming").items() >= knobs_of(None).items()
+
+
+def test_all_threads_of_a_process_are_put_on_its_processors_and_seen_there() -> None:
+    before = os.sched_getaffinity(0)
+    last = max(before)
+    try:
+        put([os.getpid()], {last})
+        assert {frozenset(os.sched_getaffinity(each)) for each in threads_of(os.getpid())} == {
+            frozenset({last})
+        }
+        with watched(os.getpid()) as seen:
+            while not seen:
+                sum(range(10_000))
+        assert set(seen) == {last}
+    finally:
+        put([os.getpid()], before)
+    assert threads_of(2**30) == []
+    assert processor_of(2**30) is None
+    put([2**30], before)
+
+
+def told(rounds: int) -> dict[str, object]:
+    def one(ttft_ms: float, tpot_ms: float, seen: dict[int, int]) -> dict[str, object]:
+        return {"ttft_ms": ttft_ms, "tpot_ms": tpot_ms, "seen": seen}
+
+    return {
+        "rounds": [
+            {FREE: one(70.0 + turn, 3.4, {0: 3, 7: 1}), "on 2": one(50.0, 2.72, {2: 4})}
+            for turn in range(rounds)
+        ]
+    }
+
+
+def test_each_placing_is_told_against_where_the_system_puts_it() -> None:
+    lines = table(json.loads(json.dumps(told(3)))).splitlines()
+    assert lines[2].startswith("| free | 71.00 | 3.40 | — | — | 2 processors |")
+    assert lines[3].startswith("| on 2 | 50.00 | 2.72 | -29.6 % (-3")
+    assert "| -20.0 % (-20.0 to -20.0) | processor 2 |" in lines[3]
+    assert "| -28.6 % | -20.0 % |" in table(told(1)), "of one round there is no interval"
+
+
+def test_what_was_kept_is_told_again_and_what_is_none_is_refused_in_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "own.json"
+    file.write_text(json.dumps(told(2)), encoding="utf-8")
+    assert main(["--table", str(file)]) == 0
+    assert "| on 2 |" in capsys.readouterr().out
+    for text, said in (("{}", "keeps no rounds"), ("[", "can't be read"), (None, "can't be read")):
+        other = tmp_path / f"other{len(said)}{text}"
+        if text is not None:
+            other.write_text(text, encoding="utf-8")
+        with pytest.raises(SystemExit) as ended:
+            main(["--table", str(other)])
+        assert ended.value.code == 2
+        assert said in capsys.readouterr().err
