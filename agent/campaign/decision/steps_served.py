@@ -37,18 +37,17 @@ def _served(
     facts: Facts, profile: tuple[PartTime, ...], configuration: Configuration, token_ms: float
 ) -> tuple[PartTime, ...]:
     """Not where what is known is no time a token, nor where others' prompts are read in between, nor where a
-    step gives what was drafted too."""
+    step gives what was drafted too. Kernels stay as they were recorded: what a candidate's took is held
+    against them."""
     one_at_once = facts.spec.plan.workload.concurrency == 1
     if facts.objective is not Metric.TPOT_MS or not one_at_once or drafts(configuration) is not None:
         return profile
     kernels_ms, outside_ms = (_together_ms(profile, outside) for outside in (False, True))
     if not outside_ms:
         return profile
-    factor, left_ms = as_served(kernels_ms, outside_ms, token_ms)
+    _, left_ms = as_served(kernels_ms, outside_ms, token_ms)
     return tuple(
-        replace(part, time_ms=left_ms * part.time_ms / outside_ms)
-        if part.kind == OUTSIDE
-        else replace(part, time_ms=factor * part.time_ms)
+        replace(part, time_ms=left_ms * part.time_ms / outside_ms) if part.kind == OUTSIDE else part
         for part in profile
     )
 

@@ -88,11 +88,10 @@ def test_where_the_best_stays_as_it_was_profiled_so_does_the_baseline(asked: dic
     assert slow_baseline(desk(**asked)).profile == PROFILED
 
 
-def test_a_token_for_which_its_kernels_are_too_long_is_all_kernels() -> None:
+def test_a_token_for_which_its_kernels_are_too_long_leaves_nothing_outside_and_them_as_they_are() -> None:
     found = desk(token_ms=KERNELS_MS * 0.99).incumbent_profile
     assert outside_ms(found) == 0
-    assert math.fsum(part.time_ms for part in found) == pytest.approx(KERNELS_MS * 0.99)
-    assert [part.part for part in found] == [part.part for part in PROFILED]
+    assert tuple(part for part in found if part.kind != OUTSIDE) == KERNELS
 
 
 def test_what_was_not_profiled_has_no_step() -> None:
