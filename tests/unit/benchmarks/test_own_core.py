@@ -2,12 +2,17 @@
 
 import json
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.device.own_core import (
     FREE,
+    busiest,
     knobs_of,
     main,
     placings,
@@ -50,6 +55,24 @@ def test_all_threads_of_a_process_are_put_on_its_processors_and_seen_there() -> 
     assert threads_of(2**30) == []
     assert processor_of(2**30) is None
     put([2**30], before)
+
+
+def test_the_engine_is_the_busiest_process_whatever_it_is_called() -> None:
+    work = "import sys, time\nwhile sys.stdin.read(1): pass"
+    idle, ended, busy = (
+        subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
+        for code in (work, "", "while True: pass")
+    )
+    try:
+        each = {process.pid: psutil.Process(process.pid) for process in (idle, ended, busy)}
+        assert busiest(list(each.values()), lambda: (ended.wait(), time.sleep(0.3))).pid == busy.pid
+        with pytest.raises(RuntimeError, match="serves in one process"):
+            busiest([], lambda: None)
+    finally:
+        for process in (idle, busy):
+            process.kill()
+        for process in (idle, ended, busy):
+            process.communicate()
 
 
 def told(rounds: int) -> dict[str, object]:
