@@ -8,6 +8,8 @@ given.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from agent.ground.legal import drafter_cache, drafter_parameters
 from agent.plan.card import Card
 from agent.plan.memory import usable_bytes
@@ -66,6 +68,11 @@ def launches_at_once(
     if fit < TEST_LAUNCHES:
         return IN_TURN
     return fit if card.is_gpu else None
+
+
+def fewest(counts: Iterable[int | None]) -> int | None:
+    """The fewest launches of several that may be up at once; None: as many as a step asks for."""
+    return min((each for each in counts if each is not None), default=None)
 
 
 def at_once_told(at_once: int | None, needed_bytes: int, usable: int, *, asked: bool) -> str | None:

@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.known.facts import Facts
 from agent.campaign.known.reading_facts import read_facts
+from agent.campaign.known.room import with_room
 from agent.campaign.learning.verdicts import NOT_THE_CANDIDATES_FAULT, judge_experiment, settle, unsealed
 from agent.campaign.queue.dispatch import enqueue_test
 from agent.campaign.rerun.elsewhere import check_arms, find_elsewhere
@@ -130,6 +131,8 @@ def begin_check(
     if target is not None and target != own:
         facts, device = _there(facts, target, {"baseline": control, "recipe": candidate})
         kind = ExperimentKind.PROMOTE
+    else:
+        facts = with_room(facts, (control, candidate))
     ran = replace(known, target_key=facts.target_key, at_once=facts.at_once)
     short = short_plan(session, ran, original, recipe.promise, within_s)
     campaign = session.get_one(Campaign, original.campaign_id)

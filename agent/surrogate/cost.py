@@ -161,8 +161,10 @@ class CostBelief:
         return found
 
     def _anew_s(self, candidate: Configuration) -> float:
-        """Seconds of what the launches of a timed experiment compile anew."""
-        return _traced_s(candidate) + self.priors.loads * self.priors.compiled_s(candidate)
+        """Seconds of what the launches of a timed experiment compile anew, and wait for where they are up one
+        at a time."""
+        compiled_s = self.priors.loads * self.priors.compiled_s(candidate)
+        return _traced_s(candidate) + compiled_s + self.priors.apart_s(candidate)
 
     def _screened_s(self, candidate: Configuration) -> float:
         """Seconds of the look at the quality of changed weights."""

@@ -83,7 +83,8 @@ class CostPriors:
     nobody looks at their quality. `loads`: how often the pairs of a timed experiment wait for loads, which
     is once for those that load together. `compiled_s`: seconds more that a launch of a configuration takes
     because its kernels are compiled in it; not compared, since it goes by what kernels timed alone took, as
-    physics does.
+    physics does. `apart_s`: seconds more that a timed experiment on it takes because its launches are up one
+    at a time where others' are side by side; not compared either, as memory is what it goes by.
     """
 
     measure_s: float = MEASURE_PRIOR_S
@@ -93,6 +94,7 @@ class CostPriors:
     made_up: bool = False
     loads: int = PAIRS_PRIOR
     compiled_s: Callable[[Configuration], float] = field(default=nothing_more, compare=False)
+    apart_s: Callable[[Configuration], float] = field(default=nothing_more, compare=False)
 
     def quantization_s(self, configuration: Configuration) -> float:
         """Expected seconds to quantize as the configuration says."""

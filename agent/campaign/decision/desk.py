@@ -20,6 +20,7 @@ from agent.campaign.decision.steps_served import baseline_step, best_step
 from agent.campaign.known.facts import Facts, Queued
 from agent.campaign.known.incumbent import Incumbent, is_on
 from agent.campaign.known.measured import Baseline
+from agent.campaign.known.room import at_once_of
 from agent.ground.legal import Legal
 from agent.ground.shape import refused_on_a_shape
 from agent.ground.sweep import swept
@@ -181,6 +182,7 @@ class Desk:
             cores=self.facts.cores,
             made_up=self.facts.spec.latency_only,
             timed=self.timed,
+            room=at_once_of(self.facts),
         )
         return LearntFrom(
             space=self.space,

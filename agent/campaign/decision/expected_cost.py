@@ -8,8 +8,11 @@ from dataclasses import replace
 
 from agent.campaign.known.facts import Facts
 from agent.campaign.known.measured import Baseline
+from agent.campaign.known.room import AtOnce, at_once_of
+from agent.plan.at_once import IN_TURN
 from agent.plan.duration import further_seconds, loaded_together, pair_seconds_of, test_seconds, waits
 from agent.plan.further import further_of
+from agent.plan.length import ARMS
 from agent.plan.load_and_request import Request
 from agent.surrogate.cost import CostBelief
 from agent.surrogate.cost_priors import PAIRS_PRIOR, CostPriors, nothing_more
@@ -33,6 +36,7 @@ def cost_priors(
     cores: int | None = None,
     made_up: bool = False,
     timed: TimedKernels | None = None,
+    room: AtOnce | None = None,
 ) -> CostPriors:
     """The priors of a campaign whose baseline is measured under `digest`; what it does not tell is that of
     the packaged model. `made_up`: weights are (docs/shapes.md). `at_once` launches have room on
@@ -42,7 +46,8 @@ def cost_priors(
     launch that is up; a look at changed weights takes a load and an evaluation. Loads are counted as the
     baseline's, those of its first launch too, which may have compiled what the others found; what the first
     calls of a candidate's kernels took when they were `timed` alone comes to each of its own. Pairs that load
-    together are waited for once.
+    together are waited for once. Where a candidate has `room` for one launch only, each of its pairs waits
+    for two loads.
     """
     billions = 0.0 if profile is None else profile.text_parameters / BILLION
 
@@ -56,11 +61,17 @@ def cost_priors(
     full_s = pair_seconds_of(plan, plan.full_blocks, load_s, request, in_turn=in_turn)
     evaluation_s = baseline.evaluation_s or 0.0
     loads = waits(PAIRS_PRIOR, loaded_together(plan, at_once, cores, latency_only=made_up))
+
+    def apart_s(candidate: Configuration) -> float:
+        alone = room is not None and not in_turn and room(candidate) == IN_TURN
+        return (ARMS * PAIRS_PRIOR - loads) * load_s if alone else 0.0
+
     return replace(
         packaged,
         measure_s=quick_s + (PAIRS_PRIOR - 1) * full_s - (PAIRS_PRIOR - loads) * load_s + evaluation_s,
         loads=loads,
         screen_s=load_s + evaluation_s,
+        apart_s=apart_s,
     )
 
 
@@ -74,21 +85,21 @@ def most_seconds(
     ttft_ms = baseline.ttft_ms.get(digest)
     if load_s is None or ttft_ms is None:
         return [None] * len(candidates)
-    spec = facts.spec
+    spec, room = facts.spec, at_once_of(facts)
     request = Request(ttft_ms, baseline.tpot_ms[digest], "the baseline's", spec.plan.workload.concurrency)
-    compiled_s = [cost.priors.compiled_s(each) for each in candidates]
+    asked = [(cost.priors.compiled_s(each), room(each)) for each in candidates]
     plan_s = {
-        each: test_seconds(
+        (compiles_s, at_once): test_seconds(
             spec.plan,
             spec.budget.wall_s,
             load_s,
             request,
-            in_turn=facts.in_turn,
-            compiles_s=each,
+            in_turn=at_once == IN_TURN,
+            compiles_s=compiles_s,
             further_s=further_seconds(further_of(spec), spec.plan.workload, request),
             scored=not spec.latency_only,
-            together=loaded_together(spec.plan, facts.at_once, facts.cores, latency_only=spec.latency_only),
+            together=loaded_together(spec.plan, at_once, facts.cores, latency_only=spec.latency_only),
         )[1]
-        for each in set(compiled_s)
+        for compiles_s, at_once in set(asked)
     }
-    return cost.whole_s(candidates, [plan_s[each] for each in compiled_s])
+    return cost.whole_s(candidates, [plan_s[each] for each in asked])

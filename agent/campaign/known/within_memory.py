@@ -1,7 +1,7 @@
 """What a campaign may ask for, less what its memory never holds.
 
-Looked at only where memory is short: where the engine's own default did not fit, or the campaign may take no
-more than it says (`memory`). Elsewhere the engine's own check says it, before anything is loaded.
+Looked at where the target's memory is known, which is a GPU's, and where the campaign may take no more than
+it says (`memory`). Elsewhere the engine's own check says it, before anything is loaded.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ def legal_of(ground: Ground) -> Legal:
     )
     legal = legal_here(spec, ground.checkpoint, ground.cores, gpu)
     limit = spec.memory
-    if ground.start is None and limit is None:
+    memory = ground.gpu_memory_bytes
+    if memory is None and limit is None:
         return legal
     model = model_at(spec.model, Checkpoint(ground.checkpoint))
     context = Workload.model_validate(spec.plan.workload.model_dump()).context_tokens
-    memory = ground.gpu_memory_bytes
     card = Card("", memory or 0, is_gpu=memory is not None)
 
     @cache

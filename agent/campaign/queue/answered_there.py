@@ -23,6 +23,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.known import store
 from agent.campaign.known.facts import Facts
+from agent.campaign.known.room import with_room
 from agent.campaign.queue.dispatch import quality_against
 from agent.ground.drafter import drafter_content
 from agent.proposers.port import Draft
@@ -121,7 +122,7 @@ def _is_the_same_test(session: Session, facts: Facts, draft: Draft, job: TestJob
         and reference == against
         and (job.engine, job.judge, job.judge_version) == (facts.spec.engine, judge.name, judge.version)
         and job.texts == texts_of(session, facts.baseline_experiment_id)
-        and job.in_turn == facts.in_turn
+        and job.in_turn == with_room(facts, (draft.control, draft.candidate)).in_turn
     )
 
 

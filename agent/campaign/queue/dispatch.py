@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.known import store
 from agent.campaign.known.facts import Facts, Queued
+from agent.campaign.known.room import with_room
 from agent.discovery.stream import next_test
 from agent.ground.sweep import swept
 from agent.ground.timed_kernels import timed_kernels
@@ -30,6 +31,11 @@ from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.loading import load_space
 from experiments.space.space import Space
 from knowledge.stored import stands_for_of
+
+IN_TURN = (
+    "its launches run in turn, for by the memory plan two of the arm that needs more do not fit side by side"
+)
+"""What is told of a test that takes more memory than its campaign began with."""
 
 
 def stopping_plan(facts: Facts, hypothesis: Queued, support_alpha: float | None = None) -> StoppingPlan:
@@ -128,6 +134,8 @@ def dispatch_test(
     """
     several = len(facts.spec.devices) > 1
     device = device or facts.spec.devices[0]
+    whole = facts
+    facts = with_room(whole, (hypothesis.control, hypothesis.candidate))
     place = next_test(session, facts.id, Metric(hypothesis.metric), facts.spec.plan.alpha)
     allowed = stopping_plan(facts, hypothesis, None if place is None else place.support_alpha)
     assert facts.baseline_experiment_id is not None
@@ -163,7 +171,10 @@ def dispatch_test(
         else f"; it is test {place.test} of the campaign on time, supported at {place.support_alpha:.2g}"
     )
     where = f" on {device}" if several else ""
-    told = "".join(f"; {each}" for each in (*length_told(allowed, length), why) if each)
+    alone = facts.in_turn and not whole.in_turn
+    told = "".join(
+        f"; {each}" for each in (*length_told(allowed, length), IN_TURN if alone else "", why) if each
+    )
     events.append(
         session,
         EventKind.HYPOTHESIS_PREREGISTERED,
