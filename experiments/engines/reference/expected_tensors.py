@@ -7,7 +7,7 @@ transformers' own model. The MTP head and a vision tower are not looked at. Impo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from configs.errors import AutoinferError
 from configs.models import ModelProfile
@@ -21,6 +21,12 @@ Shape = tuple[int, ...]
 WRAPPER_PREFIX = "model.language_model."
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
+
+WEIGHT_SCALES = frozenset(
+    {"weight_scale", "weight_scale_inv", "weight_scale_2", "weight_global_scale", "scales"}
+)
+"""How scales that a stored weight is multiplied by, or divided, are called beside it: by compressed-tensors,
+DeepSeek's and ModelOpt's 8-bit and 4-bit floats, and by AutoAWQ and GPTQ."""
 
 
 def check_tensors(files: CheckpointFiles) -> None:
@@ -68,9 +74,31 @@ def text_tensors(files: CheckpointFiles) -> frozenset[str]:
     Raises:
         Infeasible: kind `checkpoint`, where config.json tells no model.
     """
-    stored = files.headers()
-    expected = _expected(files, any(_text_name(name) == HEAD for name in stored))
+    stored, expected = _stored_and_expected(files)
     return frozenset(name for name in stored if _text_name(name) in expected)
+
+
+def weight_scales(files: CheckpointFiles) -> frozenset[str]:
+    """The scales of the text model's weights, as they are stored.
+
+    Raises:
+        Infeasible: kind `checkpoint`, where config.json tells no model.
+    """
+    stored, expected = _stored_and_expected(files)
+    split = {name: _text_name(name).rpartition(".") for name in stored}
+    return frozenset(
+        name
+        for name, (module, _, last) in split.items()
+        if last in WEIGHT_SCALES and f"{module}.weight" in expected
+    )
+
+
+def _stored_and_expected(files: CheckpointFiles) -> tuple[Collection[str], Collection[str]]:
+    """What is stored of a checkpoint, and what its text model is made of, a head of its own among it where
+    anything of one is stored."""
+    stored = files.headers().keys()
+    modules = {_text_name(name).rpartition(".")[0] for name in stored}
+    return stored, _expected(files, HEAD.rpartition(".")[0] in modules)
 
 
 def _in_place(name: str, modules: set[str]) -> bool:

@@ -2,9 +2,10 @@
 baseline would tell only once an engine has loaded it.
 
 All of the text model's tensors of floating point are read once, as the checkpoint's fingerprint reads its
-files; beside hashing that is next to nothing. What stands in the place of a quantized weight (integers, their
-scales, 8-bit floats) is not looked at, nor are the MTP head and a vision tower. Minus infinity is a value as
-others where the model takes its exponential. Imports no torch.
+files; beside hashing that is next to nothing. So are the scales of quantized weights, and weights of 8-bit
+floats; integers are numbers whatever their bits, and scales of activations, the MTP head and a vision tower
+are not looked at. Minus infinity is a value as others where the model takes its exponential. Imports no
+torch.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import BinaryIO
 import numpy as np
 
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.expected_tensors import text_tensors
+from experiments.engines.reference.expected_tensors import text_tensors, weight_scales
 from experiments.engines.reference.inspection import CheckpointFiles, tensor_headers
 
 READ_BYTES = 1 << 18
@@ -28,9 +29,13 @@ EXPONENTS: Mapping[str, tuple[str, int]] = {
     "BF16": ("<u2", 0x7F80),
     "F32": ("<u4", 0x7F80_0000),
     "F64": ("<u8", 0x7FF0_0000_0000_0000),
+    "F8_E5M2": ("u1", 0x7C),
+    "F8_E4M3": ("u1", 0x7F),
+    "F8_E8M0": ("u1", 0xFF),
 }
-"""Of a header's `dtype` the unsigned integer of its size and the bits of its exponent, which are all set in
-NaN and the infinities alone (IEEE 754; bfloat16 is the upper half of a float32)."""
+"""Of a header's `dtype` the unsigned integer of its size and the bits that are all set in NaN and the
+infinities alone: those of the exponent (IEEE 754; bfloat16 is the upper half of a float32), of E4M3 those of
+the fraction too and of E8M0 all, which have no infinities (OCP 8-bit floating point and microscaling)."""
 
 EXPONENTIAL = ".A_log"
 """How the names end of tensors that only the exponential of is computed with: 0 for minus infinity."""
@@ -43,7 +48,7 @@ def check_finite(files: CheckpointFiles) -> None:
     Raises:
         Infeasible: kind `checkpoint`, with the first tensor that holds others, its file and what to do.
     """
-    names = text_tensors(files)
+    names = text_tensors(files) | weight_scales(files)
     for path in files.weight_files:
         try:
             stat = path.stat()

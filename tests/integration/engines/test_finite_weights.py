@@ -110,8 +110,48 @@ def test_whole_checkpoints_pass(tmp_path: Path) -> None:
     check_finite(inspect_checkpoint(reference_model_path()))
 
 
+@pytest.mark.parametrize(
+    ("pack", "scale"), [(pack_quantized, "weight_scale"), (awq_gemm, "scales")], ids=["packed", "awq"]
+)
+@pytest.mark.parametrize("wrapper", [False, True])
+def test_a_scale_of_a_packed_weight_that_is_no_number_is_named(
+    tmp_path: Path, pack: Callable[..., dict[str, torch.Tensor]], scale: str, wrapper: bool
+) -> None:
+    folder = write_checkpoint(tmp_path, tiny_model(), wrapper=wrapper)
+    by_hand(folder, pack, compressed_tensors_config())
+    stored = load_file(folder / "model.safetensors")
+    name = next(each for each in stored if each.endswith(f"layers.2.mlp.down_proj.{scale}"))
+    with_values(folder, name, put(float("nan"), stored[name].dtype))
+    with pytest.raises(Infeasible, match=rf"mlp\.down_proj\.{scale} in .* holds 1 value of"):
+        check_finite(inspect_checkpoint(folder))
+
+
+FLOATS_8 = {torch.float8_e4m3fn: 448.0, torch.float8_e5m2: 57344.0, torch.float8_e8m0fnu: 2.0**127}
+
+
+@pytest.mark.parametrize("dtype", list(FLOATS_8))
+def test_eight_bit_floats_are_numbers_but_for_nan_and_the_infinities(
+    tmp_path: Path, dtype: torch.dtype
+) -> None:
+    folder = write_checkpoint(tmp_path, tiny_model())
+    for largest in (FLOATS_8[dtype], -FLOATS_8[dtype]) if dtype.is_signed else (FLOATS_8[dtype],):
+        with_values(folder, NAME, lambda each, value=largest: torch.full(each.shape, value).to(dtype))
+        check_finite(inspect_checkpoint(folder))
+
+    for none in ("nan", "inf") if dtype is torch.float8_e5m2 else ("nan",):
+
+        def damage(tensor: torch.Tensor, none: str = none) -> torch.Tensor:
+            made = torch.full(tensor.shape, 1.0)
+            made.view(-1)[-1] = float(none)
+            return made.to(dtype)
+
+        with_values(folder, NAME, damage)
+        with pytest.raises(Infeasible, match=r"down_proj\.weight in .* holds 1 value of"):
+            check_finite(inspect_checkpoint(folder))
+
+
 @pytest.mark.parametrize("pack", [pack_quantized, awq_gemm])
-def test_packed_integers_and_their_scales_are_no_values(
+def test_packed_integers_are_numbers_whatever_their_bits(
     tmp_path: Path, pack: Callable[..., dict[str, torch.Tensor]]
 ) -> None:
     """Integers of any bits, those of a NaN among them."""
@@ -129,7 +169,7 @@ def test_packed_integers_and_their_scales_are_no_values(
         check_finite(inspect_checkpoint(folder))
 
 
-def test_a_layout_that_is_not_read_here_and_8_bit_floats_pass(tmp_path: Path) -> None:
+def test_a_layout_that_is_not_read_here_and_scales_of_activations_pass(tmp_path: Path) -> None:
     check_finite(inspect_checkpoint(write_gptq(reference_model_path(), tmp_path / "gptq")))
     folder = write_checkpoint(tmp_path / "fp8", tiny_model())
     path = with_values(folder, NAME, lambda tensor: torch.full(tensor.shape, 448.0).to(torch.float8_e4m3fn))
