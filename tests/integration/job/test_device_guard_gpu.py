@@ -23,7 +23,7 @@ HELD_BYTES = 3 * 2**30
 
 HOLD = f"""
 import sys, torch
-held = torch.zeros({HELD_BYTES}, dtype=torch.uint8, device="{DEVICE}")
+held = torch.zeros(int(sys.argv[1]), dtype=torch.uint8, device="{DEVICE}")
 torch.cuda.synchronize()
 print("held", flush=True)
 sys.stdin.read()
@@ -36,9 +36,9 @@ pytestmark = [
 
 
 @contextmanager
-def holding() -> Iterator[int]:
+def holding(held_bytes: int = HELD_BYTES) -> Iterator[int]:
     """A process that holds memory of the GPU; it ends with the block."""
-    command = [sys.executable, "-c", HOLD]
+    command = [sys.executable, "-c", HOLD, str(held_bytes)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"

@@ -56,13 +56,21 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_checkpoint(tmp_path_factory.mktemp("model"), tiny_model(layers=LAYERS))
 
 
-def ranked(source: Path, kept: Path | None, criterion: str, told: Told, log: Path | None = None) -> Ranking:
+def ranked(
+    source: Path,
+    kept: Path | None,
+    criterion: str,
+    told: Told,
+    log: Path | None = None,
+    device: str = "cpu",
+) -> Ranking:
     return rank_layers(
         {"original": source},
         criterion,
         CHOICE,
         DOCUMENTS,
         log,
+        device=device,
         kept=None if kept is None else KeptScores(kept),
         tell=told,
     )["original"]

@@ -18,6 +18,8 @@ from experiments.stages.quantize.recipe import QuantizationRecipe
 from experiments.stages.quantize.stage import quantize
 from tests.integration.engines.checkpoints import LAYERS, tiny_model, write_checkpoint
 from tests.integration.stages.quantizable import CPU, quantizable, quantizable_model
+from tests.integration.stages.test_prune_resuming import Told as ScoringTold
+from tests.integration.stages.test_prune_resuming import ranked, row_files
 from tests.integration.stages.test_quantize import TEXT
 from tests.integration.stages.test_quantize_resuming import Told, weight_files
 
@@ -76,3 +78,20 @@ def test_layers_are_ranked_there_one_at_a_time_as_in_the_whole_model(tmp_path: P
     whole = block_influence(load_model(files, torch.float32, device), documents)
     streamed = block_influence(streamed_model(files, torch.float32, device), documents)
     assert streamed.means == pytest.approx(whole.means, abs=1e-5)
+
+
+def test_ranking_that_was_killed_there_goes_on_with_what_it_had_scored(tmp_path: Path) -> None:
+    source = write_checkpoint(tmp_path / "model", tiny_model(layers=LAYERS))
+    whole = ScoringTold()
+    expected = ranked(source, None, "block_influence", whole, device=DEVICE)
+    kept = tmp_path / "kept"
+    with pytest.raises(Infeasible, match="process that scores layers ended") as told:
+        ranked(source, kept, "block_influence", ScoringTold(dies=3), device=DEVICE)
+    assert told.value.kind == "crashed"
+    before = row_files(kept)
+    assert 3 <= len(before) < whole.scored
+    again = ScoringTold()
+    found = ranked(source, kept, "block_influence", again, device=DEVICE)
+    assert again.scored == whole.scored - len(before)
+    assert found.scores.means == pytest.approx(expected.scores.means, abs=1e-6)
+    assert found.removed == expected.removed
