@@ -27,6 +27,12 @@ TEST_LAUNCHES = 2
 
 IN_TURN = 1
 
+THIS_IN_TURN = (
+    "A test of this configuration runs in turn, for it does not fit beside the baseline: each launch is "
+    "loaded, timed and ended before the next."
+)
+"""What to say of one that needs more than the baseline, whose launches are up side by side."""
+
 
 def parts_on(
     spec: CampaignSpec, model: ModelFound, card: Card, configuration: Configuration, context_tokens: int
@@ -70,9 +76,20 @@ def launches_at_once(
     return fit if card.is_gpu else None
 
 
-def fewest(counts: Iterable[int | None]) -> int | None:
-    """The fewest launches of several that may be up at once; None: as many as a step asks for."""
-    return min((each for each in counts if each is not None), default=None)
+def launches_of_test(
+    spec: CampaignSpec, model: ModelFound, card: Card, arms: Iterable[Configuration], context_tokens: int
+) -> int | None:
+    """As `launches_at_once`, of a test of these arms: of a GPU as many pairs as fit, and in turn where it
+    does not hold what is certain of one arm twice, for its engine asks for that much."""
+    if spec.launches != "auto":
+        return IN_TURN if spec.launches == "in_turn" else None
+    parts = [parts_on(spec, model, card, each, context_tokens) for each in arms]
+    needed = [needed_bytes(each) for each in parts]
+    if not card.is_gpu:
+        return None if TEST_LAUNCHES * max(needed) <= usable_on(card) else IN_TURN
+    pairs = usable_on(card) // sum(needed)
+    certain = max(needed_bytes(part for part in each if not part.guessed) for each in parts)
+    return TEST_LAUNCHES * pairs if pairs and TEST_LAUNCHES * certain <= card.memory_bytes else IN_TURN
 
 
 def at_once_told(at_once: int | None, needed_bytes: int, usable: int, *, asked: bool) -> str | None:

@@ -25,7 +25,7 @@ from configs.core_shares import shares_here
 from configs.errors import UsageError
 from configs.model_names import HubName
 from configs.registry import Port, registered
-from configs.targets import SPACE_FOR
+from configs.targets import CPU, SPACE_FOR, kind_of
 from db.models import Campaign
 from experiments.engines.port import Engine, Infeasible
 from experiments.engines.reference.expected_tensors import check_served_tensors
@@ -104,6 +104,8 @@ def engine_check(
     if folder is None:
         return None, " ".join(filter(None, (WEIGHTS_NOT_HERE, newer_told(spec.engine, device))))
     workload = Workload.model_validate(spec.plan.workload.model_dump())
+    if kind_of(device) != CPU and spec.launches == "auto":
+        at_once = IN_TURN  # what a GPU does not hold twice is tested so
     try:
         engine = engine_for(cast(Engine, registered(Port.ENGINE, spec.engine)()), at_once, workload)
     except UsageError as missing:

@@ -3,12 +3,10 @@ and so the most that it may cost, rest on it (`experiments.remote.limiting`)."""
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 
 from sqlalchemy.orm import Session
 
-from agent.ground.checkpoint import Checkpoint
 from agent.ground.stored_spec import FOUND
 from agent.plan.card import card_of_rented
 from agent.plan.duration import (
@@ -29,7 +27,7 @@ from agent.plan.load_and_request import (
     known_load,
     known_request,
 )
-from agent.plan.model import ModelFound, model_at
+from agent.plan.model import ModelFound, model_in
 from agent.plan.processor_memory import dense_step_bytes
 from agent.plan.stored_times import stored_times
 from agent.surrogate.weight_bytes import step_weight_bytes
@@ -124,10 +122,9 @@ def _folder(campaign: Campaign | None) -> Path | None:
     return Path(str(found["checkpoint"])) if isinstance(found, dict) and "checkpoint" in found else None
 
 
-@lru_cache(maxsize=8)
 def _model(asked: str, folder: Path) -> ModelFound | None:
     try:
-        return model_at(asked, Checkpoint(folder))
+        return model_in(asked, folder)
     except (AutoinferError, Infeasible, OSError, ValueError):  # its campaign says what is wrong with it
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from agent.ground.checkpoint import Checkpoint, find_checkpoint
@@ -99,6 +100,12 @@ def model_at(asked: str, checkpoint: Checkpoint) -> ModelFound:
     served = sum(size for part, size in parts.items() if part not in NOT_SERVED)
     ways = (unread_layout(files.quantization), packing_of(files))
     return ModelFound(asked, profile, checkpoint, True, quantized, served or None, size, *ways)
+
+
+@lru_cache(maxsize=8)
+def model_in(asked: str, folder: Path) -> ModelFound:
+    """As `model_at`, of a folder whose files stay as they are, as a campaign's do: read once a process."""
+    return model_at(asked, Checkpoint(folder))
 
 
 def packaged_with(model: ModelFound, *, made_up: bool) -> DFlashShape | None:

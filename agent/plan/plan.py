@@ -9,7 +9,15 @@ from functools import cache
 from agent.ground.legal import Legal
 from agent.ground.positions import space_on
 from agent.ground.sweep import passed_over
-from agent.plan.at_once import IN_TURN, at_once_told, launches_at_once, parts_on, usable_on
+from agent.plan.at_once import (
+    IN_TURN,
+    THIS_IN_TURN,
+    at_once_told,
+    launches_at_once,
+    launches_of_test,
+    parts_on,
+    usable_on,
+)
 from agent.plan.building import build_of
 from agent.plan.card import Card, limited, listed_cards
 from agent.plan.duration import Duration, advice, duration, kernels_seconds, loaded_together
@@ -270,6 +278,9 @@ def _memory(
     at_once = IN_TURN if in_turn else launches_at_once(spec, model, card, baseline, context)
     asked = spec.launches == "in_turn"
     told = at_once_told(at_once, needed_at(baseline, context), usable, asked=asked) if rooms[0].fits else None
+    if at_once != IN_TURN and rooms[0].fits and card.is_gpu:
+        tested = launches_of_test(spec, model, card, (baseline, configuration), context)
+        told = THIS_IN_TURN if tested == IN_TURN else None
     return MemoryPlan(parts_at(configuration, context), rooms, sentences, at_once, told)
 
 

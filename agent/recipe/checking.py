@@ -19,7 +19,6 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.known.facts import Facts
 from agent.campaign.known.reading_facts import read_facts
-from agent.campaign.known.room import with_room
 from agent.campaign.learning.verdicts import NOT_THE_CANDIDATES_FAULT, judge_experiment, settle, unsealed
 from agent.campaign.queue.dispatch import enqueue_test
 from agent.campaign.rerun.elsewhere import check_arms, find_elsewhere
@@ -39,6 +38,7 @@ from db.models import Configuration as Stored
 from db.session import Database
 from db.states import ExperimentKind, ExperimentState, VerdictOutcome
 from experiments.job.limits import time_is_up
+from experiments.recording import load_test_spec
 from experiments.space.configuration import Configuration
 from knowledge.asking.answer import some
 from knowledge.figures import effect
@@ -131,8 +131,8 @@ def begin_check(
     if target is not None and target != own:
         facts, device = _there(facts, target, {"baseline": control, "recipe": candidate})
         kind = ExperimentKind.PROMOTE
-    else:
-        facts = with_room(facts, (control, candidate))
+    else:  # as its test was sealed, side by side or in turn
+        facts = replace(facts, at_once=load_test_spec(session, original.id).at_once)
     ran = replace(known, target_key=facts.target_key, at_once=facts.at_once)
     short = short_plan(session, ran, original, recipe.promise, within_s)
     campaign = session.get_one(Campaign, original.campaign_id)

@@ -45,12 +45,11 @@ CACHE_BYTES_MIN = 256 * 2**20
 """The least cache, bytes: a small model's pages are many and small."""
 
 LARGE_CARD_BYTES = 70 * 10**9
-"""A card from which on less memory is spared for the cache: where vLLM's own defaults change too."""
+"""A card from which on memory for the cache is not spared: where vLLM's own defaults change too."""
 
-SMALL_CARD_SHARE, LARGE_CARD_SHARE = 1 / 8, 1 / 4
-"""Share of a smaller and of a larger card that a cache is given at most, unless less would not do. A choice:
-weights and a workspace have room beside it, and the requests of a measurement are shorter than the longest
-sequence, of which vLLM by its own choice has no more in the cache than fit."""
+SMALL_CARD_SHARE = 1 / 8
+"""Share of a smaller card that a cache is given at most, unless less would not do. A choice: weights and
+a workspace have room beside it, and the requests of a measurement are shorter than the longest sequence."""
 
 GB = 1e9
 
@@ -142,15 +141,14 @@ def launch_bytes(held: Held) -> int:
 def reserved_cache_bytes(one: Held, sequences: int, least_bytes: int, memory_bytes: int | None) -> int:
     """Bytes that a launch of vLLM reserves for keys, values and states of so many sequences as `one`.
 
-    No more than a share of the card, a smaller one below `LARGE_CARD_BYTES`; nowhere less than
-    `least_bytes`, in which vLLM has room for the states of all and one whole sequence
-    (`CacheLayout.least_bytes`). It goes by the card's whole memory, never by what is free, so that the
-    launches of a test get the same. None: not spared.
+    On a card of less than `LARGE_CARD_BYTES` no more than a share of it; nowhere less than `least_bytes`, in
+    which vLLM has room for the states of all and one whole sequence (`CacheLayout.least_bytes`). It goes by
+    the card's whole memory, never by what is free, so that the launches of a test get the same. None: not
+    spared.
     """
     wanted = max(CACHE_BYTES_MIN, CACHE_SLACK * sequences * (one.cache_bytes + one.state_bytes))
-    if memory_bytes is not None:
-        share = SMALL_CARD_SHARE if memory_bytes < LARGE_CARD_BYTES else LARGE_CARD_SHARE
-        wanted = min(wanted, max(CACHE_BYTES_MIN, round(share * memory_bytes)))
+    if memory_bytes is not None and memory_bytes < LARGE_CARD_BYTES:
+        wanted = min(wanted, max(CACHE_BYTES_MIN, round(SMALL_CARD_SHARE * memory_bytes)))
     return max(wanted, least_bytes)
 
 

@@ -211,8 +211,7 @@ def _reserved(
     return Part(
         "cache reserved beyond that",
         max(0, reserved - counted_bytes),
-        f"for {served} of {length:,} tokens, with slack; at most an eighth of a card below "
-        f"{LARGE_CARD_BYTES / GB:.0f} GB, a quarter of a larger one",
+        f"for {served} of {length:,} tokens, with slack; less on a card below {LARGE_CARD_BYTES / GB:.0f} GB",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from agent.campaign.decision.beside import counted_from, flying_now
 from agent.campaign.decision.counted_launches import launches_of
@@ -20,7 +20,7 @@ from agent.campaign.decision.steps_served import baseline_step, best_step
 from agent.campaign.known.facts import Facts, Queued
 from agent.campaign.known.incumbent import Incumbent, is_on
 from agent.campaign.known.measured import Baseline
-from agent.campaign.known.room import at_once_of
+from agent.campaign.known.room import room_of
 from agent.ground.legal import Legal
 from agent.ground.shape import refused_on_a_shape
 from agent.ground.sweep import swept
@@ -182,7 +182,7 @@ class Desk:
             cores=self.facts.cores,
             made_up=self.facts.spec.latency_only,
             timed=self.timed,
-            room=at_once_of(self.facts),
+            room=partial(room_of(self.facts), self.incumbent.configuration),
         )
         return LearntFrom(
             space=self.space,
@@ -279,7 +279,7 @@ class Desk:
         )
         most: Sequence[float | None] = [None] * len(queue)
         if self.approve_above_s < math.inf:
-            tested = [each.candidate for each in queue]
+            tested = [(each.control, each.candidate) for each in queue]
             most = most_seconds(self.facts, self.baseline, self.beliefs.cost, tested)
         flying = flying_now(self.facts, self.space, self.beliefs, self.incumbent.configuration)
         here = Here(self.facts, self.space, self.baseline, self.beliefs.cost)

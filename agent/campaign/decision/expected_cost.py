@@ -3,16 +3,15 @@ baseline's own launches and evaluation, and by the builds of this model that wer
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from agent.campaign.known.facts import Facts
 from agent.campaign.known.measured import Baseline
-from agent.campaign.known.room import AtOnce, at_once_of
+from agent.campaign.known.room import room_of
 from agent.plan.at_once import IN_TURN
 from agent.plan.duration import further_seconds, loaded_together, pair_seconds_of, test_seconds, waits
 from agent.plan.further import further_of
-from agent.plan.length import ARMS
 from agent.plan.load_and_request import Request
 from agent.surrogate.cost import CostBelief
 from agent.surrogate.cost_priors import PAIRS_PRIOR, CostPriors, nothing_more
@@ -36,7 +35,7 @@ def cost_priors(
     cores: int | None = None,
     made_up: bool = False,
     timed: TimedKernels | None = None,
-    room: AtOnce | None = None,
+    room: Callable[[Configuration], int | None] | None = None,
 ) -> CostPriors:
     """The priors of a campaign whose baseline is measured under `digest`; what it does not tell is that of
     the packaged model. `made_up`: weights are (docs/shapes.md). `at_once` launches have room on
@@ -46,8 +45,8 @@ def cost_priors(
     launch that is up; a look at changed weights takes a load and an evaluation. Loads are counted as the
     baseline's, those of its first launch too, which may have compiled what the others found; what the first
     calls of a candidate's kernels took when they were `timed` alone comes to each of its own. Pairs that load
-    together are waited for once. Where a candidate has `room` for one launch only, each of its pairs waits
-    for two loads.
+    together are waited for once. Where a candidate has `room` for fewer launches beside its control, its
+    pairs wait for each other, and where for one only, each of them for two loads.
     """
     billions = 0.0 if profile is None else profile.text_parameters / BILLION
 
@@ -63,8 +62,12 @@ def cost_priors(
     loads = waits(PAIRS_PRIOR, loaded_together(plan, at_once, cores, latency_only=made_up))
 
     def apart_s(candidate: Configuration) -> float:
-        alone = room is not None and not in_turn and room(candidate) == IN_TURN
-        return (ARMS * PAIRS_PRIOR - loads) * load_s if alone else 0.0
+        up = at_once if room is None else room(candidate)
+        if in_turn or up == at_once:
+            return 0.0
+        own = waits(PAIRS_PRIOR, loaded_together(plan, up, cores, latency_only=made_up))
+        alone = PAIRS_PRIOR if up == IN_TURN else 0
+        return (own + alone - loads) * load_s + (own - loads) * compiled_s(candidate)
 
     return replace(
         packaged,
@@ -76,18 +79,22 @@ def cost_priors(
 
 
 def most_seconds(
-    facts: Facts, baseline: Baseline, cost: CostBelief, candidates: Sequence[Configuration]
+    facts: Facts,
+    baseline: Baseline,
+    cost: CostBelief,
+    tests: Sequence[tuple[Configuration, Configuration]],
 ) -> Sequence[float | None]:
-    """The seconds of experiments on these if all of their plan is measured; None where nothing is known of
-    loads."""
+    """The seconds of tests of these controls and candidates if all of their plan is measured; None where
+    nothing is known of loads."""
     assert facts.baseline is not None
     digest, load_s = facts.baseline.digest, baseline.load_s
     ttft_ms = baseline.ttft_ms.get(digest)
     if load_s is None or ttft_ms is None:
-        return [None] * len(candidates)
-    spec, room = facts.spec, at_once_of(facts)
+        return [None] * len(tests)
+    spec, room = facts.spec, room_of(facts)
     request = Request(ttft_ms, baseline.tpot_ms[digest], "the baseline's", spec.plan.workload.concurrency)
-    asked = [(cost.priors.compiled_s(each), room(each)) for each in candidates]
+    candidates = [candidate for _, candidate in tests]
+    asked = [(cost.priors.compiled_s(candidate), room(control, candidate)) for control, candidate in tests]
     plan_s = {
         (compiles_s, at_once): test_seconds(
             spec.plan,

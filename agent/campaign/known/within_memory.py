@@ -11,12 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from agent.ground.checkpoint import Checkpoint
 from agent.ground.legal import Legal, gpu_known, legal_here
 from agent.ground.stored_checkpoint import check_here
 from agent.plan.at_once import parts_on
 from agent.plan.card import Card
-from agent.plan.model import model_at
+from agent.plan.model import model_in
 from agent.plan.start import figures
 from configs.campaign import CampaignSpec
 from experiments.engines.launch_memory import needed_bytes
@@ -75,7 +74,7 @@ def legal_of(ground: Ground) -> Legal:
     memory = ground.gpu_memory_bytes
     if memory is None and limit is None:
         return legal
-    model = model_at(spec.model, Checkpoint(ground.checkpoint))
+    model = model_in(spec.model, ground.checkpoint)
     context = Workload.model_validate(spec.plan.workload.model_dump()).context_tokens
     card = Card("", memory or 0, is_gpu=memory is not None)
 

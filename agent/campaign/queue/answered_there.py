@@ -122,7 +122,7 @@ def _is_the_same_test(session: Session, facts: Facts, draft: Draft, job: TestJob
         and reference == against
         and (job.engine, job.judge, job.judge_version) == (facts.spec.engine, judge.name, judge.version)
         and job.texts == texts_of(session, facts.baseline_experiment_id)
-        and job.in_turn == with_room(facts, (draft.control, draft.candidate)).in_turn
+        and job.in_turn == with_room(facts, draft.control, draft.candidate).in_turn
     )
 
 

@@ -32,9 +32,7 @@ from experiments.space.loading import load_space
 from experiments.space.space import Space
 from knowledge.stored import stands_for_of
 
-IN_TURN = (
-    "its launches run in turn, for by the memory plan two of the arm that needs more do not fit side by side"
-)
+IN_TURN = "its launches run in turn, for by the memory plan its arms do not fit side by side"
 """What is told of a test that takes more memory than its campaign began with."""
 
 
@@ -135,7 +133,7 @@ def dispatch_test(
     several = len(facts.spec.devices) > 1
     device = device or facts.spec.devices[0]
     whole = facts
-    facts = with_room(whole, (hypothesis.control, hypothesis.candidate))
+    facts = with_room(whole, hypothesis.control, hypothesis.candidate)
     place = next_test(session, facts.id, Metric(hypothesis.metric), facts.spec.plan.alpha)
     allowed = stopping_plan(facts, hypothesis, None if place is None else place.support_alpha)
     assert facts.baseline_experiment_id is not None
@@ -191,6 +189,7 @@ def dispatch_test(
             "full_pairs": length.full_pairs,
             "quick_blocks": length.quick_blocks,
             "full_blocks": length.full_blocks,
+            "at_once": facts.at_once,
             **({"device": device} if several else {}),
         },
     )

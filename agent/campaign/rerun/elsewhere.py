@@ -10,7 +10,7 @@ from agent.campaign.known.facts import Facts
 from agent.ground.checkpoint import Checkpoint
 from agent.ground.legal import Legal, gpu_served, legal_here
 from agent.ground.target import check_engine_is_here, check_serves, find_target
-from agent.plan.at_once import fewest, launches_at_once, parts_on, usable_on
+from agent.plan.at_once import launches_of_test, parts_on, usable_on
 from agent.plan.card import Card, card_of, card_of_rented
 from agent.plan.fitting import sentence
 from agent.plan.memory import Room
@@ -68,7 +68,7 @@ def find_elsewhere(target: str) -> Elsewhere:
 
 def check_arms(facts: Facts, there: Elsewhere, arms: Mapping[str, Configuration]) -> int | None:
     """Raise `UsageError` with the first cause where the target can't serve one of these arms, by name; else
-    give how many launches of each may be up at once there (as `launches_at_once`).
+    give how many launches of them may be up at once there (as `launches_of_test`).
 
     Looked at are the engine, what the space offers on such a GPU (kernels, cores), memory, and, on this
     machine, the engine's own check. What is not known of a rented machine is left to the job there, which
@@ -95,7 +95,7 @@ def check_arms(facts: Facts, there: Elsewhere, arms: Mapping[str, Configuration]
     at_once = facts.at_once
     if there.card is not None:
         _check_memory(facts, there, there.card, model, arms, context)
-        at_once = fewest(launches_at_once(spec, model, there.card, each, context) for each in arms.values())
+        at_once = launches_of_test(spec, model, there.card, arms.values(), context)
     if engine is not None and not there.rented:
         for name, arm in arms.items():
             try:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from agent.campaign.known import store
 from agent.campaign.known.reading_facts import read_facts
-from agent.campaign.known.room import with_room
 from agent.campaign.learning.verdicts import judge_experiment, settle, unsealed
 from agent.campaign.queue.dispatch import enqueue_test
 from agent.campaign.rerun.confirm import OTHER_TARGET, is_broken, other_target
@@ -192,8 +191,8 @@ def enqueue_reproduction(session: Session, experiment_id: int, device: str | Non
                 "Ask where that hardware is, with the same database.",
             )
         facts = facts_there(facts, there, {"control": control, "candidate": candidate})
-    else:
-        facts = with_room(facts, (control, candidate))
+    else:  # as the original was sealed, side by side or in turn
+        facts = replace(facts, at_once=load_test_spec(session, experiment_id).at_once)
     return enqueue_test(
         session,
         facts,

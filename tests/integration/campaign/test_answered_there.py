@@ -6,6 +6,7 @@ The loop, the database and the judge are the real ones; jobs are recorded by han
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,18 @@ def test_another_contrast_or_plan_is_tested(
     answered: Database, tmp_path: Path, changes: dict[str, object]
 ) -> None:
     row = asked(answered, tmp_path, **changes)
+    with answered.read() as session:
+        assert len(experiments_of(session, row)) == 1
+
+
+def test_one_whose_arms_would_be_up_in_turn_here_is_tested_where_they_were_side_by_side_there(
+    answered: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "agent.campaign.queue.answered_there.with_room",
+        lambda facts, control, candidate: replace(facts, at_once=1 if control != candidate else None),
+    )
+    row = asked(answered, tmp_path)
     with answered.read() as session:
         assert len(experiments_of(session, row)) == 1
 

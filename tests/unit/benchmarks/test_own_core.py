@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 import pytest
@@ -16,6 +17,7 @@ from tests.device.own_core import (
     knobs_of,
     main,
     placings,
+    processes,
     processor_of,
     put,
     table,
@@ -57,22 +59,65 @@ def test_all_threads_of_a_process_are_put_on_its_processors_and_seen_there() -> 
     put([2**30], before)
 
 
-def test_the_engine_is_the_busiest_process_whatever_it_is_called() -> None:
-    work = "import sys, time\nwhile sys.stdin.read(1): pass"
-    idle, ended, busy = (
-        subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
-        for code in (work, "", "while True: pass")
-    )
+SERVER = """
+import subprocess, sys
+worked = "import time; e = time.process_time() + 0.6\\nwhile time.process_time() < e: pass\\ntime.sleep(99)"
+waits = "import sys; sys.stdin.read(1)\\nwhile True: pass"
+before = subprocess.Popen([sys.executable, "-c", worked])
+engine = subprocess.Popen([sys.executable, "-c", waits], stdin=subprocess.PIPE)
+print(before.pid, engine.pid, flush=True)
+sys.stdin.read(1)
+engine.stdin.write(b".")
+engine.stdin.flush()
+sys.stdin.read()
+before.kill(), engine.kill()
+"""
+"""One child that worked before, and one, called as all the others, that works once it is told to."""
+
+
+def worked_s(pid: int) -> float:
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
+
+
+class Launch(NamedTuple):
+    pid: int
+    client_pid: int | None
+
+
+def test_the_engine_is_the_server_s_child_that_works_while_it_is_asked_whatever_it_is_called() -> None:
+    server = subprocess.Popen([sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert server.stdin is not None
+    assert server.stdout is not None
     try:
-        each = {process.pid: psutil.Process(process.pid) for process in (idle, ended, busy)}
-        assert busiest(list(each.values()), lambda: (ended.wait(), time.sleep(0.3))).pid == busy.pid
-        with pytest.raises(RuntimeError, match="serves in one process"):
-            busiest([], lambda: None)
+        before, engine = map(int, server.stdout.readline().split())
+        while worked_s(before) < 0.5:
+            time.sleep(0.01)
+
+        def ask() -> None:
+            server.stdin.write(b".")  # type: ignore[union-attr]
+            server.stdin.flush()  # type: ignore[union-attr]
+            while worked_s(engine) < 0.3:
+                time.sleep(0.01)
+
+        found, others = processes(Launch(server.pid, 1), ask)  # type: ignore[arg-type]
+        assert found == engine
+        assert sorted(others) == sorted([server.pid, before, os.getpid(), 1])
     finally:
-        for process in (idle, busy):
-            process.kill()
-        for process in (idle, ended, busy):
-            process.communicate()
+        server.communicate()
+
+
+def test_what_ended_meanwhile_is_not_the_engine_and_where_there_is_none_that_is_said() -> None:
+    ended, busy = (subprocess.Popen([sys.executable, "-c", code]) for code in ("", "while True: pass"))
+    try:
+        each = [psutil.Process(process.pid) for process in (ended, busy)]
+        assert busiest(each, lambda: (ended.wait(), time.sleep(0.3))).pid == busy.pid
+    finally:
+        busy.kill()
+        busy.wait()
+        ended.wait()
+    with pytest.raises(RuntimeError, match="serves in one process"):
+        busiest([], lambda: None)
 
 
 def told(rounds: int) -> dict[str, object]:
