@@ -63,7 +63,7 @@ def cost_priors(
 
     def apart_s(candidate: Configuration) -> float:
         up = at_once if room is None else room(candidate)
-        if in_turn or up == at_once:
+        if up == at_once:
             return 0.0
         own = waits(PAIRS_PRIOR, loaded_together(plan, up, cores, latency_only=made_up))
         alone = PAIRS_PRIOR if up == IN_TURN else 0

@@ -15,11 +15,13 @@ from sqlalchemy import select
 
 from agent.campaign.known.reading_facts import read_facts
 from agent.campaign.learning.learn import learn_test
+from agent.campaign.queue import dispatch as dispatching
 from agent.campaign.rerun import elsewhere
 from agent.campaign.rerun.reproduce import enqueue_reproduction
 from agent.ground.stored_spec import AT_ONCE, FOUND, GPU
 from agent.plan import at_once
 from agent.plan.card import Card
+from agent.plan.length import length_of
 from db.event_kinds import EventKind
 from db.models import Campaign, Event
 from db.session import Database
@@ -101,6 +103,21 @@ def test_what_does_not_fit_at_once_is_sealed_in_turn_and_told_and_reproduced_so(
         learn_test(session, experiment_id)
         fresh = enqueue_reproduction(session, experiment_id)
         assert load_test_spec(session, fresh).in_turn
+
+
+def test_how_long_its_pairs_are_goes_by_loads_in_turn(
+    campaign: tuple[Database, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, campaign_id = campaign
+    asked: list[object] = []
+
+    def length(*given: Any, in_turn: bool, **more: Any) -> Any:
+        asked.append(in_turn)
+        return length_of(*given, in_turn=in_turn, **more)
+
+    monkeypatch.setattr(dispatching, "length_of", length)
+    made(database, campaign_id, LARGE, {})
+    assert asked == [True]
 
 
 def test_a_heavy_control_counts_as_a_heavy_candidate(campaign: tuple[Database, int]) -> None:

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -20,6 +21,7 @@ from agent.plan.at_once import parts_on
 from agent.plan.card import Card
 from agent.plan.memory import USABLE_SHARE
 from agent.plan.model import find_model
+from agent.surrogate.timed_kernels import TimedKernels
 from configs.campaign import load_campaign
 from experiments.engines.launch_memory import needed_bytes
 from experiments.shapes.folder import write_shape
@@ -85,6 +87,8 @@ def test_fewer_pairs_are_up_where_fewer_fit_and_never_more_than_the_campaign_has
     for most in (2, 3, 4):
         known = replace(large, at_once=most)
         assert with_room(known, BASELINE, BASELINE) is known
+    three = facts(shape, 100, at_once=3)
+    assert with_room(three, BASELINE, BASELINE) is three, "a third has no use"
     assert room_of(replace(large, at_once=8))(BASELINE, BASELINE) == 4
     assert room_of(replace(large, at_once=None))(BASELINE, BASELINE) == 4
 
@@ -140,26 +144,27 @@ def test_it_is_the_best_so_far_beside_which_a_candidate_is_counted(shape: Path) 
     assert room_of(from_four.facts)(FOUR_BITS, FOUR_BITS) == 2
 
 
-def priors(up: int | None, at_once: int | None, compiled_s: float = 0.0) -> Callable[[Configuration], float]:
-    spec, desk = load_campaign("shape"), loading(Path("is not read"), gpu_memory_bytes=None)
-    found = cost_priors(
-        spec.plan,
-        desk.baseline,
+def priors(up: int | None, at_once: int | None, compiles_s: float = 0.0) -> Callable[[Configuration], float]:
+    timed = cast(TimedKernels, SimpleNamespace(compiles_s=lambda each: compiles_s))
+    return cost_priors(
+        load_campaign("shape").plan,
+        loading(Path("is not read"), gpu_memory_bytes=None).baseline,
         BASELINE.digest,
         SHAPE,
         {},
         at_once=at_once,
         made_up=True,
+        timed=timed,
         room=lambda candidate: up,
-    )
-    return replace(found, compiled_s=lambda each: compiled_s).apart_s
+    ).apart_s
 
 
-def test_pairs_that_no_longer_load_together_are_waited_for_each(shape: Path) -> None:
-    assert priors(up=4, at_once=4)(MANY) == 0.0
+def test_pairs_that_no_longer_load_together_are_waited_for_each() -> None:
+    assert priors(up=4, at_once=4, compiles_s=7.0)(MANY) == 0.0
     assert priors(up=2, at_once=4)(MANY) == LOAD_S, "three waits for two"
-    assert priors(up=1, at_once=4)(MANY) == 4 * LOAD_S, "six for two"
-    assert priors(up=1, at_once=2)(MANY) == 3 * LOAD_S, "six for three"
+    assert priors(up=2, at_once=4, compiles_s=7.0)(MANY) == LOAD_S + 7.0, "and for what its kernels compile"
+    assert priors(up=1, at_once=4, compiles_s=7.0)(MANY) == 4 * LOAD_S + 7.0, "six for two, three its own"
+    assert priors(up=1, at_once=2, compiles_s=7.0)(MANY) == 3 * LOAD_S, "six for three, three its own"
 
 
 def test_the_whole_plan_of_a_test_in_turn_takes_longer_by_either_arm(shape: Path) -> None:
