@@ -23,13 +23,15 @@ from agent.plan import at_once
 from agent.plan.card import Card
 from agent.plan.length import length_of
 from db.event_kinds import EventKind
-from db.models import Campaign, Event
+from db.models import Campaign, Event, Launch, NoiseLaunch
 from db.session import Database
 from experiments.engines.launch_memory import Part
+from experiments.measurement.judging import Outcome
 from experiments.measurement.noise import noise_key
 from experiments.recording import load_test_spec
 from experiments.space.configuration import Configuration
 from tests.integration.campaign.sealed import dispatch, one_pair, propose_change
+from tests.integration.campaign.test_promoting import run
 from tests.simulated.by_hand import measure_baseline, run_by_hand
 from tests.simulated.campaign import start
 
@@ -103,6 +105,26 @@ def test_what_does_not_fit_at_once_is_sealed_in_turn_and_told_and_reproduced_so(
         learn_test(session, experiment_id)
         fresh = enqueue_reproduction(session, experiment_id)
         assert load_test_spec(session, fresh).in_turn
+
+
+def test_it_is_measured_by_real_processes_one_at_a_time_and_judged_by_what_is_known_of_such(
+    campaign: tuple[Database, int], tmp_path: Path
+) -> None:
+    database, campaign_id = campaign
+    experiment_id = made(database, campaign_id, LARGE | {"simulated.tpot_ms": 7.0}, {})
+    run(database, tmp_path, "cpu")
+    with database.write() as session:
+        assert learn_test(session, experiment_id) is Outcome.SUPPORTED
+        launches = session.scalars(
+            select(Launch).where(Launch.experiment_id == experiment_id).order_by(Launch.started_at)
+        ).all()
+        noise = session.scalars(select(NoiseLaunch.target_key).distinct()).all()
+    arms = [launch.arm.value for launch in launches]
+    assert sorted(arms[:2]) == ["candidate", "control"]
+    assert arms[2:4] == arms[1::-1], "who is first alternates"
+    starts_s = [launch.started_at.timestamp() for launch in launches]
+    assert starts_s == sorted(set(starts_s)), "no two began together"
+    assert [key.endswith(", in turn") for key in noise] == [True]
 
 
 def test_how_long_its_pairs_are_goes_by_loads_in_turn(
