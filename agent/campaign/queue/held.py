@@ -107,7 +107,10 @@ def draft_on(
     refusal = legal.refused(draft.candidate)
     if refusal is not None:
         raise UsageError(
-            refusal, "Set other knobs beside it, such as pruning that pays for a drafter.", quotes=(refusal,)
+            refusal,
+            "Set other knobs beside it: fewer serving.max_sequences where memory is short, or pruning that "
+            "pays for a drafter.",
+            quotes=(refusal,),
         )
     return replace(draft, refuted_if=refuted_if(metric, draft.min_effect), metric=metric)
 
