@@ -25,6 +25,7 @@ from experiments.space.number_formats import WEIGHT_DTYPE
 from experiments.space.space import Space
 from experiments.space.steps_ahead_rules import AHEAD, ahead_refused, never_ahead
 from experiments.space.stored_packing import StoredPacking
+from experiments.space.whole_prompt_rules import whole_prompts_refused
 from experiments.space.workload_rules import MAX_MODEL_LEN
 
 THREADS = "serving.threads"
@@ -243,6 +244,7 @@ def joint_refusal(configuration: Mapping[str, KnobValue], facts: ModelFacts) -> 
         kernel_and_format_refused(configuration, facts.packing)
         or decode_and_step_refused(configuration)
         or ahead_refused(configuration, facts.gpu)
+        or whole_prompts_refused(configuration, facts.layer_types)
     )
 
 

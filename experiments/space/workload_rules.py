@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from experiments.space.configuration import Configuration, KnobValue
-from experiments.space.knob import Knob, Same, SameBeside
+from experiments.space.knob import Knob, Same
 from experiments.space.space import Space
 
 MAX_SEQUENCES = "serving.max_sequences"
@@ -62,14 +62,8 @@ def same_at(
         why = (
             f"{asked} vLLM's own choice, so no prompt is read in pieces whatever this is, and auto is enough."
         )
-        # prefix caching cuts a hybrid's prompts where a page of the cache ends, and is refused beside `off`
-        found = {
-            (CHUNKED_PREFILL, each): SameBeside(each, AUTO, why, PREFIX_CACHING, OFF)
-            if each == OFF
-            else Same(each, AUTO, why)
-            for each in pieces.values
-            if each != AUTO
-        }
+        # where prefix caching cuts a hybrid's prompts, whole ones are refused (`whole_prompt_rules`)
+        found = {(CHUNKED_PREFILL, each): Same(each, AUTO, why) for each in pieces.values if each != AUTO}
     if knob is None:
         return found
     rooms = sorted(_numbers(knob))

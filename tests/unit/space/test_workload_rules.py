@@ -7,7 +7,7 @@ from configs.errors import UsageError
 from experiments.space.configuration import KnobValue
 from experiments.space.gpu import Gpu
 from experiments.space.knob import Same, SameBeside
-from experiments.space.legality import ModelFacts, legal_levers
+from experiments.space.legality import ModelFacts, joint_refusal, legal_levers
 from experiments.space.loading import load_space
 from experiments.space.workload_rules import (
     BATCH_TOKENS,
@@ -239,7 +239,7 @@ def test_whether_prompts_are_read_in_pieces_is_not_asked_where_none_ever_is(
     space = load_space("vllm")
     found = same_at(space, concurrency, 512, auto)
     kept, _ = legal_levers(space, ModelFacts(**FACTS, same=found))  # type: ignore[arg-type]
-    assert kept.knob(CHUNKED_PREFILL).values == (("auto", "on", "off") if asked else ("auto", "off"))
+    assert kept.knob(CHUNKED_PREFILL).values == (("auto", "on", "off") if asked else ("auto",))
     whole, default = kept.configuration({CHUNKED_PREFILL: "off"}), kept.configuration({})
     assert (kept.why_same(whole, default) is None) is asked
     assert (whole in kept.neighbours(default)) is asked
@@ -250,14 +250,21 @@ def test_whether_prompts_are_read_in_pieces_is_not_asked_where_none_ever_is(
         )
 
 
-def test_beside_prefix_caching_prompts_are_read_in_pieces_all_the_same() -> None:
-    """A hybrid's are cut where a page of the cache ends; vLLM refuses to serve them whole there."""
+def test_whole_prompts_are_refused_beside_prefix_caching_on_a_hybrid_alone() -> None:
+    """A hybrid's are cut where a page of the cache ends; vLLM does not load where they may not be."""
     space = load_space("vllm")
-    kept, _ = legal_levers(space, ModelFacts(**FACTS, same=same_at(space, 1, 512)))  # type: ignore[arg-type]
-    whole = kept.configuration({CHUNKED_PREFILL: "off"})
-    caching = kept.configuration({"serving.prefix_caching": "on"})
-    assert kept.named_as(whole, caching) == caching
-    assert kept.why_same(caching, kept.with_change(caching, {CHUNKED_PREFILL: "off"})) is None
+    asked = {CHUNKED_PREFILL: "off", "serving.prefix_caching": "on"}
+    hybrid, attention = FACTS, {**FACTS, "layer_types": ("full_attention",) * 4}
+    told = joint_refusal(space.configuration(asked), ModelFacts(**hybrid))  # type: ignore[arg-type]
+    assert told is not None
+    assert "leave serving.chunked_prefill at auto" in told
+    assert joint_refusal(space.configuration(asked), ModelFacts(**attention)) is None  # type: ignore[arg-type]
+    for fewer in (
+        {CHUNKED_PREFILL: "off"},
+        {"serving.prefix_caching": "on"},
+        {**asked, CHUNKED_PREFILL: "on"},
+    ):
+        assert joint_refusal(space.configuration(fewer), ModelFacts(**hybrid)) is None  # type: ignore[arg-type]
 
 
 def test_pieces_of_a_size_of_ones_own_stay_a_choice() -> None:
