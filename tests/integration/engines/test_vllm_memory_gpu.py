@@ -12,7 +12,7 @@ from experiments.engines.port import Infeasible
 from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.order import SHARE_FREE_AT_START
 from experiments.shapes.folder import write_shape
-from experiments.space.configuration import Configuration
+from experiments.space.loading import load_space
 from experiments.telemetry.identity import identify
 from experiments.telemetry.occupants import device_use
 from tests.integration.engines.test_vllm_engine_gpu import DEVICE, KNOBS, pytestmark, why_not
@@ -21,6 +21,9 @@ from tests.integration.job.test_device_guard_gpu import HELD_BYTES, holding
 __all__ = ["pytestmark"]
 
 GIB = 2**30
+
+OF_THE_SPACE = {**KNOBS, "serving.max_model_len": 2048}
+"""What the packaged space offers: of anything else it is not known what would fit."""
 
 ENOUGH_TO_BEGIN = round(8.5 * GIB)
 """What is left free: vLLM's process and its kernels fit, 16-bit weights of 4B parameters (8.4 GB) don't."""
@@ -32,7 +35,7 @@ TOO_LITTLE_TO_BEGIN = 6 * GIB
 def full_of_others(folder: Path, left_bytes: int) -> tuple[Infeasible, Infeasible]:
     """What a load says, and a check after it, of a GPU that others fill all but so many bytes of once the
     first check has found room."""
-    configuration = Configuration.of(KNOBS)
+    configuration = load_space("vllm").configuration(OF_THE_SPACE)
     shape = write_shape(load_model_profile("qwen3.5-4b"), configuration, folder / "shape")
     engine = VllmEngine()
     engine.check(configuration, shape, DEVICE)
