@@ -61,6 +61,7 @@ def install(
     """Make an environment for vLLM, for what quantizes, or for lm-eval, with pip."""
     from cli.console.opening import settings_of
     from cli.console.output import print_json, say
+    from cli.health.gpu_checks import visible_gpus
     from configs.errors import UsageError
     from experiments.engines.vllm.install import install, requirement
     from experiments.environment_making import LOG_NAME, check_made_here
@@ -86,19 +87,24 @@ def install(
             )
         _install_quantize(settings_of(ctx), for_cpu=cpu, as_json=as_json)
         return
+    why = "" if cpu is not None else visible_gpus()[1]
+    unseen = f" No GPU is seen here ({why.rstrip('.')}); --cpu takes the build for CPUs." if why else ""
     cpu = bool(cpu)
     settings, wanted = settings_of(ctx), requirement(version, for_cpu=cpu)
     check_made_here(settings.vllm_python, made_in(settings, "vllm_python"), "vllm_python", [wanted])
     folder = settings.vllm_python.parent.parent
     if not as_json:
-        say(f"Installs {wanted} into {folder}; this takes minutes. What pip says is in {folder / LOG_NAME}.")
-    found = install(folder, version, for_cpu=cpu)
+        say(
+            f"Installs {wanted} into {folder}; this takes minutes.{unseen} What pip says is in "
+            f"{folder / LOG_NAME}."
+        )
+    made = install(folder, version, for_cpu=cpu)
     if as_json:
         print_json(
-            {"engine": engine, "version": found.version, "python": str(found.python), "cpu": found.for_cpu}
+            {"engine": engine, "version": made.version, "python": str(made.python), "cpu": made.for_cpu}
         )
         return
-    say(f"vLLM {found.version} is at {found.python}.")
+    say(f"vLLM {made.version} is at {made.python}.")
 
 
 def made_in(settings: Settings, name: str) -> Path:

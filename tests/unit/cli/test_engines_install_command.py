@@ -1,4 +1,4 @@
-"""Which build of PyTorch `autoinfer engines install quantize` takes; pip and the driver are stood in for."""
+"""Which build `autoinfer engines install` takes; pip and the driver are stood in for."""
 
 import json
 import shlex
@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from cli.main import app
 from configs.errors import UsageError
+from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.stages.quantize.install import QuantizeEnvironment, packages_wanted
 from experiments.telemetry.identity import DeviceIdentity
 from experiments.torch_build import CPU_INDEX, TorchBuild
@@ -60,6 +61,29 @@ def test_why_the_build_for_cpus_is_taken_is_said_where_nobody_named_it(
     stood_in(monkeypatch, None)
     assert f"no GPU is seen ({NO_GPU.rstrip('.')}); --gpu takes the other" in said(tmp_path)
     assert "no GPU is seen" not in said(tmp_path, "--cpu")
+
+
+def test_vllm_for_gpus_is_installed_without_one_and_the_other_build_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+
+    def install(folder: Path, version: str | None, *, for_cpu: bool) -> VllmEnvironment:
+        asked.append(for_cpu)
+        return VllmEnvironment(folder / "bin" / "python", "0.33.0", for_cpu)
+
+    def vllm(*more: str) -> str:
+        done = CliRunner().invoke(app, ["--data-dir", str(tmp_path), "engines", "install", "vllm", *more])
+        return " ".join(done.output.split())
+
+    stood_in(monkeypatch, None)
+    monkeypatch.setattr("experiments.engines.vllm.install.install", install)
+    assert f"No GPU is seen here ({NO_GPU.rstrip('.')}); --cpu takes the build for CPUs." in vllm()
+    assert "No GPU is seen" not in vllm("--cpu")
+    assert "No GPU is seen" not in vllm("--gpu")
+    stood_in(monkeypatch, CARD)
+    assert "No GPU is seen" not in vllm()
+    assert asked == [False, True, False, False]
 
 
 def test_a_driver_that_is_too_old_for_what_was_installed_is_said_at_once(
