@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from configs.errors import UsageError
-from configs.mixture_of_experts import DENSE_HINT, mixture_of_experts
+from configs.model_types import (
+    EXPERTS_FIELDS,
+    MOE_TYPES,
+    ONE_MODEL_HINT,
+    QWEN3_5_TYPES,
+    SHARED_EXPERT_FIELD,
+    experts_fault,
+)
 from configs.models import ModelProfile
 from configs.validation import validated
-
-QWEN3_5_TYPES = ("qwen3_5_text", "qwen3_5")
-"""`model_type` of checkpoints whose shape this page understands; the second wraps a `text_config`."""
 
 _CONFIG_FIELDS = {
     "vocab_size": "vocabulary",
     "hidden_size": "hidden",
-    "intermediate_size": "intermediate",
     "num_attention_heads": "attention_q_heads",
     "num_key_value_heads": "attention_kv_heads",
     "head_dim": "attention_head_dim",
@@ -42,17 +45,13 @@ def profile_of_checkpoint(
 
     `where` names the file in errors. `mtp_layers` are the layers of the MTP head that the weight files hold;
     without it the field of `config.json` is believed, which a checkpoint keeps when it is saved again without
-    its head. Raises `UsageError` for data that is no mapping, another architecture, a Mixture of Experts
-    and missing fields.
+    its head. Raises `UsageError` for data that is no mapping, another architecture, missing fields, and for
+    a model that is half a Mixture of Experts and half a dense one.
     """
     if not isinstance(config, Mapping):
         raise UsageError(f"{where} does not hold a JSON object.", "Name a folder with a whole checkpoint.")
-    if (experts := mixture_of_experts(config)) is not None:
-        raise UsageError(
-            f"{where} is of a Mixture-of-Experts model ({experts}), which can't be served, pruned or "
-            "quantized here.",
-            DENSE_HINT,
-        )
+    if (fault := experts_fault(config)) is not None:
+        raise UsageError(f"{where}: {fault}.", ONE_MODEL_HINT)
     wrapper, text = config, config.get("text_config", config)
     if not isinstance(text, Mapping) or config.get("model_type") not in QWEN3_5_TYPES:
         raise UsageError(
@@ -60,6 +59,7 @@ def profile_of_checkpoint(
             f"Give a checkpoint of type {' or '.join(QWEN3_5_TYPES)}.",
         )
     data = {ours: text[theirs] for theirs, ours in _CONFIG_FIELDS.items() if theirs in text}
+    data |= _mlps(text, mixture=config.get("model_type") in MOE_TYPES)
     data |= {"max_positions": most_positions(text)}
     if text.get("layer_types") is None:
         data |= {"layers": text.get("num_hidden_layers")}
@@ -74,3 +74,12 @@ def profile_of_checkpoint(
         "mtp_layers": text.get("mtp_num_hidden_layers", 0) if mtp_layers is None else mtp_layers,
     }
     return validated(ModelProfile, data, where)
+
+
+def _mlps(text: Mapping[str, object], *, mixture: bool) -> dict[str, object]:
+    """The widths of a model's MLPs, by the names of a profile."""
+    width = SHARED_EXPERT_FIELD if mixture else "intermediate_size"
+    found = {"intermediate": text[width]} if width in text else {}
+    if not mixture:
+        return found
+    return {**found, "experts": {ours: text[theirs] for theirs, ours in EXPERTS_FIELDS.items()}}

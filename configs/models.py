@@ -1,11 +1,13 @@
 """Model profiles: the shape of a hybrid, and the parameters, bytes and state that follow from it.
 
-Shapes are those of transformers' `Qwen3_5TextConfig` (class documentation, transformers 5.23); the counts are
-derived from the parameters that `Qwen3_5ForCausalLM` creates, and tests compare them with that class.
+Shapes are those of transformers' `Qwen3_5TextConfig` and `Qwen3_5MoeTextConfig` (class documentation,
+transformers 5.23); the counts are derived from the parameters that `Qwen3_5ForCausalLM` and
+`Qwen3_5MoeForCausalLM` create, and tests compare them with these classes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
@@ -34,12 +36,14 @@ EMBEDDING = "embed_tokens"
 
 
 class PartKind(StrEnum):
-    """What a part of the model is; a layer has a mixer (`gdn` or `attention`), an `mlp` and `norm`."""
+    """What a part of the model is; a layer has a mixer (`gdn` or `attention`), an `mlp` and `norm`, and in a
+    Mixture of Experts `experts` beside the MLP that every token goes through."""
 
     EMBEDDING = "embedding"
     GDN = "gdn"
     ATTENTION = "attention"
     MLP = "mlp"
+    EXPERTS = "experts"
     NORM = "norm"
     LM_HEAD = "lm_head"
     MTP = "mtp"
@@ -49,8 +53,10 @@ class Part(BaseModel):
     """One part of the model, named as in its checkpoint (`layers.3.mlp`).
 
     `matmul_parameters` are the weights of projections, which quantizers shrink; `other_parameters` are those
-    that stay as they are (norms, convolution, gates, `in_proj_a` and `in_proj_b`). A step reads
-    `reads_parameters`: of the embedding one row, of a tied head all, though it owns none.
+    that stay as they are (norms, convolution, gates, routers, `in_proj_a` and `in_proj_b`). A step reads
+    `reads_parameters`: of the embedding one row, of a tied head all, though it owns none. Of those of experts
+    (`routed_parameters`, which are among `matmul_parameters`) it reads what its rows are sent to
+    (`ModelProfile.unread_parameters`).
     """
 
     model_config = ConfigDict(frozen=True)
@@ -61,6 +67,7 @@ class Part(BaseModel):
     matmul_parameters: int
     other_parameters: int
     reads_parameters: int
+    routed_parameters: int = 0
 
     @property
     def parameters(self) -> int:
@@ -68,8 +75,43 @@ class Part(BaseModel):
         return self.matmul_parameters + self.other_parameters
 
 
+EVERY_EXPERT = math.inf
+"""Rows of a step that all experts are read for: with so many, what is read is what lies in memory."""
+
+
+class Experts(BaseModel):
+    """The experts of each layer of a Mixture of Experts: `count` MLPs that are `intermediate` wide, of which
+    a token goes through `per_token`, as the layer's router says."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    count: int = Field(ge=1)
+    per_token: int = Field(ge=1)
+    intermediate: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _has_so_many(self) -> Experts:
+        if self.per_token > self.count:
+            raise ValueError(f"a token can't go through {self.per_token} of {self.count} experts")
+        return self
+
+    def read(self, rows: float) -> float:
+        """Distinct experts of a layer that a step of so many rows reads: `per_token` for one row, all for
+        `EVERY_EXPERT`.
+
+        Between them an expectation under even routing: each row is sent to any `per_token` of them,
+        whatever the others are sent to. Routers that prefer some experts have fewer read.
+        """
+        others = self.count - self.per_token
+        return self.per_token + others * (1 - (1 - self.per_token / self.count) ** (rows - 1))
+
+
 class ModelProfile(BaseModel):
-    """The shape of a hybrid of GatedDeltaNet and gated-attention layers."""
+    """The shape of a hybrid of GatedDeltaNet and gated-attention layers.
+
+    Of a Mixture of Experts `intermediate` is the width of the shared expert, the MLP that every token goes
+    through.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -93,6 +135,8 @@ class ModelProfile(BaseModel):
     mtp_layers: int = Field(ge=0)
     max_positions: int | None = Field(default=None, ge=1)
     """The most tokens of a sequence, None where that is not known."""
+    experts: Experts | None = None
+    """Those of each layer and of the MTP head; None of a dense model."""
     _stored_by_part: Mapping[str, int] | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
@@ -160,11 +204,23 @@ class ModelProfile(BaseModel):
             # q_proj has twice the rows (output gate); k_proj, v_proj; o_proj; q_norm and k_norm
             matmul = self.hidden * (2 * q + 2 * kv + q)
             mixer = _part(f"{name}.self_attn", PartKind.ATTENTION, index, matmul, 2 * self.attention_head_dim)
+        return [mixer, *self._mlp_parts(f"{name}.mlp", index), self._norms(name, index)]
+
+    def _mlp_parts(self, name: str, index: int | None) -> list[Part]:
+        # gate_proj, up_proj and down_proj
+        matmul, experts = 3 * self.hidden * self.intermediate, self.experts
+        if experts is None:
+            return [_part(name, PartKind.MLP, index, matmul)]
+        # the router, which has a row for each expert, and the shared expert's gate
+        router = self.hidden * (experts.count + 1)
+        routed = 3 * self.hidden * experts.intermediate * experts.count
         return [
-            mixer,
-            _part(f"{name}.mlp", PartKind.MLP, index, 3 * self.hidden * self.intermediate),
-            _part(f"{name}.norms", PartKind.NORM, index, other=2 * self.hidden),
+            _part(name, PartKind.MLP, index, matmul, router),
+            _part(f"{name}.experts", PartKind.EXPERTS, index, routed, routed=routed),
         ]
+
+    def _norms(self, name: str, index: int | None) -> Part:
+        return _part(f"{name}.norms", PartKind.NORM, index, other=2 * self.hidden)
 
     def _mtp_part(self) -> Part:
         layer = self._layer_parts("mtp.layers.0", None, "full_attention")
@@ -172,7 +228,8 @@ class ModelProfile(BaseModel):
         matmul = fuse + self.mtp_layers * sum(part.matmul_parameters for part in layer)
         # the norms of the embedding, of the hidden state and the last one
         other = 3 * self.hidden + self.mtp_layers * sum(part.other_parameters for part in layer)
-        return _part("mtp", PartKind.MTP, None, matmul, other)
+        routed = self.mtp_layers * sum(part.routed_parameters for part in layer)
+        return _part("mtp", PartKind.MTP, None, matmul, other, routed=routed)
 
     def parameters_by_kind(self) -> dict[PartKind, int]:
         """Parameters owned by each kind of part."""
@@ -191,16 +248,39 @@ class ModelProfile(BaseModel):
         """Parameters of the MTP head."""
         return sum(part.parameters for part in self.parts if part.kind is PartKind.MTP)
 
-    def weight_bytes_by_part(self, weights: WeightFormat) -> dict[str, float]:
-        """Bytes of weights that one decode step reads, by part; of the embedding, one row.
+    @property
+    def active_parameters(self) -> float:
+        """Those of `text_parameters` that a token is computed with: all of a dense model."""
+        unread = sum(self.unread_parameters(part) for part in self.parts if part.kind is not PartKind.MTP)
+        return self.text_parameters - unread
+
+    @property
+    def mlp_width(self) -> int:
+        """How wide the MLPs are together that a token goes through in a layer."""
+        experts = self.experts
+        return self.intermediate + (0 if experts is None else experts.per_token * experts.intermediate)
+
+    def unread_parameters(self, part: Part, rows: float = 1) -> float:
+        """Parameters of a part's experts that a step of so many rows does not read, in expectation
+        (`Experts.read`); none of a dense model."""
+        if self.experts is None:
+            return 0
+        return part.routed_parameters * (1 - self.experts.read(rows) / self.experts.count)
+
+    def weight_bytes_by_part(self, weights: WeightFormat, rows: float = 1) -> dict[str, float]:
+        """Bytes of weights that one decode step of so many rows reads, by part; of the embedding, one row.
 
         The MTP head is left out: a step without drafting does not read it.
         """
-        return {p.name: _bytes_read(p, weights) for p in self.parts if p.kind is not PartKind.MTP}
+        return {
+            part.name: _bytes_read(part, weights, self.unread_parameters(part, rows))
+            for part in self.parts
+            if part.kind is not PartKind.MTP
+        }
 
-    def weight_bytes_per_step(self, weights: WeightFormat) -> float:
-        """Bytes of weights that one decode step reads."""
-        return sum(self.weight_bytes_by_part(weights).values())
+    def weight_bytes_per_step(self, weights: WeightFormat, rows: float = 1) -> float:
+        """Bytes of weights that one decode step of so many rows (tokens that it computes) reads."""
+        return sum(self.weight_bytes_by_part(weights, rows).values())
 
     @property
     def kv_bytes_per_token(self) -> int:
@@ -231,9 +311,9 @@ class ModelProfile(BaseModel):
         """Bytes of a part's weights in the checkpoint's files; None where they are those of 16 bits."""
         return None if self._stored_by_part is None else self._stored_by_part.get(part.name)
 
-    def stored_bytes_read(self, part: Part) -> float | None:
-        """Those of them that a step reads: one row of an embedding, and all of it as a head that is tied to
-        it and has no weights of its own."""
+    def stored_bytes_read(self, part: Part, rows: float = 1) -> float | None:
+        """Those of them that a step of so many rows reads: one row of an embedding, all of it as a head that
+        is tied to it and has no weights of its own, and the experts that the rows are sent to."""
         if self._stored_by_part is None:
             return None
         embedding = self._stored_by_part.get(EMBEDDING)
@@ -241,7 +321,10 @@ class ModelProfile(BaseModel):
             return None if embedding is None else embedding / self.vocabulary
         if part.kind is PartKind.LM_HEAD and self.tied_embeddings:
             return self._stored_by_part.get(part.name, embedding)
-        return self._stored_by_part.get(part.name)
+        stored = self._stored_by_part.get(part.name)
+        if stored is None or not part.routed_parameters:
+            return stored
+        return stored * (1 - self.unread_parameters(part, rows) / part.parameters)
 
     def without_layers(self, removed: frozenset[int]) -> ModelProfile:
         """The profile after depth pruning: the layers of these indices (from 0) are gone.
@@ -297,6 +380,7 @@ def _part(
     matmul: int = 0,
     other: int = 0,
     reads: int | None = None,
+    routed: int = 0,
 ) -> Part:
     return Part(
         name=name,
@@ -305,13 +389,14 @@ def _part(
         matmul_parameters=matmul,
         other_parameters=other,
         reads_parameters=matmul + other if reads is None else reads,
+        routed_parameters=routed,
     )
 
 
-def _bytes_read(part: Part, weights: WeightFormat) -> float:
+def _bytes_read(part: Part, weights: WeightFormat, unread: float) -> float:
     if part.kind is PartKind.LM_HEAD:
         return part.reads_parameters * weights.head_bits / BITS_PER_BYTE
     if part.kind is PartKind.EMBEDDING:
         return part.reads_parameters * weights.other_bits / BITS_PER_BYTE
-    bits = part.matmul_parameters * weights.matmul_bits + part.other_parameters * weights.other_bits
-    return bits / BITS_PER_BYTE
+    matmul = part.matmul_parameters - unread
+    return (matmul * weights.matmul_bits + part.other_parameters * weights.other_bits) / BITS_PER_BYTE

@@ -9,16 +9,12 @@ from pathlib import Path
 from configs.campaign import CampaignSpec
 from configs.errors import AutoinferError, UsageError
 from configs.model_names import HubName, hub_name
+from configs.model_types import QWEN3_5_TYPES
 from experiments.checkpoints.hub import HubPlace, fetch, pinned_in
 from experiments.drafters.dflash.config import ARCHITECTURE, read_shape
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.drafting.order import DraftingOrder, check_drafter
-from experiments.engines.reference.inspection import (
-    CONFIG_FILE,
-    MODEL_TYPES,
-    inspect_checkpoint,
-    json_object,
-)
+from experiments.engines.reference.inspection import CONFIG_FILE, inspect_checkpoint, json_object
 from experiments.engines.reference.stored_parameters import stored_parameters
 from experiments.job.drafter_identity import drafter_identity
 from experiments.space.configuration import Configuration
@@ -49,11 +45,11 @@ def drafter_of(spec: CampaignSpec) -> OwnDrafter | None:
             return OwnDrafter("dflash", str(folder), read_shape(folder, built_here=False).block_tokens - 1)
     except Infeasible as reason:
         raise UsageError(reason.cause, HINT) from None
-    if config.get("model_type") in MODEL_TYPES:
+    if config.get("model_type") in QWEN3_5_TYPES:
         return OwnDrafter("draft_model", str(folder))
     raise UsageError(
         f"The folder {folder} holds no drafter: its {CONFIG_FILE} names neither the architecture "
-        f"{ARCHITECTURE} nor the type {' or '.join(MODEL_TYPES)}.",
+        f"{ARCHITECTURE} nor the type {' or '.join(QWEN3_5_TYPES)}.",
         HINT,
     )
 

@@ -3,7 +3,8 @@
 Of a checkpoint whose weights are quantized as they are stored that is one format: what its files hold.
 
 A step reads its weights once, and for each sequence its keys and values and, read and written, its
-GatedDeltaNet states; it can't be faster than these bytes over the memory's bandwidth (docs/profile.md).
+GatedDeltaNet states; it can't be faster than these bytes over the memory's bandwidth (docs/profile.md). Of a
+Mixture of Experts it reads the experts that its sequences are sent to, which is an expectation.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.models import ModelProfile
-from configs.weight_formats import BFLOAT16, FLOAT32, WEIGHT_FORMATS, WeightFormat
+from configs.weight_formats import BFLOAT16, FLOAT32, FP8, WEIGHT_FORMATS, WeightFormat
 
 MS_PER_S = 1e3
 
@@ -33,6 +34,9 @@ WORDS = {
     AS_STORED: "as its files store them",
 }
 """What a format of weights is called."""
+
+OF_EXPERTS = (FLOAT32.name, BFLOAT16.name, FP8.name)
+"""Formats of a Mixture of Experts, which nothing here packs: as it is stored, or rounded while it loads."""
 
 ON_CPU = (FLOAT32.name, BFLOAT16.name)
 """Formats that a processor serves; the others are a GPU's, and bfloat16."""
@@ -63,9 +67,10 @@ def floors(
     the one that its checkpoint stores, which the engine computes with."""
     cached = sequences * cache_bytes(profile, context_tokens)
     if as_stored:
-        read = {AS_STORED: step_weight_bytes(profile, {}).mean}
+        read = {AS_STORED: step_weight_bytes(profile, {}, sequences).mean}
     else:
-        read = {weights.name: profile.weight_bytes_per_step(weights) for weights in _served(on_gpu)}
+        served = _served(on_gpu, experts=profile.experts is not None)
+        read = {weights.name: profile.weight_bytes_per_step(weights, sequences) for weights in served}
     return tuple(
         FloorRow(
             name,
@@ -86,9 +91,9 @@ def cache_bytes(profile: ModelProfile, context_tokens: int) -> int:
     return context_tokens * profile.kv_bytes_per_token + states
 
 
-def _served(on_gpu: bool) -> Iterable[WeightFormat]:
+def _served(on_gpu: bool, *, experts: bool) -> Iterable[WeightFormat]:
     return (
         weights
         for name, weights in WEIGHT_FORMATS.items()
-        if (name != FLOAT32.name if on_gpu else name in ON_CPU)
+        if (name != FLOAT32.name if on_gpu else name in ON_CPU) and (name in OF_EXPERTS or not experts)
     )

@@ -26,11 +26,10 @@ from agent.plan.load_and_request import (
     first_load_takes_more_s,
     known_load,
     known_request,
+    weights_read,
 )
 from agent.plan.model import ModelFound, model_in
-from agent.plan.processor_memory import dense_step_bytes
 from agent.plan.stored_times import stored_times
-from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.campaign_plan import PlanSpec, WorkloadSpec
 from configs.errors import AutoinferError
 from db.models import Campaign
@@ -76,9 +75,8 @@ def job_seconds(spec: AnyJob, target: str, model: ModelFound, stored: Stored) ->
     on_gpu = not target.endswith(":cpu")
     made_up = model.checkpoint is not None and is_shape(model.checkpoint.folder)
     load_s, _ = known_load(expected_load(spec.engine, size, on_gpu=on_gpu, made_up=made_up), stored)
-    packed = serves_packed(spec.engine)
-    read = step_weight_bytes(model.profile, {}).mean if packed else dense_step_bytes(model.profile, {})
-    expected = expected_request(model.profile, workload, listed, on_gpu=on_gpu, step_bytes=read)
+    weights = weights_read(model.profile, {}, workload, packed=serves_packed(spec.engine))
+    expected = expected_request(model.profile, workload, listed, on_gpu=on_gpu, weights=weights)
     request = known_request(expected, stored)
     # Each machine is a new one, whatever was measured: its first load finds nothing that was compiled.
     first_s = first_load_takes_more_s(spec.engine, on_gpu=on_gpu)

@@ -11,12 +11,16 @@ from functools import lru_cache
 from agent.plan.card import listed_cards
 from agent.plan.floor import cache_bytes
 from agent.plan.length import MS_PER_S
+from agent.plan.processor_memory import dense_step_bytes
 from agent.surrogate.timed_kernels import TimedKernels
+from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.campaign_plan import WorkloadSpec
 from configs.hardware import HardwareProfile
 from configs.models import ModelProfile, PartKind
 from configs.quantities import format_duration
-from configs.weight_formats import BFLOAT16, FLOAT32
+from configs.weight_formats import BFLOAT16
+from experiments.engines.stored_bytes import step_rows
+from experiments.space.configuration import KnobValue
 
 LOAD_S: Mapping[str, tuple[float, str]] = {
     "vllm": (
@@ -56,8 +60,9 @@ PREFILL_TOKENS_A_STEP = 32
 """Tokens of a prefill that take a processor as long as one decoded token. A guess."""
 
 
-IN_LAYERS = (PartKind.GDN, PartKind.ATTENTION, PartKind.MLP)
-"""Parts that every token of a prompt is multiplied with; the output head only takes its last one."""
+IN_LAYERS = (PartKind.GDN, PartKind.ATTENTION, PartKind.MLP, PartKind.EXPERTS)
+"""Parts that every token of a prompt is multiplied with, of experts with its own; the output head only takes
+its last one."""
 
 
 @dataclass(frozen=True)
@@ -104,27 +109,61 @@ class Request:
         return self.ttft_ms / self.at_once
 
 
+@dataclass(frozen=True)
+class WeightsRead:
+    """Bytes of weights that a step of decoding reads, and those that a prompt's step does; of a dense model
+    these are the same."""
+
+    step_bytes: float
+    prompt_bytes: float
+
+    @property
+    def more_for_prompt(self) -> float:
+        """Those of a prompt that no step of decoding reads: of experts that its tokens are sent to."""
+        return max(0.0, self.prompt_bytes - self.step_bytes)
+
+
+def weights_read(
+    profile: ModelProfile,
+    configuration: Mapping[str, KnobValue],
+    workload: WorkloadSpec,
+    *,
+    packed: bool,
+) -> WeightsRead:
+    """The weights that steps of a workload read under a configuration, of an engine that computes with packed
+    ones or has all in one number format."""
+
+    def bytes_at(rows: int) -> float:
+        if packed:
+            return step_weight_bytes(profile, configuration, rows).mean
+        return dense_step_bytes(profile, configuration, rows)
+
+    decoding = step_rows(configuration, workload.concurrency)
+    return WeightsRead(bytes_at(decoding), bytes_at(workload.prompt_tokens))
+
+
 def expected_request(
     profile: ModelProfile,
     workload: WorkloadSpec,
     hardware: HardwareProfile | None,
     *,
     on_gpu: bool,
-    step_bytes: float | None = None,
+    weights: WeightsRead | None = None,
 ) -> Request:
-    """What a request takes where none was measured, with as many at once as the workload asks for;
-    `step_bytes` are those of the weights that a step reads, if not given all of them in 16 bits, and on a
-    processor in 32.
+    """What a request takes where none was measured, with as many at once as the workload asks for; `weights`
+    are those that are read, if not given all of them in 16 bits, and on a processor in 32.
 
-    Prompts are read one after the other. A step reads the weights once and the caches of all, half-way
-    through a request, or takes its arithmetic, if that is more. A GPU that no profile lists is taken for the
-    slowest that one does.
+    Prompts are read one after the other, by their arithmetic or, in a Mixture of Experts, by reading the
+    experts that a step of decoding does not, if that is more. A step reads the weights once and the caches of
+    all, half-way through a request, or takes its arithmetic, if that is more. A GPU that no profile lists is
+    taken for the slowest that one does.
     """
+    weights = weights or weights_read(profile, {}, workload, packed=on_gpu)
     if not on_gpu:
-        return _on_processor(profile, workload, step_bytes)
+        return _on_processor(profile, workload, weights)
     if hardware is not None:
-        return _on_card(profile, workload, hardware, step_bytes)
-    every = {each.title: _on_card(profile, workload, each, step_bytes) for each in _listed()}
+        return _on_card(profile, workload, hardware, weights)
+    every = {each.title: _on_card(profile, workload, each, weights) for each in _listed()}
     title, slowest = max(every.items(), key=lambda each: each[1].seconds(workload.new_tokens))
     guess = (
         f"a guess, by the rates of {title}, the slowest that is listed: no packaged profile lists this GPU"
@@ -138,27 +177,27 @@ def _listed() -> tuple[HardwareProfile, ...]:
 
 
 def _on_card(
-    profile: ModelProfile, workload: WorkloadSpec, card: HardwareProfile, step_bytes: float | None
+    profile: ModelProfile, workload: WorkloadSpec, card: HardwareProfile, weights: WeightsRead
 ) -> Request:
     at_once = workload.concurrency
-    read = profile.weight_bytes_per_step(BFLOAT16) if step_bytes is None else step_bytes
     token_ms = prompt_token_ms(profile, card)
-    read_ms = MS_PER_S * card.read_time_s(read + _cached_bytes(profile, workload))
+    read_ms = MS_PER_S * card.read_time_s(weights.step_bytes + _cached_bytes(profile, workload))
     tpot_ms = max(read_ms, at_once * token_ms) + ABOVE_FLOOR_MS
     basis = f"a step's bytes over the bandwidth of {card.title}, and {ABOVE_FLOOR_MS} ms above that"
-    ttft_ms = at_once * workload.prompt_tokens * token_ms + tpot_ms
+    more_ms = MS_PER_S * card.read_time_s(weights.more_for_prompt)
+    ttft_ms = at_once * max(workload.prompt_tokens * token_ms, more_ms) + tpot_ms
     return Request(ttft_ms, tpot_ms, f"{basis}{_with_others(at_once)}", at_once)
 
 
-def _on_processor(profile: ModelProfile, workload: WorkloadSpec, step_bytes: float | None) -> Request:
+def _on_processor(profile: ModelProfile, workload: WorkloadSpec, weights: WeightsRead) -> Request:
     at_once = workload.concurrency
-    read = profile.weight_bytes_per_step(FLOAT32) if step_bytes is None else step_bytes
-    alone_ms = MS_PER_S * read / CPU_BYTES_PER_S + CPU_LAYER_MS * profile.layers
-    prompt_ms = alone_ms * math.ceil(workload.prompt_tokens / PREFILL_TOKENS_A_STEP)
+    alone_ms = MS_PER_S * weights.step_bytes / CPU_BYTES_PER_S + CPU_LAYER_MS * profile.layers
+    each_ms = alone_ms * math.ceil(workload.prompt_tokens / PREFILL_TOKENS_A_STEP)
+    each_ms += MS_PER_S * weights.more_for_prompt / CPU_BYTES_PER_S
     cached_ms = MS_PER_S * _cached_bytes(profile, workload) / CPU_BYTES_PER_S
     tpot_ms = alone_ms * max(1.0, at_once / PREFILL_TOKENS_A_STEP) + cached_ms
     basis = f"{CPU_LAYER_MS} ms a layer and a processor's reading, a guess"
-    return Request(at_once * prompt_ms, tpot_ms, f"{basis}{_with_others(at_once)}", at_once)
+    return Request(at_once * each_ms, tpot_ms, f"{basis}{_with_others(at_once)}", at_once)
 
 
 def _cached_bytes(profile: ModelProfile, workload: WorkloadSpec) -> int:
@@ -171,10 +210,19 @@ def prompt_token_ms(profile: ModelProfile, hardware: HardwareProfile) -> float:
     return MS_PER_S * _token_operations(profile) / (PREFILL_SHARE * hardware.bf16_flop_per_s)
 
 
-def _token_operations(profile: ModelProfile) -> int:
-    """A multiplication and an addition for each weight of the layers."""
+def prompt_ms(profile: ModelProfile, hardware: HardwareProfile, tokens: int) -> float:
+    """What a lone prompt takes: the arithmetic of its tokens, or, of a Mixture of Experts, reading what a
+    single token's step does not, if that is more."""
+    more = profile.weight_bytes_per_step(BFLOAT16, tokens) - profile.weight_bytes_per_step(BFLOAT16)
+    return max(tokens * prompt_token_ms(profile, hardware), MS_PER_S * hardware.read_time_s(more))
+
+
+def _token_operations(profile: ModelProfile) -> float:
+    """A multiplication and an addition for each weight of the layers, of experts for those of one token."""
     return 2 * sum(
-        part.matmul_parameters for part in profile.parts if part.layer is not None and part.kind in IN_LAYERS
+        part.matmul_parameters - profile.unread_parameters(part)
+        for part in profile.parts
+        if part.layer is not None and part.kind in IN_LAYERS
     )
 
 

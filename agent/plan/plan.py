@@ -36,14 +36,18 @@ from agent.plan.levers import (
     refused_at_all,
     refused_by,
 )
-from agent.plan.load_and_request import Stored, expected_load, expected_request, first_load_takes_more_s
+from agent.plan.load_and_request import (
+    Stored,
+    expected_load,
+    expected_request,
+    first_load_takes_more_s,
+    weights_read,
+)
 from agent.plan.memory import Room
 from agent.plan.model import ModelFound
-from agent.plan.processor_memory import dense_step_bytes
 from agent.plan.start import Start, figures, first_served, swept_from
 from agent.plan.starting import start_on
 from agent.plan.tools_there import MadeOn, tools_told
-from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.campaign import CampaignSpec
 from experiments.engines.launch_memory import Part, needed_bytes, weight_bytes
 from experiments.engines.port import Infeasible
@@ -333,15 +337,12 @@ def _duration(
     """The time to the first verdict; the test is taken to be of `configuration` where that differs from what
     the campaign begins from."""
     baseline, begun, in_turn = spec.baseline, start.configuration, at_once == IN_TURN
-    packed = serves_packed(spec.engine)
     request = expected_request(
         model.profile,
         spec.plan.workload,
         card.listed,
         on_gpu=card.is_gpu,
-        step_bytes=step_weight_bytes(model.profile, begun).mean
-        if packed
-        else dense_step_bytes(model.profile, begun),
+        weights=weights_read(model.profile, begun, spec.plan.workload, packed=serves_packed(spec.engine)),
     )
     held = weight_bytes(model.profile, begun)
     as_files = begun.get("quantization.method", "none") == "none"

@@ -14,11 +14,12 @@ from experiments.stages.pruning.room import ITEM_BYTES, PROCESS_BYTES
 DTYPE, DEFAULT_DTYPE = "serving.dtype", "float32"
 
 
-def dense_step_bytes(profile: ModelProfile, configuration: Mapping[str, KnobValue]) -> float:
-    """Bytes of the weights that a step reads where all of them are served in one number format."""
+def dense_step_bytes(profile: ModelProfile, configuration: Mapping[str, KnobValue], rows: float = 1) -> float:
+    """Bytes of the weights that a step of so many rows reads where all of them are served in one number
+    format."""
     dtype = str(configuration.get(DTYPE, DEFAULT_DTYPE))
     short = ITEM_BYTES.get(dtype, ITEM_BYTES[DEFAULT_DTYPE]) == BFLOAT16_BYTES
-    return profile.weight_bytes_per_step(BFLOAT16 if short else FLOAT32)
+    return profile.weight_bytes_per_step(BFLOAT16 if short else FLOAT32, rows)
 
 
 def dense_parts(

@@ -38,12 +38,14 @@ class Asked:
 @dataclass(frozen=True)
 class StepTimes:
     """What steps take, in milliseconds: the device for one of decoding alone, and, of one with prompts, for
-    each of its tokens, where that is more; the host for launching either kind."""
+    each of its tokens, or for reading its weights (`prompts_ms`), whichever is most; the host for launching
+    either kind."""
 
     decode_ms: float
     token_ms: float = 0.0
     launch_ms: float = 0.0
     launch_prompts_ms: float = 0.0
+    prompts_ms: float = 0.0
 
 
 @dataclass
@@ -117,7 +119,8 @@ class StepLoop:
                 if not each.prompt_left:
                     first_in.append(each)
         times, begun_ms = self._times, self._now_ms
-        device_ms = max(times.decode_ms, times.token_ms * (read + self._decoding) if read else 0.0)
+        with_prompts_ms = max(times.token_ms * (read + self._decoding), times.prompts_ms) if read else 0.0
+        device_ms = max(times.decode_ms, with_prompts_ms)
         self._now_ms += times.launch_prompts_ms if read else times.launch_ms
         self._device_free_ms = max(max(self._device_free_ms, begun_ms) + device_ms, self._now_ms)
         self._launched.append((self._step, self._device_free_ms, first_in))

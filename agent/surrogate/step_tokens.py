@@ -4,9 +4,10 @@ Prompts of other requests are read between the tokens of one that answers, and h
 there depends on how many prompts one step takes. A step of decoding takes what makes the counted TPOT of
 the baseline the measured one; a step with prompts takes their arithmetic, or as long as a step of decoding,
 if that is more. Where that is more than was measured even with steps of decoding at their bytes, prompts
-are read faster than was guessed: by so much that both agree. Not counted: the host's time for launching a
-step with prompts, which nobody knows before a launch. Nothing here is fitted to what such values were
-measured to do.
+are read faster than was guessed: by so much that both agree. In a Mixture of Experts a step with prompts
+reads experts that one of decoding does not, and takes as long as that at least. Not counted: the host's time
+for launching a step with prompts, which nobody knows before a launch. Nothing here is fitted to what such
+values were measured to do.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ HALVINGS = 12
 class StepTokens:
     """The loop as a campaign's workload asks it. `token_ms` is the arithmetic of one token of a prompt,
     `auto` how many tokens a step has where that is left to the server, `before` the value of the baseline,
-    whose TPOT is `tpot_ms`; a step of decoding takes `least_ms` at least, its bytes."""
+    whose TPOT is `tpot_ms`; a step of decoding takes `least_ms` at least, its bytes, and one with prompts
+    `prompts_ms`, where it reads more."""
 
     asked: Asked
     token_ms: float
@@ -49,6 +51,7 @@ class StepTokens:
     before: KnobValue
     tpot_ms: float
     least_ms: float
+    prompts_ms: float = 0.0
 
     def tokens(self, value: KnobValue) -> int:
         """How many tokens a step has at most with this value."""
@@ -62,13 +65,13 @@ class StepTokens:
     @cached_property
     def times(self) -> StepTimes:
         """What steps take, by which the baseline's counted TPOT is the measured one."""
-        tokens, found = self.tokens(self.before), StepTimes(self.decode_ms, self.token_ms)
+        tokens, found = self.tokens(self.before), self._with(self.decode_ms, self.token_ms)
         if self._counted_ms(tokens, found) <= (1 + CLOSE_SHARE) * self.tpot_ms:
             return found
         low_ms, high_ms = 0.0, self.token_ms
         for _ in range(HALVINGS):
             token_ms = (low_ms + high_ms) / 2
-            found = StepTimes(self.decode_ms, token_ms)
+            found = self._with(self.decode_ms, token_ms)
             if self._counted_ms(tokens, found) > self.tpot_ms:
                 high_ms = token_ms
             else:
@@ -80,11 +83,14 @@ class StepTokens:
         """What a step of decoding takes."""
         decode_ms, tokens = self.tpot_ms, self.tokens(self.before)
         for _ in range(ROUNDS):
-            missing_ms = self.tpot_ms - self._counted_ms(tokens, StepTimes(decode_ms, self.token_ms))
+            missing_ms = self.tpot_ms - self._counted_ms(tokens, self._with(decode_ms, self.token_ms))
             if abs(missing_ms) <= CLOSE_SHARE * self.tpot_ms:
                 break
             decode_ms = max(self.least_ms, decode_ms + missing_ms)
         return decode_ms
+
+    def _with(self, decode_ms: float, token_ms: float) -> StepTimes:
+        return StepTimes(decode_ms, token_ms, prompts_ms=self.prompts_ms)
 
     def _counted_ms(self, tokens: int, times: StepTimes) -> float:
         return counted(self.asked, times, tokens).tpot_ms

@@ -33,7 +33,7 @@ LEAST_SD_LOG = 1e-4
 """No prediction is closer than this, so that a normal stays one."""
 
 PRODUCTS = (PartKind.GDN, PartKind.ATTENTION, PartKind.MLP)
-"""Kinds of parts of a shape whose products are of layers."""
+"""Kinds of parts of a shape whose products are of layers, and are quantized; experts are not."""
 
 PROJECTION_KINDS = ("gdn", "attention", "mlp", "gemm")
 """Kinds of parts in a profile that are projections, nearly all of them."""
@@ -41,7 +41,8 @@ PROJECTION_KINDS = ("gdn", "attention", "mlp", "gemm")
 
 @dataclass(frozen=True)
 class WeightBytesBelief:
-    """What is known of a step's weight bytes: by the shape, or, without one, by the profile's parts."""
+    """What is known of a step's weight bytes: by the shape, or, without one, by the profile's parts. As such
+    bytes are told of a checkpoint, a step has one row."""
 
     shape: ModelProfile | None
     profile: Sequence[PartTime]
@@ -69,11 +70,13 @@ class WeightBytesBelief:
         return 1 - packed / whole * (1 - bits / SIXTEEN_BIT)
 
 
-def step_weight_bytes(shape: ModelProfile, configuration: Mapping[str, KnobValue]) -> StepBytes:
-    """The bytes of a configuration's decode step without drafting: what neither it nor the checkpoint of this
-    shape quantizes takes 16 bits."""
+def step_weight_bytes(
+    shape: ModelProfile, configuration: Mapping[str, KnobValue], rows: float = 1
+) -> StepBytes:
+    """The bytes of a configuration's decode step of so many rows (`step_rows`), without what drafts: what
+    neither it nor the checkpoint of this shape quantizes takes 16 bits."""
     by_layer: dict[int, float] = {}
-    rest, bytes_of = 0.0, bytes_of_parts(shape, configuration)
+    rest, bytes_of = 0.0, bytes_of_parts(shape, configuration, rows)
     for part in shape.parts:
         if part.kind is PartKind.MTP:
             continue

@@ -4,6 +4,9 @@ A step reads the weights once, for each sequence that is served its keys, values
 state back. With k drafts a step handles k + 1 tokens of a sequence and keeps k states more, and what drafts
 reads its own weights and the output head, or the copy that it drafts with, each time that it runs: an MTP
 head once a draft, a DFlash drafter once a step, and each time the keys and values of its own layers.
+
+Of a Mixture of Experts a step reads the experts that its tokens are sent to, in expectation, and an MTP head
+those of one token of each sequence.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from configs.models import BFLOAT16_BYTES, ModelProfile, PartKind
 from configs.weight_formats import BITS_PER_BYTE, FP8, SIXTEEN_BIT
 from experiments.engines.hybrid_cache import DrafterLayers
 from experiments.engines.reference.drafting.order import PACKAGED, DraftingOrder, layers_of
-from experiments.engines.stored_bytes import draft_lm_head_bits, part_bytes
+from experiments.engines.stored_bytes import draft_lm_head_bits, part_bytes, step_rows
 from experiments.engines.vllm.order import draft_passes, drafting_of
 from experiments.shapes.drafter import drafter_for
 from experiments.space.configuration import Configuration
@@ -118,11 +121,11 @@ def step_bytes(
     Raises `Infeasible` for drafting that can't be.
     """
     context = workload.prompt_tokens + workload.new_tokens / 2
-    drafting = drafting_of(configuration)
+    drafting, rows = drafting_of(configuration), step_rows(configuration, workload.concurrency)
     if configuration.get("serving.weight_dtype") == "fp8":
-        weights = profile.weight_bytes_per_step(FP8)
+        weights = profile.weight_bytes_per_step(FP8, rows)
     else:
-        weights = step_weight_bytes(profile, configuration).mean
+        weights = step_weight_bytes(profile, configuration, rows).mean
     passes = draft_passes(drafting.method, drafting.draft_tokens)
     of_token = profile.kv_bytes_per_token + passes * _draft_kv_bytes(profile, drafting, drafter)
     kv = of_token * KV_SHARE.get(str(configuration.get("serving.kv_cache_dtype")), 1.0)
@@ -131,7 +134,7 @@ def step_bytes(
         weights,
         workload.concurrency * kv * context,
         workload.concurrency * state * (2 + drafting.draft_tokens),
-        passes * _pass_bytes(profile, configuration, drafting, drafter),
+        passes * _pass_bytes(profile, configuration, drafting, drafter, workload.concurrency),
     )
 
 
@@ -145,24 +148,30 @@ def _draft_kv_bytes(profile: ModelProfile, drafting: DraftingOrder, drafter: Dra
 
 
 def _pass_bytes(
-    profile: ModelProfile, configuration: Configuration, drafting: DraftingOrder, drafter: Drafter
+    profile: ModelProfile,
+    configuration: Configuration,
+    drafting: DraftingOrder,
+    drafter: Drafter,
+    sequences: int,
 ) -> float:
     """Bytes of weights that what drafts reads each time that it runs."""
     if drafting.method == "mtp":
-        return _mtp_bytes(profile, configuration) + _draft_head_bytes(profile, configuration)
+        return _mtp_bytes(profile, configuration, sequences) + _draft_head_bytes(profile, configuration)
     if drafting.method == "dflash":  # vLLM quantizes no drafter with its target
         own = drafter.parameters * SIXTEEN_BIT / BITS_PER_BYTE
         return own + _draft_head_bytes(profile, configuration)
     return 0.0
 
 
-def _mtp_bytes(profile: ModelProfile, configuration: Configuration) -> float:
+def _mtp_bytes(profile: ModelProfile, configuration: Configuration, rows: int) -> float:
     """An MTP head's own weights: quantizers leave them as they are, vLLM rounds them with the others."""
     parts = [part for part in profile.parts if part.kind is PartKind.MTP]
     if configuration.get("serving.weight_dtype") != "fp8":
-        return sum(part_bytes(profile, part, {}) for part in parts)
+        return sum(part_bytes(profile, part, {}, rows) for part in parts)
     bits = (
-        each.matmul_parameters * FP8.matmul_bits + each.other_parameters * FP8.other_bits for each in parts
+        (each.matmul_parameters - profile.unread_parameters(each, rows)) * FP8.matmul_bits
+        + each.other_parameters * FP8.other_bits
+        for each in parts
     )
     return sum(bits) / BITS_PER_BYTE
 

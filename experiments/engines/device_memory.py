@@ -111,7 +111,7 @@ class Held:
     def workspace_bytes(self) -> int:
         """Bytes of everything else: the process, a prefill's activations, logits."""
         profile = self.profile
-        mlp = MLP_COPIES * profile.intermediate * self.item_bytes
+        mlp = mlp_token_bytes(profile, self.item_bytes)
         gdn = GDN_COPIES * _gdn_channels(profile) * FLOAT32_BYTES
         return PROCESS_BYTES + LOGIT_BYTES + self.prefill * max(mlp, gdn)
 
@@ -212,6 +212,13 @@ def _bytes_of(part: Part, weights: WeightFormat) -> float:
         return own * weights.head_bits / BITS_PER_BYTE
     bits = part.matmul_parameters * weights.matmul_bits + part.other_parameters * weights.other_bits
     return bits / BITS_PER_BYTE
+
+
+def mlp_token_bytes(profile: ModelProfile, item_bytes: int) -> int:
+    """Bytes of the tensors that a token has in a layer's MLP at once: between its projections, and in a
+    Mixture of Experts what each of the token's experts gives."""
+    given = 0 if profile.experts is None else profile.experts.per_token * profile.hidden
+    return (MLP_COPIES * profile.mlp_width + given) * item_bytes
 
 
 def _gdn_channels(profile: ModelProfile) -> int:

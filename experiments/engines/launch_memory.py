@@ -13,16 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from configs.models import BFLOAT16_BYTES, FLOAT32_BYTES, ModelProfile, PartKind
+from configs.models import BFLOAT16_BYTES, EVERY_EXPERT, FLOAT32_BYTES, ModelProfile, PartKind
 from configs.weight_formats import BFLOAT16, BITS_PER_BYTE, SIXTEEN_BIT
 from experiments.engines.device_memory import (
     ALLOCATOR_SHARE,
     GB,
     GDN_COPIES,
     LARGE_CARD_BYTES,
-    MLP_COPIES,
     PROCESS_BYTES,
     Held,
+    mlp_token_bytes,
     reserved_cache_bytes,
 )
 from experiments.engines.hybrid_cache import (
@@ -180,7 +180,7 @@ def after_pruning(profile: ModelProfile, configuration: Mapping[str, KnobValue])
         return profile
     kinds = KINDS_OF.get(str(configuration.get("pruning.restrict", "any")), KINDS_OF["any"])
     sizes: dict[int, float] = {}
-    bytes_of = bytes_of_parts(profile, configuration)
+    bytes_of = bytes_of_parts(profile, configuration, EVERY_EXPERT)
     for part in profile.parts:
         if part.layer is not None and profile.layer_types[part.layer] in kinds:
             sizes[part.layer] = sizes.get(part.layer, 0.0) + bytes_of(part)
@@ -238,9 +238,9 @@ def _weights(profile: ModelProfile, configuration: Mapping[str, KnobValue], aske
 
 
 def weight_bytes(profile: ModelProfile, configuration: Mapping[str, KnobValue]) -> float:
-    """Bytes of the weights that stay in memory, without an MTP head: the embedding whole, and a head that is
-    tied to it only where it is quantized, for then it is a copy of its own."""
-    total, bytes_of = 0.0, bytes_of_parts(profile, configuration)
+    """Bytes of the weights that stay in memory, without an MTP head: all experts, the embedding whole, and a
+    head that is tied to it only where it is quantized, for then it is a copy of its own."""
+    total, bytes_of = 0.0, bytes_of_parts(profile, configuration, EVERY_EXPERT)
     for part, count in profile.alike_parts:
         if part.kind is PartKind.MTP:
             continue
@@ -294,7 +294,7 @@ def _activations(
 ) -> tuple[int, str]:
     """Bytes of whatever takes more, a prefill's tensors or the logits of a document that is scored, which are
     made when those are gone, beside the logits of what is sampled; and what the figure rests on."""
-    mlp = MLP_COPIES * profile.intermediate * BFLOAT16_BYTES
+    mlp = mlp_token_bytes(profile, BFLOAT16_BYTES)
     gdn = GDN_COPIES * gdn_channels(profile) * FLOAT32_BYTES
     # of a card that is not known as of the smallest
     tokens = _whole(configuration, BATCH_TOKENS) or tokens_by_memory(asked.card_bytes or 0)

@@ -5,6 +5,9 @@ Of a checkpoint that stores them quantized already they are those of its files (
 A quantized weight takes its bits plus its share of the group's scale (and zero point): 4.156 bits for groups
 of 128, 4.625 for groups of 32. What stays in high precision is what the quantization stage keeps so:
 `in_proj_a`, `in_proj_b`, convolution, norms, embedding, MTP head, and the output head unless it is asked for.
+
+Of the experts of a Mixture of Experts, which stay in high precision too, a step reads those that its rows are
+sent to (`configs.models.Experts`); with `EVERY_EXPERT` for its rows that is what lies in memory.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from collections.abc import Callable, Mapping
 
 from configs.models import ModelProfile, Part, PartKind
 from configs.weight_formats import BITS_PER_BYTE, SCALE_BITS, SIXTEEN_BIT
+from experiments.engines.hybrid_cache import draft_tokens
 from experiments.space.configuration import KnobValue
 
 DRAFT_LM_HEAD_BITS: Mapping[KnobValue, float] = {"fp8": 8.0, "nvfp4": 4 + 8 / 16}
@@ -22,19 +26,31 @@ scale for 16 weights; fp8 has one for a whole row, which is left out (vLLM 0.33)
 QUANTIZED_METHODS = ("awq", "rtn")
 """Values of `quantization.method` under which weights take fewer bits."""
 
+NEVER_QUANTIZED = (PartKind.EMBEDDING, PartKind.NORM, PartKind.EXPERTS)
+"""Kinds of parts that no quantization here touches."""
+
 
 def bits_per_weight(bits: int, group_size: int, symmetric: bool) -> float:
     """Bits of a quantized weight with its share of a 16-bit scale and, if asymmetric, of a zero point."""
     return bits + (SCALE_BITS + (0 if symmetric else bits)) / group_size
 
 
-def part_bytes(shape: ModelProfile, part: Part, configuration: Mapping[str, KnobValue]) -> float:
-    """Bytes of a part's weights that a step reads under a configuration; what neither it nor the checkpoint
-    quantizes takes 16 bits."""
-    return bytes_of_parts(shape, configuration)(part)
+def step_rows(configuration: Mapping[str, KnobValue], requests: int = 1) -> int:
+    """Rows of a decode step: a token of each request that is under way, and the drafts that it verifies."""
+    return requests * (1 + draft_tokens(configuration))
 
 
-def bytes_of_parts(shape: ModelProfile, configuration: Mapping[str, KnobValue]) -> Callable[[Part], float]:
+def part_bytes(
+    shape: ModelProfile, part: Part, configuration: Mapping[str, KnobValue], rows: float = 1
+) -> float:
+    """Bytes of a part's weights that a step of so many rows reads under a configuration; what neither it nor
+    the checkpoint quantizes takes 16 bits."""
+    return bytes_of_parts(shape, configuration, rows)(part)
+
+
+def bytes_of_parts(
+    shape: ModelProfile, configuration: Mapping[str, KnobValue], rows: float = 1
+) -> Callable[[Part], float]:
     """What `part_bytes` says of each part of a model; the knobs are read once, for a plan asks of many."""
     stores = shape.is_stored_quantized
     bits, head = quantized_bits(configuration), head_quantized(configuration)
@@ -43,9 +59,10 @@ def bytes_of_parts(shape: ModelProfile, configuration: Mapping[str, KnobValue]) 
     out_bits = quantized_bits(configuration, "quantization.out_proj_bits") or bits
 
     def bytes_of(part: Part) -> float:
-        stored = shape.stored_bytes_read(part) if stores else None
-        high = part.reads_parameters * SIXTEEN_BIT / BITS_PER_BYTE if stored is None else stored
-        if bits is None or out_bits is None or part.kind in (PartKind.EMBEDDING, PartKind.NORM):
+        stored = shape.stored_bytes_read(part, rows) if stores else None
+        read = part.reads_parameters - shape.unread_parameters(part, rows)
+        high = read * SIXTEEN_BIT / BITS_PER_BYTE if stored is None else stored
+        if bits is None or out_bits is None or part.kind in NEVER_QUANTIZED:
             return high
         if part.kind is PartKind.LM_HEAD:
             return part.reads_parameters * bits / BITS_PER_BYTE if head else high

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from configs.model_types import EXPERTS_FIELDS, SHARED_EXPERT_FIELD
 from configs.models import ModelProfile
-from experiments.engines.vllm.wrapped_checkpoint import TEXT_MODEL_TYPE, wrapped_config
+from experiments.engines.vllm.wrapped_checkpoint import DENSE, MIXTURE, wrapped_config
 
 PARTIAL_ROTARY = 0.25
 """Share of an attention head that is rotated (FACTS §1)."""
@@ -25,13 +26,14 @@ MROPE_AXES = 3
 
 def shape_config(profile: ModelProfile, quantization: dict[str, Any] | None) -> dict[str, Any]:
     """The config.json of a profile's shape; `quantization` is its `quantization_config`, if any."""
+    names = DENSE if profile.experts is None else MIXTURE
     text: dict[str, Any] = {
-        "architectures": ["Qwen3_5ForCausalLM"],
-        "model_type": TEXT_MODEL_TYPE,
+        "architectures": [names.text_architecture],
+        "model_type": names.text_type,
         "dtype": "bfloat16",
         "vocab_size": profile.vocabulary,
         "hidden_size": profile.hidden,
-        "intermediate_size": profile.intermediate,
+        **_mlps(profile),
         "num_hidden_layers": profile.layers,
         "layer_types": list(profile.layer_types),
         "num_attention_heads": profile.attention_q_heads,
@@ -67,6 +69,15 @@ def shape_config(profile: ModelProfile, quantization: dict[str, Any] | None) -> 
     if quantization is not None:
         text["quantization_config"] = quantization
     return wrapped_config(text)
+
+
+def _mlps(profile: ModelProfile) -> dict[str, Any]:
+    """The widths of a model's MLPs; of a Mixture of Experts those of its experts."""
+    experts = profile.experts
+    if experts is None:
+        return {"intermediate_size": profile.intermediate}
+    told = {theirs: getattr(experts, ours) for theirs, ours in EXPERTS_FIELDS.items()}
+    return {**told, SHARED_EXPERT_FIELD: profile.intermediate}
 
 
 def mrope_section(head_dim: int) -> list[int]:

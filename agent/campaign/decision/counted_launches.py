@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.campaign.known.facts import Facts
-from agent.plan.load_and_request import prompt_token_ms
+from agent.plan.load_and_request import prompt_ms
 from agent.surrogate.lone_prompt import LonePrompt
 from agent.surrogate.prompt_launches import PromptLaunches
 from configs.campaign_plan import PlanSpec
@@ -59,5 +59,5 @@ def prompt_launches(
         return None
     if captured is not None and captured >= workload.prompt_tokens:
         return None
-    arithmetic_ms = workload.prompt_tokens * prompt_token_ms(shape, hardware)
+    arithmetic_ms = prompt_ms(shape, hardware, workload.prompt_tokens)
     return PromptLaunches(workload.prompt_tokens, ttft_ms, arithmetic_ms, profiled)

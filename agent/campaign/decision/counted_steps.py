@@ -12,6 +12,7 @@ from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.campaign_plan import PlanSpec
 from configs.hardware import HardwareProfile, profile_of_device
 from configs.models import ModelProfile
+from experiments.engines.stored_bytes import step_rows
 from experiments.measurement.evidence import Json, Metric
 from experiments.space.configuration import Configuration
 from experiments.space.server_steps import server_step_tokens
@@ -70,13 +71,19 @@ def counted_steps(
     )
     if asked.requests * asked.prompt_tokens > MOST_TOKENS:
         return None
+
+    def read_at(rows: int) -> float:
+        return step_weight_bytes(shape, baseline, rows).mean
+
     return StepTokens(
         asked,
         prompt_token_ms(shape, hardware),
         by_card if auto is None else auto,
         before,
         tpot_ms,
-        MS_PER_S * hardware.read_time_s(step_weight_bytes(shape, baseline).mean),
+        MS_PER_S * hardware.read_time_s(read_at(step_rows(baseline, workload.concurrency))),
+        # a dense model's is what a step of decoding reads
+        0.0 if shape.experts is None else MS_PER_S * hardware.read_time_s(read_at(workload.prompt_tokens)),
     )
 
 

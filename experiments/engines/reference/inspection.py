@@ -10,12 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from configs.mixture_of_experts import DENSE_HINT, mixture_of_experts
+from configs.model_types import ONE_MODEL_HINT, QWEN3_5_TYPES, experts_fault
 from experiments.engines.port import Infeasible
-
-MODEL_TYPES = ("qwen3_5_text", "qwen3_5")
-"""`model_type` of the checkpoints this engine serves: the text model, and the wrapper with a
-`text_config`."""
 
 LAYER_KINDS = ("linear_attention", "full_attention")
 
@@ -61,6 +57,11 @@ class CheckpointFiles:
     quantization: Mapping[str, Any] | None = None
 
     @property
+    def has_experts(self) -> bool:
+        """Whether it is of a Mixture of Experts."""
+        return bool(self.text_config.get("num_experts"))
+
+    @property
     def weight_files(self) -> tuple[Path, ...]:
         """The files with weights, sorted."""
         return tuple(sorted(set(self.tensors.values())))
@@ -80,19 +81,15 @@ def inspect_checkpoint(folder: Path) -> CheckpointFiles:
     if not folder.is_dir():
         raise Infeasible("checkpoint", f"There is no checkpoint at {folder}: the folder does not exist.")
     config = json_object(folder / CONFIG_FILE)
-    if (experts := mixture_of_experts(config)) is not None:
-        raise Infeasible(
-            "checkpoint",
-            f"The checkpoint at {folder} is a Mixture-of-Experts model ({experts}), which can't be served, "
-            f"pruned or quantized here. {DENSE_HINT}",
-        )
     model_type = config.get("model_type")
-    if model_type not in MODEL_TYPES:
+    if model_type not in QWEN3_5_TYPES:
         raise Infeasible(
             "checkpoint",
             f"The checkpoint at {folder} is of type {model_type!r}; "
-            f"the reference engine serves {' and '.join(MODEL_TYPES)}.",
+            f"autoinfer serves {', '.join(QWEN3_5_TYPES)}.",
         )
+    if (fault := experts_fault(config)) is not None:
+        raise Infeasible("checkpoint", f"{folder / CONFIG_FILE}: {fault}. {ONE_MODEL_HINT}")
     text = config.get("text_config", config)
     if not isinstance(text, dict):
         raise Infeasible("checkpoint", f"text_config in {folder / CONFIG_FILE} is not an object.")
@@ -101,6 +98,16 @@ def inspect_checkpoint(folder: Path) -> CheckpointFiles:
     return CheckpointFiles(
         folder, text, _layer_types(text, folder), _tensors(folder), _quantization(config, text, folder)
     )
+
+
+def check_dense(files: CheckpointFiles) -> None:
+    """Raise `Infeasible`, kind `unsupported`, for a model that this package's own code can't compute."""
+    if files.has_experts:
+        raise Infeasible(
+            "unsupported",
+            f"The checkpoint at {files.folder} is of a Mixture of Experts, and the reference engine does not "
+            "serve Mixture-of-Experts models yet; take the engine vllm.",
+        )
 
 
 def json_object(path: Path, of: str = "checkpoint") -> dict[str, Any]:

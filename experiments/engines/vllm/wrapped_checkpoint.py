@@ -1,8 +1,9 @@
 """Writes a text checkpoint as vLLM 0.26 wants it: the text model inside a multimodal wrapper.
 
-vLLM 0.26 registers `Qwen3_5ForConditionalGeneration` only, so `config.json` gets a `text_config` and a vision
-tower that is never built, and tensors get the wrapper's names. No value changes; the text model, its
-quantization and its MTP head stay what they are. Needs safetensors and torch.
+vLLM 0.26 registers `Qwen3_5ForConditionalGeneration` and its like for a Mixture of Experts only, so
+`config.json` gets a `text_config` and a vision tower that is never built, and tensors get the wrapper's
+names. No value changes; the text model, its quantization and its MTP head stay what they are. Needs
+safetensors and torch.
 """
 
 from __future__ import annotations
@@ -11,15 +12,30 @@ import hashlib
 import json
 import shutil
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from experiments.scratch import ScratchFolder
 
-WRAPPER_ARCHITECTURE = "Qwen3_5ForConditionalGeneration"
-WRAPPER_MODEL_TYPE = "qwen3_5"
-TEXT_MODEL_TYPE = "qwen3_5_text"
-TEXT_ARCHITECTURE = "Qwen3_5ForCausalLM"
+
+@dataclass(frozen=True)
+class ModelNames:
+    """What a text checkpoint and its wrapper are called: `model_type` and the architecture of each."""
+
+    text_type: str
+    text_architecture: str
+    wrapper_type: str
+    wrapper_architecture: str
+
+
+DENSE = ModelNames("qwen3_5_text", "Qwen3_5ForCausalLM", "qwen3_5", "Qwen3_5ForConditionalGeneration")
+MIXTURE = ModelNames(
+    "qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", "qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration"
+)
+
+BY_TEXT_TYPE = {names.text_type: names for names in (DENSE, MIXTURE)}
+"""The names of each kind of model, by the `model_type` of its text checkpoints."""
 
 TEXTS_WITHOUT_MTP = (0, 27)
 """The version whose `SpeculativeConfig` knows the MTP head of the wrapper's model type alone."""
@@ -38,8 +54,8 @@ VISION_SIZE = 64
 def served_architectures(architectures: Collection[str], number: tuple[int, int] | None) -> frozenset[str]:
     """Those of a vLLM's `architectures` that it serves with all that a checkpoint has, by its version's
     number: 0.27 loads a text checkpoint, and drafts by the MTP head of a wrapped one alone."""
-    without = {TEXT_ARCHITECTURE} if number == TEXTS_WITHOUT_MTP else set()
-    return frozenset(architectures) - without
+    texts = {names.text_architecture for names in BY_TEXT_TYPE.values()}
+    return frozenset(architectures) - (texts if number == TEXTS_WITHOUT_MTP else set())
 
 
 def served_folder(checkpoint: Path, architectures: Collection[str], kept: Path) -> Path:
@@ -50,7 +66,8 @@ def served_folder(checkpoint: Path, architectures: Collection[str], kept: Path) 
     """
     config = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
     known = set(config.get("architectures") or ()) & set(architectures)
-    if known or config.get("model_type") != TEXT_MODEL_TYPE or WRAPPER_ARCHITECTURE not in architectures:
+    names = BY_TEXT_TYPE.get(config.get("model_type"))
+    if known or names is None or names.wrapper_architecture not in architectures:
         return checkpoint
     stats = [(path.name, path.stat()) for path in sorted(checkpoint.iterdir()) if path.is_file()]
     told = [str(checkpoint), *(f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in stats)]
@@ -76,14 +93,15 @@ def wrapped_name(name: str) -> str:
 def wrapped_config(text: dict[str, Any]) -> dict[str, Any]:
     """The wrapper's config.json for a text checkpoint's."""
     inner = {name: value for name, value in text.items() if name not in STAYS_OUTSIDE}
+    names = BY_TEXT_TYPE[text["model_type"]]
     config: dict[str, Any] = {
-        "architectures": [WRAPPER_ARCHITECTURE],
-        "model_type": WRAPPER_MODEL_TYPE,
+        "architectures": [names.wrapper_architecture],
+        "model_type": names.wrapper_type,
         "dtype": text["dtype"],
         "tie_word_embeddings": text["tie_word_embeddings"],
-        "text_config": inner | {"model_type": TEXT_MODEL_TYPE},
+        "text_config": inner | {"model_type": names.text_type},
         "vision_config": {
-            "model_type": WRAPPER_MODEL_TYPE,
+            "model_type": names.wrapper_type,
             "depth": 1,
             "hidden_size": VISION_SIZE,
             "intermediate_size": 2 * VISION_SIZE,
@@ -105,8 +123,9 @@ def wrap_checkpoint(source: Path, target: Path) -> Path:
         OSError: a file is missing or `target` exists.
     """
     text = json.loads((source / "config.json").read_text())
-    if text.get("model_type") != TEXT_MODEL_TYPE:
-        raise ValueError(f"{source} has the model type {text.get('model_type')}, not {TEXT_MODEL_TYPE}.")
+    if text.get("model_type") not in BY_TEXT_TYPE:
+        told = f"{source} has the model type {text.get('model_type')}"
+        raise ValueError(f"{told}, not {' or '.join(BY_TEXT_TYPE)}.")
     from safetensors import safe_open
     from safetensors.torch import save_file
 

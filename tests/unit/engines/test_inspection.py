@@ -7,9 +7,18 @@ import pytest
 from safetensors.numpy import save_file
 
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.inspection import inspect_checkpoint, tensor_headers
+from experiments.engines.reference.inspection import check_dense, inspect_checkpoint, tensor_headers
 
 CONFIG = {"model_type": "qwen3_5_text", "num_hidden_layers": 8}
+
+MIXTURE = {
+    "model_type": "qwen3_5_moe_text",
+    "num_hidden_layers": 8,
+    "num_experts": 8,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 16,
+    "shared_expert_intermediate_size": 16,
+}
 
 
 def checkpoint(folder: Path, config: object = CONFIG) -> Path:
@@ -29,7 +38,22 @@ def test_an_interval_is_taken_where_kinds_are_not_given(tmp_path: Path) -> None:
 
 
 def test_a_model_without_experts_is_dense(tmp_path: Path) -> None:
-    assert len(inspect_checkpoint(checkpoint(tmp_path, CONFIG | {"num_experts": 0})).layer_types) == 8
+    files = inspect_checkpoint(checkpoint(tmp_path, CONFIG | {"num_experts": 0}))
+    assert len(files.layer_types) == 8
+    assert not files.has_experts
+    check_dense(files)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_mixture_of_experts_is_read_and_not_served_by_the_reference_engine(
+    tmp_path: Path, wrapped: bool
+) -> None:
+    config = {"model_type": "qwen3_5_moe", "text_config": MIXTURE} if wrapped else MIXTURE
+    files = inspect_checkpoint(checkpoint(tmp_path, config))
+    assert (len(files.layer_types), files.has_experts) == (8, True)
+    with pytest.raises(Infeasible, match="does not serve Mixture-of-Experts models yet; take the") as told:
+        check_dense(files)
+    assert told.value.kind == "unsupported"
 
 
 def test_explicit_kinds_win(tmp_path: Path) -> None:
@@ -51,9 +75,10 @@ def test_the_wrapper_s_text_config_counts(tmp_path: Path) -> None:
         ("{not json", "can't be read"),
         ([1], "does not hold a JSON object"),
         ({"model_type": "llama"}, "is of type 'llama'"),
-        (CONFIG | {"num_experts": 256}, r"Mixture-of-Experts model \(num_experts is 256\), which can't be"),
-        ({"model_type": "qwen3_5_moe", "text_config": {"num_experts": 8}}, r"\(num_experts is 8\)"),
-        ({"model_type": "qwen3_5_moe_text"}, r"pruned or quantized here\. Take a dense Qwen3\.5"),
+        (CONFIG | {"num_experts": 256}, r"num_experts is 256, and .* is a dense model's\. Put the config"),
+        ({"model_type": "qwen3_5_moe", "text_config": {"num_experts": 8}}, "there is no num_experts_per_tok"),
+        ({"model_type": "qwen3_5_moe_text"}, r"Experts', and there is no num_experts\. Put the config"),
+        (MIXTURE | {"num_experts": 0}, r"Experts', and num_experts is 0\. Put the config"),
         ({"model_type": "qwen3_5", "text_config": 3}, "is not an object"),
         ({"model_type": "qwen3_5_text"}, "how many layers there are: put num_hidden_layers there"),
         (CONFIG | {"layer_types": ["full_attention"]}, "list of 8, each linear_attention or full_attention"),

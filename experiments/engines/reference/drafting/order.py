@@ -15,7 +15,12 @@ from experiments.drafters.dflash.shape import DFlashShape
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.hybrid_cache import DrafterLayers
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.inspection import MTP_PREFIXES, CheckpointFiles, inspect_checkpoint
+from experiments.engines.reference.inspection import (
+    MTP_PREFIXES,
+    CheckpointFiles,
+    check_dense,
+    inspect_checkpoint,
+)
 from experiments.measurement.evidence import Json
 from experiments.reference_model.load import CheckpointMissing, checkpoint_fingerprint, reference_model_path
 from experiments.shapes.marker import drafter_of_shape
@@ -118,13 +123,13 @@ def _among(chosen: Mapping[str, KnobValue], knob: str, numbers: Sequence[int], m
 def check_drafter(order: DraftingOrder, target: CheckpointFiles, *, built_here: bool = True) -> None:
     """Whether this checkpoint can be drafted for in this way, from headers and tokenizers alone.
 
-    `built_here` tells that this package's own network runs a DFlash drafter, not an engine's. Whether such a
+    `built_here` tells that this package's own network runs what drafts, not an engine's. Whether a DFlash
     drafter fits the layers is known with the weights that are served, which may have fewer.
 
     Raises:
         Infeasible: kind `illegal` when the target has no MTP head, the drafter has another vocabulary, or
         drafts fewer tokens than are asked for; kind `checkpoint` when it is missing, broken, none for this
-        method or of another hidden size.
+        method or of another hidden size; kind `unsupported` for one that is not run here.
     """
     if order.method == "mtp" and not any(name.startswith(MTP_PREFIXES) for name in target.tensors):
         raise Infeasible(
@@ -134,6 +139,8 @@ def check_drafter(order: DraftingOrder, target: CheckpointFiles, *, built_here: 
         )
     if order.method == "draft_model":
         drafter = inspect_checkpoint(drafter_folder(order, target.folder))
+        if built_here:
+            check_dense(drafter)
         _check_same_vocabulary("draft model", drafter.folder, drafter.text_config.get("vocab_size"), target)
     if order.method == "dflash":
         folder = drafter_folder(order, target.folder)
