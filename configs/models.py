@@ -102,8 +102,8 @@ class Experts(BaseModel):
         Between them an expectation under even routing: each row is sent to any `per_token` of them,
         whatever the others are sent to. Routers that prefer some experts have fewer read.
         """
-        others = self.count - self.per_token
-        return self.per_token + others * (1 - (1 - self.per_token / self.count) ** (rows - 1))
+        missed: float = (1 - self.per_token / self.count) ** (rows - 1)
+        return self.per_token + (self.count - self.per_token) * (1 - missed)
 
 
 class ModelProfile(BaseModel):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from agent.plan.levers import LeverRow
+    from agent.plan.model import ModelFound
     from agent.plan.plan import Plan
     from cli.executors.prices import Quoted
 
@@ -113,9 +114,22 @@ def _floor_span(plan: Plan) -> str:
 
 
 def _floor_basis(plan: Plan) -> str:
+    told = _experts_read(plan)
     if plan.card.listed is None:
-        return "no bandwidth is listed for it, so the least time is not known before it is measured"
-    return f"bytes over the {plan.card.listed.bandwidth_bytes_per_s / GB:,.0f} GB/s that its vendor lists"
+        return f"no bandwidth is listed for it, so the least time is not known before it is measured{told}"
+    listed = f"{plan.card.listed.bandwidth_bytes_per_s / GB:,.0f} GB/s that its vendor lists"
+    return f"bytes over the {listed}{told}"
+
+
+def _experts_read(plan: Plan) -> str:
+    """What a step reads of the experts of a Mixture of Experts, as the rest of a sentence."""
+    experts, sequences = plan.model.profile.experts, plan.spec.plan.workload.concurrency
+    if experts is None:
+        return ""
+    read = f"; of the {experts.count} experts of a layer a step reads"
+    if sequences == 1:
+        return f"{read} {experts.per_token}"
+    return f"{read} about {experts.read(sequences):.0f}, if tokens are sent to all of them alike"
 
 
 def print_cards(plans: Sequence[Plan]) -> None:
@@ -282,7 +296,7 @@ def _head(plan: Plan) -> list[tuple[str, str | None]]:
     return [
         (
             "model",
-            f"{model.name}: {_parameters(profile.text_parameters)}{stored}{size}{where}",
+            f"{model.name}: {_parameters(profile.text_parameters)}{_of_a_token(model)}{stored}{size}{where}",
         ),
         ("on", f"{card.name}{memory}{capability}{driver}"),
         ("served by", f"{plan.served_by or plan.spec.engine}, in the space {plan.spec.space}"),
@@ -313,6 +327,14 @@ def _configuration(plan: Plan) -> str:
 def _parameters(count: int) -> str:
     return (
         f"{count / 1e9:.2f} billion parameters" if count >= 1e9 else f"{count / 1e6:.1f} million parameters"
+    )
+
+
+def _of_a_token(model: ModelFound) -> str:
+    """How many of them a token of a Mixture of Experts is computed with, in words."""
+    profile = model.profile
+    return (
+        "" if profile.experts is None else f", of which {profile.active_parameters / 1e9:.2f} for each token"
     )
 
 
@@ -373,6 +395,7 @@ def as_document(plan: Plan, quoted: Quoted | None = None) -> dict[str, Any]:
             "weights_here": model.whole,
             "text_parameters": model.profile.text_parameters,
             "mtp_parameters": model.profile.mtp_parameters,
+            "active_parameters": round(model.profile.active_parameters),
             "stored_quantized": model.quantized,
             "file_bytes": model.file_bytes,
             "unfit": plan.unfit,

@@ -239,9 +239,11 @@ class KernelTimings:
 
 def products_of(profile: ModelProfile) -> tuple[Product, ...]:
     """The linear layers of a model that a quantizer may pack, as vLLM merges them (`qkv_proj`,
-    `gate_up_proj`, `in_proj_qkvz`); a head that is the embedding stays in 16 bits there and is none of them.
+    `gate_up_proj`, `in_proj_qkvz`); a head that is the embedding stays in 16 bits there and is none of them,
+    and experts are none, which other kernels multiply.
     """
     hidden, inner = profile.hidden, profile.intermediate
+    mlp = "mlp" if profile.experts is None else "mlp.shared_expert"
     kinds = list(profile.layer_types)
     gdn, attention = kinds.count("linear_attention"), kinds.count("full_attention")
     keys, values = profile.gdn_k_heads * profile.gdn_k_head_dim, profile.gdn_v_heads * profile.gdn_v_head_dim
@@ -251,8 +253,8 @@ def products_of(profile: ModelProfile) -> tuple[Product, ...]:
     )
     padded = -(-profile.vocabulary // HEAD_MULTIPLE) * HEAD_MULTIPLE
     found = [
-        Product("gate_up_proj", "model.layers.0.mlp.gate_proj", hidden, 2 * inner, len(kinds)),
-        Product("down_proj", "model.layers.0.mlp.down_proj", inner, hidden, len(kinds)),
+        Product("gate_up_proj", f"model.layers.0.{mlp}.gate_proj", hidden, 2 * inner, len(kinds)),
+        Product("down_proj", f"model.layers.0.{mlp}.down_proj", inner, hidden, len(kinds)),
         Product("in_proj_qkvz", "model.layers.0.linear_attn.in_proj_qkv", hidden, 2 * keys + 2 * values, gdn),
         Product("out_proj", "model.layers.0.linear_attn.out_proj", values, hidden, gdn),
         Product("qkv_proj", "model.layers.0.self_attn.q_proj", hidden, 2 * q + 2 * kv, attention),

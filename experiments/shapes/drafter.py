@@ -30,12 +30,13 @@ HEAD_SIZE = 128
 
 
 def drafter_for(profile: ModelProfile) -> DFlashShape:
-    """The drafter for a target of these sizes: layers as wide as the target's, attention as wide too."""
+    """The drafter for a target of these sizes: layers as wide as the target's, and as all MLPs that a token
+    goes through in a Mixture of Experts; attention as wide too."""
     head = min(HEAD_SIZE, profile.attention_head_dim)
     return DFlashShape(
         vocabulary=profile.vocabulary,
         hidden=profile.hidden,
-        intermediate=profile.intermediate,
+        intermediate=profile.mlp_width,
         layers=DRAFT_LAYERS,
         query_heads=profile.attention_q_heads * profile.attention_head_dim // head,
         kv_heads=profile.attention_kv_heads * profile.attention_head_dim // head,

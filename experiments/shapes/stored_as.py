@@ -17,6 +17,7 @@ from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import CheckpointFiles
 from experiments.engines.reference.packed_layout import AWQ_BITS
 from experiments.space.configuration import Configuration
+from experiments.space.legality import EXPERTS_NOT_QUANTIZED
 from experiments.stages.quantize.plan import OUT_PROJ, quantization_config
 from experiments.stages.quantize.recipe import QuantizationRecipe, recipe_of
 
@@ -41,8 +42,8 @@ def quantization_of(
     """The `quantization_config` that a configuration asks for, and its recipe; None twice for 16 bits.
 
     Raises:
-        Infeasible: kind `illegal`, for what the layout can't hold, a head that is tied, and a group size that
-            does not divide.
+        Infeasible: kind `illegal`, for what the layout can't hold, a head that is tied, a group size that
+            does not divide, and a Mixture of Experts.
     """
     recipe = recipe_of(configuration)
     if recipe is None:
@@ -101,6 +102,8 @@ def _check(profile: ModelProfile, recipe: QuantizationRecipe, stored_as: StoredA
     def refuse(why: str) -> None:
         raise Infeasible("illegal", why)
 
+    if profile.experts is not None:
+        refuse(f"{profile.name}: {EXPERTS_NOT_QUANTIZED}")
     if recipe.lm_head and profile.tied_embeddings:
         refuse(
             f"The head of {profile.name} is its embedding, which vLLM serves in 16 bits: "

@@ -223,10 +223,11 @@ def _marlin(profile: ModelProfile) -> str | None:
 
 
 def _projections(profile: ModelProfile) -> Iterator[tuple[str, int, int]]:
-    """Each kind of projection with its inputs and outputs."""
+    """Each kind of projection with its inputs and outputs; experts are none, which other kernels multiply."""
     hidden, kinds = profile.hidden, set(profile.layer_types)
-    yield "mlp.gate_proj", hidden, profile.intermediate
-    yield "mlp.down_proj", profile.intermediate, hidden
+    mlp = "mlp" if profile.experts is None else "mlp.shared_expert"
+    yield f"{mlp}.gate_proj", hidden, profile.intermediate
+    yield f"{mlp}.down_proj", profile.intermediate, hidden
     if "full_attention" in kinds:
         queries = profile.attention_q_heads * profile.attention_head_dim
         yield "self_attn.q_proj", hidden, 2 * queries

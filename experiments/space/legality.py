@@ -40,6 +40,11 @@ UNQUANTIZED = "none"
 
 ALREADY_QUANTIZED = "The checkpoint is quantized already: its weights can't be quantized again."
 
+EXPERTS_NOT_QUANTIZED = (
+    "A Mixture of Experts is not quantized here yet: serving.weight_dtype=fp8 rounds its weights while vLLM "
+    "loads them, and a checkpoint that is stored quantized is served as it is."
+)
+
 AS_STORED = "stored"
 """The value of `serving.weight_dtype` that leaves the weights as they are."""
 
@@ -81,14 +86,15 @@ class ModelFacts:
     """What of a model, its engine and its target decides which values there are.
 
     `layer_types` names each layer's kind as in the checkpoint; `input_sizes` the inputs of each projection
-    that is quantized, by its name; `most_draft_tokens` what each method drafts at most; `packaged_drafters`
-    the methods for which this model has a packaged drafter; `drafter` the one that the user gave, which the
-    space has as a value and takes where none is named. `not_served` holds, by knob and value, why the
-    engine can't serve it, `same` which value does what another one does, everywhere or, as a `SameBeside`,
-    beside a value of another knob alone, where it stays in the space; `cores` how many the target has for
-    us (None: not known). `stored_quantized` tells that the checkpoint's weights are quantized as they are
-    stored, `packing` how, where kernels can be named for it; `max_positions` the most tokens of a sequence
-    (None: not known); `gpu` what serves, with its engine and version (None: no GPU, or not known).
+    that is quantized, by its name, and nothing of a Mixture of Experts (`has_experts`), of which none is;
+    `most_draft_tokens` what each method drafts at most; `packaged_drafters` the methods for which this model
+    has a packaged drafter; `drafter` the one that the user gave, which the space has as a value and takes
+    where none is named. `not_served` holds, by knob and value, why the engine can't serve it, `same` which
+    value does what another one does, everywhere or, as a `SameBeside`, beside a value of another knob alone,
+    where it stays in the space; `cores` how many the target has for us (None: not known). `stored_quantized`
+    tells that the checkpoint's weights are quantized as they are stored, `packing` how, where kernels can be
+    named for it; `max_positions` the most tokens of a sequence (None: not known); `gpu` what serves, with its
+    engine and version (None: no GPU, or not known).
     """
 
     layer_types: tuple[str, ...]
@@ -104,6 +110,7 @@ class ModelFacts:
     packing: StoredPacking | None = None
     max_positions: int | None = None
     gpu: Gpu | None = None
+    has_experts: bool = False
 
     @classmethod
     def of(
@@ -123,12 +130,7 @@ class ModelFacts:
         """The facts of a model's profile."""
         return cls(
             layer_types=profile.layer_types,
-            input_sizes={
-                "the layers' first projections": profile.hidden,
-                "mlp.down_proj": profile.intermediate,
-                "self_attn.o_proj": profile.attention_q_heads * profile.attention_head_dim,
-                "linear_attn.out_proj": profile.gdn_v_heads * profile.gdn_v_head_dim,
-            },
+            input_sizes={} if profile.experts is not None else _input_sizes(profile),
             mtp_layers=profile.mtp_layers,
             most_draft_tokens={**MOST_DRAFT_TOKENS, **(most_draft_tokens or {})},
             packaged_drafters=packaged_drafters,
@@ -140,11 +142,21 @@ class ModelFacts:
             packing=packing,
             max_positions=profile.max_positions,
             gpu=gpu,
+            has_experts=profile.experts is not None,
         )
 
     def removable(self, restrict: str) -> int:
         """How many layers of the kinds that `pruning.restrict` allows can go, one of each kind staying."""
         return sum(max(0, self.layer_types.count(kind) - 1) for kind in KINDS_OF[restrict])
+
+
+def _input_sizes(profile: ModelProfile) -> dict[str, int]:
+    return {
+        "the layers' first projections": profile.hidden,
+        "mlp.down_proj": profile.intermediate,
+        "self_attn.o_proj": profile.attention_q_heads * profile.attention_head_dim,
+        "linear_attn.out_proj": profile.gdn_v_heads * profile.gdn_v_head_dim,
+    }
 
 
 @dataclass(frozen=True)
@@ -280,6 +292,8 @@ def _never_fits(knob: str, value: KnobValue, facts: ModelFacts, spared: frozense
         return _too_many(1, str(value), facts)
     if knob == QUANTIZATION and value != UNQUANTIZED and facts.stored_quantized:
         return ALREADY_QUANTIZED
+    if knob == QUANTIZATION and value != UNQUANTIZED and facts.has_experts:
+        return EXPERTS_NOT_QUANTIZED
     if knob == WEIGHT_DTYPE and value != AS_STORED and facts.stored_quantized:
         return NOT_ROUNDED_AGAIN
     if knob == LINEAR_BACKEND and facts.packing is not None:

@@ -28,11 +28,18 @@ def load_target(checkpoint: Path, device: torch.device) -> LoadedCheckpoint:
     In float32, which the reference engine serves on a CPU; in bfloat16 where it is large and on a GPU.
 
     Raises:
-        Infeasible: kind `checkpoint`, when it can't be loaded or has no `tokenizer.json`.
+        Infeasible: kind `checkpoint`, when it can't be loaded or has no `tokenizer.json`; `unsupported`, for
+        a Mixture of Experts.
     """
     from transformers import AutoTokenizer
 
     files = inspect_checkpoint(checkpoint)
+    if files.has_experts:
+        raise Infeasible(
+            "unsupported",
+            f"The checkpoint at {checkpoint} is of a Mixture of Experts, for which no drafter is trained or "
+            "run here yet: draft with its own MTP head, drafting.method=mtp, on the engine vllm.",
+        )
     if not (checkpoint / "tokenizer.json").is_file():
         raise Infeasible("checkpoint", f"The checkpoint at {checkpoint} has no tokenizer.json.")
     dtype = torch.float32

@@ -1,4 +1,5 @@
-"""Loads a Qwen3.5-type checkpoint into transformers' own model class, without the detours of a hub.
+"""Loads a Qwen3.5-type checkpoint into transformers' own model class, without the detours of a hub. That of a
+Mixture of Experts is another class, `Qwen3_5MoeForCausalLM`, with layers of the same form.
 
 The model is built without storage, its tensors are read from the safetensors files and put in place. What
 results is what `from_pretrained(dtype=…)` gives (a test holds this): every floating-point tensor in the one
@@ -8,6 +9,7 @@ dtype. Quantized weights (`packed_layout.py`) are dequantized into it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import cast
 
 import torch
 from safetensors import safe_open
@@ -21,6 +23,7 @@ from experiments.engines.reference.inspection import (
     QUANTIZATION_KEYS,
     CheckpointFiles,
 )
+from experiments.engines.reference.joined_experts import join_experts
 from experiments.engines.reference.packed_layout import packed_modules
 from experiments.engines.reference.packed_tensors import dequantized
 
@@ -52,8 +55,9 @@ def empty_model(files: CheckpointFiles, dtype: torch.dtype) -> Qwen3_5ForCausalL
     """The text model without storage, for inference. Raises `Infeasible` (`checkpoint`) for a configuration
     that is not acceptable."""
     not_passed_on = ("model_type", *QUANTIZATION_KEYS)
+    config_class, model_class = _classes(files)
     try:
-        config = Qwen3_5TextConfig(
+        config = config_class(
             **{name: value for name, value in files.text_config.items() if name not in not_passed_on}
         )
     except Exception as cause:  # the configuration class validates with several kinds of errors
@@ -63,11 +67,21 @@ def empty_model(files: CheckpointFiles, dtype: torch.dtype) -> Qwen3_5ForCausalL
         ) from cause
     config.dtype = dtype
     with torch.device("meta"):
-        model = Qwen3_5ForCausalLM(config)
+        model = model_class(config)
     model.model.rotary_emb = type(model.model.rotary_emb)(config)
     nn.Module.requires_grad_(model, False)
     nn.Module.train(model, False)
     return model
+
+
+def _classes(files: CheckpointFiles) -> tuple[type[Qwen3_5TextConfig], type[Qwen3_5ForCausalLM]]:
+    """The classes of a model's configuration and of the model itself."""
+    if not files.has_experts:
+        return Qwen3_5TextConfig, Qwen3_5ForCausalLM
+    from transformers.models import qwen3_5_moe
+
+    found = qwen3_5_moe.Qwen3_5MoeTextConfig, qwen3_5_moe.Qwen3_5MoeForCausalLM
+    return cast(tuple[type[Qwen3_5TextConfig], type[Qwen3_5ForCausalLM]], found)
 
 
 def fill_model(
@@ -106,7 +120,10 @@ def _state(
         name = module_tensor(stored_name)
         return not name.startswith(LEFT_OUT_PREFIXES) and wanted(name)
 
-    return {module_tensor(name): tensor for name, tensor in read_tensors(files, dtype, ours)}
+    state = {module_tensor(name): tensor for name, tensor in read_tensors(files, dtype, ours)}
+    if files.has_experts:
+        join_experts(state, files.text_config["num_experts"])
+    return state
 
 
 def read_tensors(

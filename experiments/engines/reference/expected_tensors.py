@@ -3,11 +3,15 @@
 Read from headers alone, so that an engine need not load a checkpoint to learn that it lacks a layer; vLLM
 serves one with whatever lay in memory in the place of a missing tensor. A test holds the names and shapes to
 transformers' own model. The MTP head and a vision tower are not looked at. Imports no torch.
+
+The experts of a Mixture of Experts are stored all in one tensor, as transformers' model has them, or each in
+tensors of its own, as transformers saves it and quantizers write it; both are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from configs.errors import AutoinferError
 from configs.models import ModelProfile
@@ -19,6 +23,9 @@ from experiments.engines.reference.shape import read_profile
 Shape = tuple[int, ...]
 
 WRAPPER_PREFIX = "model.language_model."
+
+_ONE_EXPERT = re.compile(r"model\.layers\.\d+\.mlp\.experts\.\d+\.")
+"""How names of tensors begin that are of one expert alone."""
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
@@ -40,7 +47,7 @@ def check_tensors(files: CheckpointFiles) -> None:
     found: dict[str, Shape] = {_text_name(name): tuple(entry["shape"]) for name, entry in headers.items()}
     for module in packed_modules(files).values():
         found[_text_name(module.weight)] = (module.outputs, module.inputs)
-    expected = _expected(files, HEAD in found)
+    expected = _expected(files, HEAD in found, found)
     _check_present(files, expected, [name for name in expected if name not in found])
     for name, shape in expected.items():
         if found[name] != shape:
@@ -62,7 +69,7 @@ def check_served_tensors(files: CheckpointFiles) -> None:
         return check_tensors(files)
     found = {_text_name(name) for name in files.headers()}
     modules = {name.rpartition(".")[0] for name in found}
-    expected = _expected(files, HEAD in found)
+    expected = _expected(files, HEAD in found, found)
     missing = [each for each in expected if each not in found and not _in_place(each, modules)]
     return _check_present(files, expected, missing)
 
@@ -98,7 +105,7 @@ def _stored_and_expected(files: CheckpointFiles) -> tuple[Collection[str], Colle
     anything of one is stored."""
     stored = files.headers().keys()
     modules = {_text_name(name).rpartition(".")[0] for name in stored}
-    return stored, _expected(files, HEAD.rpartition(".")[0] in modules)
+    return stored, _expected(files, HEAD.rpartition(".")[0] in modules, modules)
 
 
 def _in_place(name: str, modules: set[str]) -> bool:
@@ -107,12 +114,14 @@ def _in_place(name: str, modules: set[str]) -> bool:
     return last == "weight" and module in modules
 
 
-def _expected(files: CheckpointFiles, own_head: bool) -> dict[str, Shape]:
+def _expected(files: CheckpointFiles, own_head: bool, stored: Iterable[str]) -> dict[str, Shape]:
+    """The tensors of a checkpoint, of which `stored` are the names."""
     try:
         profile = read_profile(files.folder)
     except AutoinferError as error:
         raise Infeasible("checkpoint", error.message) from None
-    return dict(expected_tensors(_with_head(profile, own_head)))
+    each_expert = any(map(_ONE_EXPERT.match, stored))
+    return dict(expected_tensors(_with_head(profile, own_head), each_expert=each_expert))
 
 
 def _check_present(files: CheckpointFiles, expected: Mapping[str, Shape], missing: Sequence[str]) -> None:
@@ -129,8 +138,9 @@ def _with_head(profile: ModelProfile, own_head: bool) -> ModelProfile:
     return profile.model_copy(update={"tied_embeddings": False}) if own_head else profile
 
 
-def expected_tensors(profile: ModelProfile) -> Iterator[tuple[str, Shape]]:
-    """Names and shapes of the text model's tensors, by the names of a text checkpoint."""
+def expected_tensors(profile: ModelProfile, *, each_expert: bool = False) -> Iterator[tuple[str, Shape]]:
+    """Names and shapes of the text model's tensors, by the names of a text checkpoint; `each_expert`: with
+    tensors for each expert, and not one for all of a layer."""
     hidden = profile.hidden
     yield EMBEDDING, (profile.vocabulary, hidden)
     for index, kind in enumerate(profile.layer_types):
@@ -139,12 +149,32 @@ def expected_tensors(profile: ModelProfile) -> Iterator[tuple[str, Shape]]:
         mixer = _gdn(profile) if kind == "linear_attention" else _attention(profile)
         yield from ((f"{layer}.{name}", shape) for name, shape in mixer)
         yield f"{layer}.post_attention_layernorm.weight", (hidden,)
-        yield f"{layer}.mlp.gate_proj.weight", (profile.intermediate, hidden)
-        yield f"{layer}.mlp.up_proj.weight", (profile.intermediate, hidden)
-        yield f"{layer}.mlp.down_proj.weight", (hidden, profile.intermediate)
+        yield from ((f"{layer}.mlp.{name}", shape) for name, shape in _mlps(profile, each_expert))
     yield "model.norm.weight", (hidden,)
     if not profile.tied_embeddings:
         yield HEAD, (profile.vocabulary, hidden)
+
+
+def _mlps(profile: ModelProfile, each_expert: bool) -> Iterator[tuple[str, Shape]]:
+    hidden, experts = profile.hidden, profile.experts
+    if experts is None:
+        yield from _mlp("", hidden, profile.intermediate)
+        return
+    yield "gate.weight", (experts.count, hidden)
+    if each_expert:
+        for number in range(experts.count):
+            yield from _mlp(f"experts.{number}.", hidden, experts.intermediate)
+    else:
+        yield "experts.gate_up_proj", (experts.count, 2 * experts.intermediate, hidden)
+        yield "experts.down_proj", (experts.count, hidden, experts.intermediate)
+    yield from _mlp("shared_expert.", hidden, profile.intermediate)
+    yield "shared_expert_gate.weight", (1, hidden)
+
+
+def _mlp(prefix: str, hidden: int, intermediate: int) -> Iterator[tuple[str, Shape]]:
+    yield f"{prefix}gate_proj.weight", (intermediate, hidden)
+    yield f"{prefix}up_proj.weight", (intermediate, hidden)
+    yield f"{prefix}down_proj.weight", (hidden, intermediate)
 
 
 def _attention(profile: ModelProfile) -> Iterator[tuple[str, Shape]]:

@@ -20,11 +20,14 @@ from experiments.engines.reference.packed_layout import (
 )
 from experiments.measurement.evidence import Json
 
-PARTS = ("embedding", "gdn", "attention", "mlp", "norm", "lm_head", "mtp", "vision", "other")
+EXPERTS = "experts"
+"""The part of experts in a Mixture of Experts; its router and the shared expert are of the part `mlp`."""
+
+PARTS = ("embedding", "gdn", "attention", "mlp", EXPERTS, "norm", "lm_head", "mtp", "vision", "other")
 """The parts of a checkpoint; `gdn` and `attention` have their own small norms with them."""
 
-READ_EVERY_STEP = ("gdn", "attention", "mlp", "norm", "lm_head", "other")
-"""Parts that a decode step of the text model reads whole."""
+READ_EVERY_STEP = ("gdn", "attention", "mlp", EXPERTS, "norm", "lm_head", "other")
+"""Parts that a decode step of the text model reads whole, but for the experts."""
 
 NOT_REPRESENTATIVE = (
     "quantized weights are served dequantized: the time is that of dense weights, bytes and quality are real"
@@ -57,7 +60,7 @@ def part_of(tensor: str) -> str:
     words = tensor.split(".")
     for word, part in (
         *(("visual", "vision"), ("lm_head", "lm_head"), ("embed_tokens", "embedding")),
-        *(("linear_attn", "gdn"), ("self_attn", "attention"), ("mlp", "mlp")),
+        *(("linear_attn", "gdn"), ("self_attn", "attention"), (EXPERTS, EXPERTS), ("mlp", "mlp")),
     ):
         if word in words:
             return part
@@ -75,8 +78,9 @@ def bytes_by_part(files: CheckpointFiles) -> dict[str, int]:
 def step_bytes_by_part(files: CheckpointFiles) -> dict[str, int]:
     """Bytes of weights, as stored, that one decode step of the text model reads of each part.
 
-    Of the embedding one row is read; a head tied to it is read whole and stands as `lm_head`. Neither an MTP
-    head nor a vision tower takes part, and a packed weight's shape is no weight.
+    Of the embedding one row is read, and of experts those of one token; a head tied to the embedding is read
+    whole and stands as `lm_head`. Neither an MTP head nor a vision tower takes part, and a packed weight's
+    shape is no weight.
     """
     found: Counter[str] = Counter()
     tied = 0
@@ -87,6 +91,9 @@ def step_bytes_by_part(files: CheckpointFiles) -> dict[str, int]:
         elif part in READ_EVERY_STEP and not name.endswith(_NO_WEIGHT):
             found[part] += size
     found["lm_head"] = found["lm_head"] or tied
+    if files.has_experts:
+        text = files.text_config
+        found[EXPERTS] = found[EXPERTS] * text["num_experts_per_tok"] // text["num_experts"]
     return {part: found[part] for part in PARTS if found[part]}
 
 
@@ -123,6 +130,8 @@ def _profile_part(tensor: str) -> str | None:
     if kind in ("mtp", "vision"):
         return None
     layer = _OF_A_LAYER.search(tensor)
+    if layer is not None and kind == EXPERTS:
+        return f"layers.{layer[1]}.mlp.{EXPERTS}"
     if layer is not None:
         return f"layers.{layer[1]}.{layer[2] if layer[2] in _BLOCKS else 'norms'}"
     return {"embedding": EMBEDDING, "lm_head": "lm_head", "norm": "norm"}.get(kind)

@@ -16,6 +16,7 @@ from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.checkpoint import empty_model, fill_model, module_tensor, read_tensors
 from experiments.engines.reference.inspection import CheckpointFiles
+from experiments.engines.reference.joined_experts import join_experts
 from experiments.engines.reference.packed_layout import packed_modules
 
 LAYERS = "model.layers."
@@ -44,11 +45,14 @@ def _stream(
 ) -> None:
     def fill(module: nn.Module, args: Any, kwargs: Any) -> None:
         found: dict[str, Tensor] = {
-            module_tensor(name).removeprefix(prefix): tensor.to(device)
+            module_tensor(name): tensor.to(device)
             for name, tensor in read_tensors(files, dtype, files.tensors.__contains__)
         }
+        if files.has_experts:
+            join_experts(found, files.text_config["num_experts"])
+        own = {name.removeprefix(prefix): tensor for name, tensor in found.items()}
         try:
-            module.load_state_dict(found, strict=True, assign=True)
+            module.load_state_dict(own, strict=True, assign=True)
         except RuntimeError as cause:
             sentence = " ".join(str(cause).split())
             raise Infeasible(

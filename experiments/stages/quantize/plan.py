@@ -16,6 +16,7 @@ from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import CheckpointFiles
 from experiments.engines.reference.packed_layout import PACK_QUANTIZED, stored_quantized
 from experiments.measurement.evidence import Json
+from experiments.space.legality import EXPERTS_NOT_QUANTIZED
 from experiments.stages.quantize.recipe import QuantizationRecipe
 
 TRUNK_PREFIXES = ("model.language_model.", "model.")
@@ -80,8 +81,10 @@ def plan(files: CheckpointFiles, recipe: QuantizationRecipe) -> tuple[PlannedMod
 
     Raises:
         Infeasible: `illegal` when the checkpoint is quantized already or the group size does not divide,
-        `checkpoint` when a layer lacks a weight.
+        `unsupported` for a Mixture of Experts, `checkpoint` when a layer lacks a weight.
     """
+    if files.has_experts:
+        raise Infeasible("unsupported", f"{files.folder}: {EXPERTS_NOT_QUANTIZED}")
     if stored_quantized(files):
         raise Infeasible(
             "illegal",

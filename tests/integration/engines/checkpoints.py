@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM, Qwen3_5TextConfig
+from transformers.models.qwen3_5_moe import Qwen3_5MoeForCausalLM, Qwen3_5MoeTextConfig
 
 VOCABULARY = 512
 
@@ -62,20 +63,60 @@ def tiny_model(
     return Qwen3_5ForCausalLM(tiny_config(layers, vocabulary, sizes)).eval()
 
 
+def tiny_mixture(
+    seed: int = 0,
+    layers: list[str] | None = None,
+    vocabulary: int = VOCABULARY,
+    sizes: Sizes = Sizes(),
+) -> Qwen3_5MoeForCausalLM:
+    """A Mixture of 8 experts, of which a token goes through 2 and the shared one."""
+    told = tiny_config(layers, vocabulary, sizes).to_dict()
+    others = ("architectures", "model_type", "intermediate_size")
+    config = Qwen3_5MoeTextConfig(
+        **{name: value for name, value in told.items() if name not in others},
+        architectures=["Qwen3_5MoeForCausalLM"],
+        shared_expert_intermediate_size=sizes.intermediate,
+        moe_intermediate_size=sizes.intermediate // 2,
+        num_experts=8,
+        num_experts_per_tok=2,
+    )
+    torch.manual_seed(seed)
+    return Qwen3_5MoeForCausalLM(config).eval()
+
+
+def each_expert_alone(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The tensors with each expert in ones of its own, as transformers saves them."""
+    found = {}
+    for name, value in tensors.items():
+        experts, is_one, last = name.partition(".experts.")
+        if not is_one:
+            found[name] = value
+            continue
+        parts = (last,) if last == "down_proj" else ("gate_proj", "up_proj")
+        for number, own in enumerate(value):
+            for part, rows in zip(parts, own.chunk(len(parts)), strict=True):
+                found[f"{experts}.experts.{number}.{part}.weight"] = rows
+    return found
+
+
 def write_checkpoint(
     folder: Path,
-    model: Qwen3_5ForCausalLM,
+    model: Qwen3_5ForCausalLM | Qwen3_5MoeForCausalLM,
     *,
     wrapper: bool = False,
     shards: int = 1,
     dtype: torch.dtype = torch.float32,
+    each_expert: bool = False,
 ) -> Path:
     """Write as Qwen publishes: `wrapper` nests the text model beside a vision tower, `shards` splits the
-    weights."""
+    weights, `each_expert` gives each one tensors of its own."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {
         name: value.to(dtype) for name, value in model.state_dict().items() if name != "lm_head.weight"
     }
+    if each_expert:
+        tensors = each_expert_alone(tensors)
+    dense = isinstance(model, Qwen3_5ForCausalLM)
     tensors["mtp.fc.weight"] = torch.arange(6, dtype=dtype).reshape(2, 3)
     tensors["mtp.layers.0.mlp.up_proj.weight"] = torch.ones(2, 2, dtype=dtype)
     config = model.config.to_dict()
@@ -86,8 +127,8 @@ def write_checkpoint(
         }
         tensors["model.visual.patch_embed.weight"] = torch.ones(3, dtype=dtype)
         config = {
-            "model_type": "qwen3_5",
-            "architectures": ["Qwen3_5ForConditionalGeneration"],
+            "model_type": "qwen3_5" if dense else "qwen3_5_moe",
+            "architectures": [f"Qwen3_5{'' if dense else 'Moe'}ForConditionalGeneration"],
             "tie_word_embeddings": True,
             "text_config": {name: value for name, value in config.items() if name != "tie_word_embeddings"},
             "vision_config": {},

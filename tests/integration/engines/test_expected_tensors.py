@@ -1,6 +1,7 @@
 """Names and shapes of a text model's tensors are those of transformers' own model, and a checkpoint is held
 to them without being loaded."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +18,13 @@ from experiments.engines.reference.expected_tensors import (
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.shape import read_profile
 from experiments.reference_model.load import reference_model_path
-from tests.integration.engines.checkpoints import Sizes, tiny_model, write_checkpoint
+from tests.integration.engines.checkpoints import (
+    Sizes,
+    each_expert_alone,
+    tiny_mixture,
+    tiny_model,
+    write_checkpoint,
+)
 from tests.integration.engines.packed_checkpoints import write_gptq
 
 SIZES = [
@@ -32,6 +39,66 @@ def test_they_are_those_of_transformers(tmp_path: Path, sizes: Sizes) -> None:
     profile = read_profile(write_checkpoint(tmp_path, model))
     found = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     assert dict(expected_tensors(profile.model_copy(update={"tied_embeddings": False}))) == found
+
+
+@pytest.mark.parametrize("each_expert", [False, True])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_those_of_a_mixture_of_experts_are_those_of_transformers(
+    tmp_path: Path, sizes: Sizes, each_expert: bool
+) -> None:
+    model = tiny_mixture(sizes=sizes)
+    profile = read_profile(write_checkpoint(tmp_path, model, each_expert=each_expert))
+    tensors = each_expert_alone(model.state_dict()) if each_expert else model.state_dict()
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    own_head = profile.model_copy(update={"tied_embeddings": False})
+    assert dict(expected_tensors(own_head, each_expert=each_expert)) == found
+
+
+def test_each_expert_s_tensors_are_named_as_transformers_saves_them(tmp_path: Path) -> None:
+    model = tiny_mixture()
+    model.save_pretrained(tmp_path)
+    saved = load_file(tmp_path / "model.safetensors")
+    named = {name for name in each_expert_alone(model.state_dict()) if name != "lm_head.weight"}
+    assert saved.keys() == named
+    check_tensors(inspect_checkpoint(tmp_path))
+
+
+@pytest.mark.parametrize("form", [{}, {"shards": 3}, {"wrapper": True, "shards": 2}])
+@pytest.mark.parametrize("each_expert", [False, True])
+def test_whole_mixtures_of_experts_pass(tmp_path: Path, form: dict[str, int], each_expert: bool) -> None:
+    folder = write_checkpoint(tmp_path, tiny_mixture(), each_expert=each_expert, **form)
+    check_tensors(inspect_checkpoint(folder))
+    check_served_tensors(inspect_checkpoint(folder))
+
+
+@pytest.mark.parametrize("of_experts", [False, True])
+def test_the_config_of_a_mixture_beside_dense_weights_and_the_reverse_is_told_in_a_sentence(
+    tmp_path: Path, of_experts: bool
+) -> None:
+    models = {True: tiny_mixture(), False: tiny_model()}
+    for mixture, model in models.items():
+        write_checkpoint(tmp_path / str(mixture), model)
+    folder = tmp_path / str(not of_experts)
+    shutil.copyfile(tmp_path / str(of_experts) / "config.json", folder / "config.json")
+    with pytest.raises(
+        Infeasible, match=r"lacks .* tensors of its text model, first model.layers.0.mlp"
+    ) as told:
+        check_tensors(inspect_checkpoint(folder))
+    assert told.value.kind == "checkpoint"
+
+
+@pytest.mark.parametrize(
+    ("each_expert", "lost"),
+    [(True, "model.layers.2.mlp.experts.7.up_proj.weight"), (False, "model.layers.2.mlp.experts.down_proj")],
+)
+def test_an_expert_that_lacks_is_named(tmp_path: Path, each_expert: bool, lost: str) -> None:
+    folder = write_checkpoint(tmp_path, tiny_mixture(), each_expert=each_expert)
+    tensors = load_file(folder / "model.safetensors")
+    _without(tensors, lost)
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(Infeasible, match="lacks 1 of the") as told:
+        check_tensors(inspect_checkpoint(folder))
+    assert lost in told.value.cause
 
 
 @pytest.mark.parametrize("form", [{}, {"shards": 3}, {"wrapper": True, "shards": 2}])
