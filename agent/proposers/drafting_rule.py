@@ -37,7 +37,7 @@ def drafting(view: CampaignView, step: StepProfile | None) -> list[Idea]:
             Idea(candidate, "What this drafting does is not known until it is measured.")
             for candidate in other_values(view, "drafting")
         ]
-    cost = DraftingCost.of(view.profile, view.model_layers)
+    cost = view.drafting_cost or DraftingCost.of(view.profile, view.model_layers)
     ideas: list[Idea] = []
     for method in map(str, enumerated(view, METHOD)):
         for tokens in enumerated(view, TOKENS) if method != NONE else ():
@@ -113,8 +113,8 @@ def _why(view: CampaignView, step: StepProfile | None, cost: DraftingCost, metho
     launched = f", and what the processor does for it about {100 * host:.0f} %" if host else ""
     return (
         f"{tokens} {plural} drafted by {WITH.get(method, method)}: each token more makes {length} "
-        f"{100 * cost.growth:.0f} % longer and drafting takes {100 * cost.draft(method, tokens):.0f} % of "
-        f"one{launched}, {whole:.2f} steps in all, {pays}."
+        f"{100 * cost.growth_of(tokens) / tokens:.0f} % longer and drafting takes "
+        f"{100 * cost.draft(method, tokens):.0f} % of one{launched}, {whole:.2f} steps in all, {pays}."
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from agent.surrogate.drafting import DraftingCost
 from agent.surrogate.lone_prompt import LonePrompt
 from agent.surrogate.objective import first_token_share
 from agent.surrogate.prompt_launches import PromptLaunches
@@ -181,7 +182,7 @@ class CampaignView:
     configurations is all there is. `timed` are the engine's kernels for packed weights, timed alone (None:
     they were not). `step_tokens` counts what tokens of a step do here, `prompt_launches` what
     the first token of a lone request waits for, `lone_prompt` is the baseline's profile of it (None: it can't
-    be told).
+    be told). `drafting_cost` is what drafting adds to a step (None: its profile says so).
     `carried_bests` is the best of each other campaign whose outcomes this one begins with,
     those of the nearest ground first; `stale_findings` says what helped here before its versions moved on.
     """
@@ -218,6 +219,7 @@ class CampaignView:
     ttft_ms: float | None = None
     new_tokens: int = 1
     best_first_token_share: float | None = None
+    drafting_cost: DraftingCost | None = None
 
     @property
     def first_token_share(self) -> float:

@@ -7,7 +7,8 @@ and k + 1 tokens, on average the acceptance length AL. With the cost c of such a
 
 `growth` is the share by which a pass grows with one token more: the recurrence of GatedDeltaNet layers runs
 once more, matrix products read the same weights, at no cost in bytes, but not in arithmetic. It is derived
-from the baseline's profile by part. `host(k)` is what the processor does more than for a plain step, where a
+from the baseline's profile by part. In a Mixture of Experts each token more has further experts read, which
+the model's shape tells (`read`). `host(k)` is what the processor does more than for a plain step, where a
 profile by kernels tells how much of the step waits for it. So AL must exceed c to break even.
 """
 
@@ -97,11 +98,13 @@ _LAYER = re.compile(r"layers\.(\d+)(?:\.|$)")
 @dataclass(frozen=True)
 class DraftingCost:
     """Costs in units of a plain decode step: one token more in a verification, one token of the MTP head, and
-    what of the step lies outside kernels; 0 where no profile tells."""
+    what of the step lies outside kernels; 0 where no profile tells. `read`: what reading the further experts
+    takes that 1, 2, … drafts are sent to; empty of a dense model."""
 
     growth: float
     mtp_token: float
     outside: float = 0.0
+    read: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, profile: Sequence[PartTime], model_layers: Sequence[str] = ()) -> DraftingCost:
@@ -122,6 +125,11 @@ class DraftingCost:
         outside = math.fsum(part.time_ms for part in profile if part.kind == KERNELS_OUTSIDE)
         return cls(growth / total, (MTP_LAYERS * layer + head) / total, outside / total)
 
+    def growth_of(self, tokens: int) -> float:
+        """By how much the verifying pass is longer than a plain step."""
+        read = self.read[min(tokens, len(self.read)) - 1] if self.read else 0.0
+        return tokens * self.growth + read
+
     def draft(self, method: str, tokens: int) -> float:
         """What drafting so many tokens costs; 0 for a method that is not known here."""
         return {
@@ -138,7 +146,7 @@ class DraftingCost:
 
     def step(self, method: str, tokens: int) -> float:
         """A whole drafting step; also the acceptance length at which it breaks even."""
-        return 1.0 + tokens * self.growth + self.draft(method, tokens) + self.host(method, tokens)
+        return 1.0 + self.growth_of(tokens) + self.draft(method, tokens) + self.host(method, tokens)
 
     def break_even_acceptance(self, method: str, tokens: int) -> float | None:
         """Acceptance of the first draft token from which on it pays; None where even all would not."""

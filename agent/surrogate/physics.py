@@ -53,7 +53,7 @@ from agent.surrogate.step_tokens import SD_SHARE as COUNTED_SD_SHARE
 from agent.surrogate.step_tokens import StepTokens
 from agent.surrogate.timed_kernels import TimedEffect, TimedKernels
 from agent.surrogate.timed_products import AUTO
-from agent.surrogate.weight_bytes import head_is_packed, packed_shares, step_weight_bytes
+from agent.surrogate.weight_bytes import head_is_packed, packed_shares, read_by_drafts, step_weight_bytes
 from agent.surrogate.whole_step import of_compiling, of_drafting, of_dtype, of_pruning
 from configs.models import ModelProfile
 from experiments.engines.kernel_timings import HEAD, PRODUCTS
@@ -90,6 +90,9 @@ QUANTIZED_BYTES_SHARE = 0.35
 SWEEP_SD_LOG = 0.05
 """What a ratio of two launches of the sweep is trusted with: one launch each, a few blocks."""
 
+MOST_DRAFTS = 16
+"""Drafts up to which it is counted what verifying them reads of experts; more are taken to read as much."""
+
 OF_STEP = ("graphs", "scheduling")
 """Levers of which what is known is of the profiled step."""
 
@@ -121,7 +124,7 @@ class Physics:
     configuration, as far as it was told. `timed`: the engine's kernels for packed weights, timed alone (None:
     they were not). `resemblance`: which values are open alike. `step_tokens`: the loop of steps of the
     campaign's requests (None: tokens of a step make no difference that could be counted). `one_at_once`: a
-    request waits for no other's prompt.
+    request waits for no other's prompt. `requests` are under way at once.
     """
 
     baseline: Configuration
@@ -142,11 +145,16 @@ class Physics:
     prompt_launches: PromptLaunches | None = None
     first_token: FirstTokenShares | None = None
     one_at_once: bool = False
+    requests: int = 1
 
     @cached_property
     def drafting_cost(self) -> DraftingCost:
-        """What drafting adds to a step, from the profile."""
-        return DraftingCost.of(self.profile, self.model_layers)
+        """What drafting adds to a step, from the profile, and from the shape of a Mixture of Experts."""
+        found = DraftingCost.of(self.profile, self.model_layers)
+        if self.shape is None:
+            return found
+        more = read_by_drafts(self.shape, self.baseline, self.requests, MOST_DRAFTS)
+        return replace(found, read=tuple(self.floor_ms / self.tpot_ms * each for each in more))
 
     @cached_property
     def kernels(self) -> KernelParts | None:

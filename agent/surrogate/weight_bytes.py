@@ -98,6 +98,18 @@ def step_weight_bytes(
     return StepBytes(whole - count * mean, math.sqrt(count) * spread)
 
 
+def read_by_drafts(
+    shape: ModelProfile, configuration: Mapping[str, KnobValue], requests: int, most: int
+) -> tuple[float, ...]:
+    """By what share of its weight bytes a step reads more with 1, 2, … drafts a request, up to `most`: the
+    experts that these are sent to; empty of a dense model, which reads the same."""
+    if shape.experts is None:
+        return ()
+    plain = step_weight_bytes(shape, configuration, requests).mean
+    rows = [requests * (1 + drafts) for drafts in range(1, most + 1)]
+    return tuple(step_weight_bytes(shape, configuration, each).mean / plain - 1 for each in rows)
+
+
 def head_is_packed(shape: ModelProfile | None, configuration: Mapping[str, KnobValue]) -> bool:
     """Whether the output head is read in fewer than 16 bits: by the configuration, or as it is stored."""
     if head_quantized(configuration) or shape is None:

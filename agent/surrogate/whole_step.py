@@ -100,7 +100,7 @@ def of_drafting(
     # One unknown each, whatever the number of tokens: a token more in the pass, one of this drafter, what
     # the processor does for it, and how many are accepted. They enter by how much the step depends on
     # them at so many tokens.
-    growth, draft = tokens * drafting_cost.growth, drafting_cost.draft(method, tokens)
+    growth, draft = drafting_cost.growth_of(tokens), drafting_cost.draft(method, tokens)
     host = drafting_cost.host(method, tokens)
     open_ = {
         "growth of a pass": COST_SD_SHARE * growth / cost,

@@ -162,6 +162,7 @@ class Desk:
             prompt_launches=self.prompt_launches,
             first_token=self.first_token,
             one_at_once=self.one_at_once,
+            requests=self.facts.spec.plan.workload.concurrency,
             swept_log={each: math.log(own_ms[each.digest] / own_ms[baseline.digest]) for each in lasted},
             first_token_share=first_token_share(
                 self.facts.objective,
@@ -249,6 +250,7 @@ class Desk:
             ttft_ms=self.baseline.ttft_ms.get(baseline.digest),
             new_tokens=facts.spec.plan.workload.new_tokens,
             best_first_token_share=facts.incumbent_first_token_share,
+            drafting_cost=self.beliefs.latency.physics.drafting_cost,
         )
 
     @cached_property

@@ -9,14 +9,18 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from configs.weight_formats import BFLOAT16
 from experiments.engines.port import Infeasible
+from experiments.engines.reference.checkpoint import load_model
 from experiments.engines.reference.expected_tensors import (
     check_served_tensors,
     check_tensors,
     expected_tensors,
+    weight_scales,
 )
-from experiments.engines.reference.inspection import inspect_checkpoint
+from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
 from experiments.engines.reference.shape import read_profile
+from experiments.engines.reference.stored_weights import by_profile_part, bytes_by_part, step_bytes_by_part
 from experiments.reference_model.load import reference_model_path
 from tests.integration.engines.checkpoints import (
     Sizes,
@@ -25,7 +29,12 @@ from tests.integration.engines.checkpoints import (
     tiny_model,
     write_checkpoint,
 )
-from tests.integration.engines.packed_checkpoints import write_gptq
+from tests.integration.engines.packed_checkpoints import (
+    by_hand,
+    compressed_tensors_config,
+    pack_quantized,
+    write_gptq,
+)
 
 SIZES = [
     Sizes(),
@@ -166,4 +175,43 @@ def test_of_a_layout_that_is_read_shapes_are_held_too(tmp_path: Path) -> None:
     _cut(tensors, "model.norm.weight")
     save_file(tensors, folder / "model.safetensors")
     with pytest.raises(Infeasible, match="has the shape"):
+        check_served_tensors(inspect_checkpoint(folder))
+
+
+@pytest.mark.parametrize("each_expert", [False, True])
+def test_a_step_of_a_mixture_of_experts_reads_the_experts_of_one_token(
+    tmp_path: Path, each_expert: bool
+) -> None:
+    folder = write_checkpoint(tmp_path, tiny_mixture(), dtype=torch.bfloat16, each_expert=each_expert)
+    files, profile = inspect_checkpoint(folder), read_profile(folder)
+    stored, read = bytes_by_part(files), step_bytes_by_part(files)
+    assert read["experts"] == stored["experts"] * 2 // 8
+    assert {part: size for part, size in read.items() if part in ("gdn", "mlp", "norm")} == {
+        part: stored[part] for part in ("gdn", "mlp", "norm")
+    }
+    assert sum(read.values()) == profile.weight_bytes_per_step(BFLOAT16)
+    sizes = {name: end - start for name, (start, end) in _offsets(files).items()}
+    by_part = {part.name: 2 * part.parameters for part in profile.parts if part.kind != "mtp"}
+    assert by_profile_part(sizes) == {name: size for name, size in by_part.items() if size}
+
+
+def _offsets(files: CheckpointFiles) -> dict[str, tuple[int, int]]:
+    return {name: entry["data_offsets"] for name, entry in files.headers().items()}
+
+
+def test_experts_that_are_packed_one_by_one_are_read_and_one_that_lacks_is_told(tmp_path: Path) -> None:
+    sizes = Sizes(hidden=64, intermediate=64, heads=2, linear_value_heads=2)
+    folder = write_checkpoint(tmp_path, tiny_mixture(sizes=sizes), each_expert=True)
+    wanted = by_hand(folder, pack_quantized, compressed_tensors_config(8, False), bits=8, symmetric=False)
+    files = inspect_checkpoint(folder)
+    assert any(name.endswith("experts.7.down_proj.weight_packed") for name in files.tensors)
+    check_served_tensors(files)
+    joined = load_model(files, torch.float32, torch.device("cpu")).state_dict()
+    for name, value in each_expert_alone(joined).items():
+        assert name not in wanted or torch.equal(value, wanted[name]), name
+    assert weight_scales(files) >= {"model.layers.0.mlp.experts.7.up_proj.weight_scale"}
+    tensors = load_file(folder / "model.safetensors")
+    _without(tensors, "model.layers.1.mlp.experts.0.up_proj.weight_packed")
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(Infeasible, match="lacks 1 of"):
         check_served_tensors(inspect_checkpoint(folder))

@@ -14,7 +14,7 @@ from experiments.stages.pruning import scoring_process
 from experiments.stages.pruning.room import Room
 from experiments.stages.pruning.scoring_process import answer
 from experiments.stages.pruning.streamed_model import streamed_model
-from tests.integration.engines.checkpoints import LAYERS, tiny_model, write_checkpoint
+from tests.integration.engines.checkpoints import LAYERS, tiny_mixture, tiny_model, write_checkpoint
 from tests.integration.engines.packed_checkpoints import by_hand, compressed_tensors_config, pack_quantized
 
 CPU = torch.device("cpu")
@@ -25,11 +25,12 @@ def held_bytes(model: Qwen3_5ForCausalLM) -> int:
     return sum(each.nbytes for each in model.model.layers.parameters() if each.device.type != "meta")
 
 
-@pytest.mark.parametrize("form", [{}, {"wrapper": True, "shards": 3}])
+@pytest.mark.parametrize("form", [{}, {"wrapper": True, "shards": 3}, {"each_expert": True, "shards": 3}])
 def test_it_computes_what_the_whole_model_does_and_keeps_no_layer(
     tmp_path: Path, form: dict[str, int]
 ) -> None:
-    files = inspect_checkpoint(write_checkpoint(tmp_path, tiny_model(layers=LAYERS), **form))
+    model = tiny_mixture(layers=LAYERS) if "each_expert" in form else tiny_model(layers=LAYERS)
+    files = inspect_checkpoint(write_checkpoint(tmp_path, model, **form))
     whole, streamed = load_model(files, torch.float32, CPU), streamed_model(files, torch.float32, CPU)
     most = 0
 

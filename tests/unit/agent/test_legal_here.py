@@ -205,3 +205,23 @@ def test_a_campaign_asks_for_no_text_that_its_gpu_can_t_hold_the_writing_model_f
     asked = found.space.configuration({"quantization.method": "awq", "quantization.corpus": "self"})
     assert (found.refused(asked) is None) is writes
     assert found.refused(found.space.configuration({"quantization.method": "awq"})) is None
+
+
+def test_a_mixture_of_experts_is_not_quantized_and_may_be_pruned_and_served_in_8_bits(tmp_path: Path) -> None:
+    told = {
+        "model_type": "qwen3_5_moe_text", "num_experts": 8, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 64, "shared_expert_intermediate_size": 64,
+    }  # fmt: skip
+    folder = checkpoint(tmp_path, {"norm.weight": (4,)}, layer_types=None, num_hidden_layers=8, **told)
+    found = legal_here(
+        load_campaign("default", {"space": "vllm", "engine": "vllm", "target": "cuda:0"}), folder, 2
+    )
+    why = found.why_never({"quantization.method": "awq"})
+    assert why is not None
+    assert why.startswith("A Mixture of Experts is not quantized here yet: serving.weight_dtype=fp8")
+    for knobs in ({"pruning.method": "depth"}, {"serving.weight_dtype": "fp8"}):
+        asked = found.space.configuration(knobs)
+        assert found.refused(asked) is None
+        assert found.why_not_admitted(asked) is None
+    named = Configuration.of({**found.space.configuration({}), "quantization.method": "rtn"})
+    assert found.why_not_admitted(named) == f"quantization.method=rtn: {why}"

@@ -5,19 +5,20 @@ from itertools import pairwise
 
 import pytest
 
-from configs.models import PartKind, load_model_profile
+from configs.models import EVERY_EXPERT, PartKind, load_model_profile
 from configs.weight_formats import BFLOAT16, WEIGHT_FORMATS
 from experiments.engines.device_memory import (
     Held,
     bytes_by_part,
     launch_bytes,
     longest_context,
+    mlp_token_bytes,
     refusal,
 )
 
 GB = 10**9
 MIB = 2**20
-SIZES = ("0.8b", "2b", "4b", "9b", "27b")
+SIZES = ("0.8b", "2b", "4b", "9b", "27b", "35b-a3b")
 
 
 def held(size: str, weights: str = "bfloat16", context: int = 512, **more: object) -> Held:
@@ -41,7 +42,7 @@ def test_what_is_held_is_what_a_step_reads_and_the_rest_of_the_embedding(size: s
     embedding = profile.vocabulary * profile.hidden * form.other_bits / 8
     row = profile.hidden * form.other_bits / 8
     shared = embedding if profile.tied_embeddings and form.head_bits == form.other_bits else 0
-    expected = profile.weight_bytes_per_step(form) - row + embedding - shared
+    expected = profile.weight_bytes_per_step(form, EVERY_EXPERT) - row + embedding - shared
     assert sum(one.weight_bytes.values()) == pytest.approx(expected, abs=len(PartKind))
 
 
@@ -162,3 +163,10 @@ def test_where_nothing_fits_it_says_so() -> None:
 
 def test_the_format_of_weights_is_named_as_it_is_served() -> None:
     assert f"weights in {BFLOAT16.name}" in bytes_by_part(held("9b"))
+
+
+def test_a_token_s_tensors_in_an_mlp_are_those_of_all_that_it_goes_through() -> None:
+    """Of the shared expert and eight others, each 512 wide, and what the eight give, 2048 each."""
+    mixture, dense = (load_model_profile(f"qwen3.5-{size}") for size in ("35b-a3b", "9b"))
+    assert mlp_token_bytes(mixture, 2) == 2 * (3 * 9 * 512 + 8 * 2048)
+    assert mlp_token_bytes(dense, 2) == 2 * 3 * dense.intermediate

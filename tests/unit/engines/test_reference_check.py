@@ -10,7 +10,9 @@ from safetensors.numpy import save_file
 from configs.cpu import usable_cores
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.port import Infeasible
+from experiments.engines.reference.drafting.order import DraftingOrder, check_drafter
 from experiments.engines.reference.engine import ReferenceEngine
+from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.space.configuration import Configuration, KnobValue
 
 
@@ -176,6 +178,30 @@ def test_a_folder_with_a_drafter_of_another_method_is_none(
     with pytest.raises(Infeasible, match=sentence) as told:
         ReferenceEngine().check(Configuration.of(knobs), target, "cpu")
     assert told.value.kind == "checkpoint"
+
+
+def a_mixture(folder: Path) -> Path:
+    a_drafter(folder, 100, None)
+    told = json.loads((folder / "config.json").read_text()) | {
+        "model_type": "qwen3_5_moe_text", "num_experts": 8, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 4, "shared_expert_intermediate_size": 4,
+    }  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(told))
+    return folder
+
+
+def test_a_mixture_of_experts_is_neither_served_nor_drafts_and_another_engine_is_named(
+    tmp_path: Path,
+) -> None:
+    mixture, dense = a_mixture(tmp_path / "mixture"), a_drafter(tmp_path / "dense", 100, None)
+    drafts: dict[str, KnobValue] = {"drafting.method": "draft_model", "drafting.drafter": str(mixture)}
+    for knobs, folder in (({}, mixture), (drafts, dense)):
+        with pytest.raises(Infeasible, match="models yet; take the engine vllm") as told:
+            ReferenceEngine().check(Configuration.of(knobs), folder, "cpu")
+        assert told.value.kind == "unsupported"
+    with pytest.raises(Infeasible, match="take the engine vllm"):
+        ReferenceEngine().launch(Configuration.of({}), mixture, "cpu", tmp_path / "log", tmp_path)
+    check_drafter(DraftingOrder("draft_model", 1, str(mixture)), inspect_checkpoint(dense), built_here=False)
 
 
 def test_a_drafter_in_the_home_folder_may_be_written_with_a_tilde(

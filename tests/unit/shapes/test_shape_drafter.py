@@ -27,7 +27,7 @@ from experiments.shapes.marker import DRAFTER_FOLDER, drafter_of_shape
 from experiments.shapes.stages import ShapePruning, ShapeQuantization
 from experiments.space.configuration import Configuration, KnobValue
 
-SIZES = ("qwen3.5-0.8b", "qwen3.5-4b", "qwen3.5-9b", "qwen3.5-27b", "reference")
+SIZES = ("qwen3.5-0.8b", "qwen3.5-4b", "qwen3.5-9b", "qwen3.5-27b", "qwen3.5-35b-a3b", "reference")
 DRAFTS: dict[str, KnobValue] = {
     "drafting.method": "dflash",
     "drafting.draft_tokens": 7,

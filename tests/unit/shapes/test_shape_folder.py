@@ -23,7 +23,9 @@ def profile(name: str = "qwen3.5-9b") -> ModelProfile:
     return load_model_profile(name)
 
 
-@pytest.mark.parametrize("name", ["qwen3.5-0.8b", "qwen3.5-4b", "qwen3.5-9b", "qwen3.5-27b", "reference"])
+@pytest.mark.parametrize(
+    "name", ["qwen3.5-0.8b", "qwen3.5-4b", "qwen3.5-9b", "qwen3.5-27b", "qwen3.5-35b-a3b", "reference"]
+)
 def test_the_config_of_a_shape_has_the_sizes_of_its_profile(name: str, tmp_path: Path) -> None:
     wanted = profile(name)
     folder = write_shape(wanted, Configuration.of({}), tmp_path)
@@ -31,6 +33,25 @@ def test_the_config_of_a_shape_has_the_sizes_of_its_profile(name: str, tmp_path:
     found = profile_of_checkpoint(config, name, "config.json")
     told = {"confirmed", "source"}
     assert found.model_dump(exclude=told) == wanted.model_dump(exclude=told)
+
+
+def test_a_mixture_of_experts_is_in_the_wrapper_that_vllm_knows_and_transformers_reads_it(
+    tmp_path: Path,
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    wanted = profile("qwen3.5-35b-a3b")
+    folder = write_shape(wanted, Configuration.of({}), tmp_path)
+    config = json.loads((folder / "config.json").read_text())
+    assert config["architectures"] == ["Qwen3_5MoeForConditionalGeneration"]
+    assert (config["model_type"], config["text_config"]["model_type"]) == ("qwen3_5_moe", "qwen3_5_moe_text")
+    assert config["text_config"]["mtp_num_hidden_layers"] == 1
+    read = transformers.AutoConfig.from_pretrained(folder).text_config
+    assert (read.num_experts, read.num_experts_per_tok) == (256, 8)
+    assert (read.moe_intermediate_size, read.shared_expert_intermediate_size) == (512, 512)
+    shape = shape_in(folder)
+    assert shape is not None
+    assert shape.weight_bytes == 2 * wanted.text_parameters
+    assert shape_files(folder).has_experts
 
 
 def test_weights_take_the_bytes_that_the_floor_table_tells(tmp_path: Path) -> None:
@@ -70,6 +91,7 @@ def test_quantized_layouts_leave_the_head_the_gates_and_the_mtp_layer_alone(tmp_
             "is its embedding",
         ),
         ({**AWQ, "quantization.group_size": 4096 * 3}, "qwen3.5-9b", "awq", "does not divide 4096"),
+        (AWQ, "qwen3.5-35b-a3b", "compressed-tensors", "Mixture of Experts is not quantized here yet: serv"),
     ],
 )
 def test_what_can_not_be_stored_so_is_refused(

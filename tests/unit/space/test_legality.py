@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configs.errors import UsageError
-from configs.models import load_model_profile
+from configs.models import ModelProfile, load_model_profile
 from experiments.engines.reference.drafting.order import (
     DEFAULTS,
     DRAFT_TOKENS_MAX,
@@ -34,6 +34,7 @@ from experiments.space.workload_rules import MAX_MODEL_LEN
 
 SPACE = load_space("levers")
 PROFILE = load_model_profile("reference")
+MIXTURE = load_model_profile("qwen3.5-35b-a3b")
 FACTS = ModelFacts.of(PROFILE, packaged_drafters=frozenset({"dflash"}), cores=2)
 
 
@@ -192,6 +193,38 @@ def test_a_checkpoint_that_is_quantized_already_is_not_quantized_again_and_all_e
     assert {lever for each in points for lever in space.levers_between(space.configuration({}), each)} == set(
         space.levers
     ) - {"quantization"}
+
+
+def test_a_mixture_of_experts_is_not_quantized_and_one_sentence_says_what_to_do() -> None:
+    space, withheld = legal_levers(load_space("vllm"), ModelFacts.of(MIXTURE))
+    gone = {(each.knob, each.value): each for each in withheld}
+    assert space.knob("quantization.method").values == ("none",)
+    for method in ("awq", "rtn"):
+        told = gone["quantization.method", method]
+        assert told.why.startswith("A Mixture of Experts is not quantized here yet: serving.weight_dtype=fp8")
+        assert not told.when_given
+    assert space.knob("serving.weight_dtype").values == ("stored", "fp8")
+    assert space.knob("pruning.method").values == ("none", "depth")
+    points = space.neighbours(space.configuration({}))
+    assert not {knob for each in points for knob in each} & {"serving.linear_backend", "quantization.bits"}
+
+
+@given(st.integers(1, 1000), st.integers(1, 1000))
+def test_groups_need_not_divide_the_widths_of_a_mixture_of_experts(shared: int, own: int) -> None:
+    data = MIXTURE.model_dump() | {"intermediate": shared}
+    data["experts"] |= {"intermediate": own}
+    facts = ModelFacts.of(ModelProfile.model_validate(data))
+    assert not facts.input_sizes
+    _, withheld = legal_levers(load_space("vllm"), facts)
+    assert "quantization.group_size" not in {each.knob for each in withheld}
+
+
+def test_of_one_that_is_stored_quantized_that_is_what_is_said() -> None:
+    facts = replace(ModelFacts.of(MIXTURE), stored_quantized=True)
+    _, withheld = legal_levers(load_space("vllm"), facts)
+    why = {(each.knob, each.value): each.why for each in withheld}
+    assert why["quantization.method", "rtn"].startswith("The checkpoint is quantized already: ")
+    assert why["serving.weight_dtype", "fp8"].startswith("The checkpoint is quantized already: ")
 
 
 def test_what_never_fits_is_gone_whatever_it_does_the_same_as() -> None:

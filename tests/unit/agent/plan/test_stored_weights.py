@@ -20,6 +20,7 @@ from agent.plan.stored_times import Stored
 from agent.surrogate.weight_bytes import WeightBytesBelief, head_is_packed, step_weight_bytes
 from configs.campaign import load_campaign
 from configs.models import ModelProfile, PartKind, load_model_profile
+from configs.weight_formats import FP8
 from experiments.engines.launch_memory import Asked, after_pruning, launch_parts, weight_bytes
 from experiments.engines.reference.expected_tensors import HEAD, expected_tensors
 from experiments.engines.reference.stored_weights import by_profile_part
@@ -58,7 +59,7 @@ def stored(
 ) -> ModelProfile:
     """The shape as a checkpoint stores it whose projections are packed, but for modules named `kept`."""
     tensors = {"model.visual.patch_embed.proj.weight": 10**9, "mtp.fc.weight": 10**8}
-    for name, shape in expected_tensors(profile):
+    for name, shape in expected_tensors(profile, each_expert=profile.experts is not None):
         whole, named = math.prod(shape), name.replace("model.", "model.language_model.", 1)
         packed = name.split(".")[-2] in (*PACKED, *PACKED_MLP) or (head and name == HEAD)
         tensors |= packs(named, whole) if packed and kept not in name else {named: 2 * whole}
@@ -186,3 +187,27 @@ def test_a_job_on_a_shape_has_no_time_for_reading_weights(shape: ModelProfile, t
         for size in (1, 100_000_000_000)
     )
     assert few == many
+
+
+def test_of_experts_that_are_stored_in_8_bits_a_step_reads_those_of_its_rows_and_memory_holds_all() -> None:
+    dense = load_model_profile("qwen3.5-35b-a3b")
+    packed = stored(dense, fp8)
+    (first, *_) = (part for part in packed.parts if part.kind is PartKind.EXPERTS)
+    scales = first.parameters // 128**2 * 4
+    assert packed.stored_bytes(first) == first.parameters + scales
+    assert packed.stored_bytes_read(first) == pytest.approx((first.parameters + scales) * 8 / 256)
+    one, many, every = (step_weight_bytes(packed, {}, rows).mean for rows in (1, 64, math.inf))
+    assert one < many < every
+    assert one == pytest.approx(dense.weight_bytes_per_step(FP8), rel=0.002)
+    assert many == pytest.approx(dense.weight_bytes_per_step(FP8, 64), rel=0.002)
+    held = weight_bytes(packed, {})
+    assert held - every == pytest.approx(2 * (dense.vocabulary - 1) * dense.hidden)
+    shorter = packed.without_layers(frozenset(range(4)))
+    assert weight_bytes(shorter, {}) == pytest.approx(
+        held
+        - sum(
+            size
+            for part in packed.parts
+            if part.layer in range(4) and (size := packed.stored_bytes(part)) is not None
+        )
+    )

@@ -39,6 +39,14 @@ def test_what_packs_nothing_or_does_not_divide_has_no_such_format(knobs: dict[st
         timed_format(NINE, packed(**knobs))
 
 
+def test_of_a_mixture_of_experts_the_shared_expert_alone_is_a_product() -> None:
+    found = {each.part: each for each in products_of(load_model_profile("qwen3.5-35b-a3b"))}
+    gate_up, down = found["gate_up_proj"], found["down_proj"]
+    assert (gate_up.inputs, gate_up.outputs, gate_up.count) == (2048, 1024, 40)
+    assert (down.inputs, down.outputs, down.count) == (512, 2048, 40)
+    assert gate_up.module == "model.layers.0.mlp.shared_expert.gate_proj"
+
+
 def test_products_have_the_sizes_of_vllms_merged_layers() -> None:
     told = {each.part: (each.inputs, each.outputs, each.count) for each in products_of(NINE)}
     assert told == {

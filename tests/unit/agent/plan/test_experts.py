@@ -1,0 +1,189 @@
+"""Of a Mixture of Experts memory holds all experts, and a step reads those that its rows are sent to."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.campaign.decision.counted_launches import prompt_launches
+from agent.campaign.decision.counted_steps import counted_steps
+from agent.plan.card import card_asked
+from agent.plan.floor import floors
+from agent.plan.load_and_request import expected_request, prompt_token_ms, weights_read
+from agent.plan.model import find_model
+from agent.plan.plan import Plan, make_plan
+from agent.surrogate.drafting import DraftingCost
+from agent.surrogate.physics import Physics
+from agent.surrogate.weight_bytes import read_by_drafts, step_weight_bytes
+from agent.tables.floor import Drafter, step_bytes
+from agent.tables.grid import TableWorkload
+from configs.campaign import load_campaign
+from configs.campaign_plan import WorkloadSpec
+from configs.hardware import load_hardware_profile
+from configs.models import EVERY_EXPERT, ModelProfile, load_model_profile
+from configs.weight_formats import BFLOAT16, FP8
+from experiments.engines.launch_memory import Asked, launch_parts, weight_bytes
+from experiments.engines.stored_bytes import step_rows
+from experiments.space.configuration import Configuration, KnobValue
+
+MIXTURE, NINE = load_model_profile("qwen3.5-35b-a3b"), load_model_profile("qwen3.5-9b")
+H200 = load_hardware_profile("h200")
+SHAPE = load_campaign("shape").plan
+MTP: dict[str, KnobValue] = {"drafting.method": "mtp", "drafting.draft_tokens": 3}
+GB = 1e9
+
+
+def workload(at_once: int, prompt_tokens: int = 512) -> WorkloadSpec:
+    changes = {"concurrency": at_once, "prompt_tokens": prompt_tokens, "prompts_per_block": 4 * at_once}
+    return SHAPE.workload.model_copy(update=changes)
+
+
+def plan_on(card: str, concurrency: int = 1, model: ModelProfile = MIXTURE) -> Plan:
+    spec = load_campaign("shape", {"model": model.name})
+    asked = spec.plan.model_copy(update={"workload": workload(concurrency)})
+    return make_plan(spec.model_copy(update={"plan": asked}), find_model(model.name), card_asked(card))
+
+
+@given(st.integers(1, 200), st.integers(0, 4))
+def test_memory_holds_all_experts_however_many_rows_a_step_has(sequences: int, drafts: int) -> None:
+    knobs: dict[str, KnobValue] = {**MTP, "drafting.draft_tokens": drafts} if drafts else {}
+    parts = {part.name: part.bytes for part in launch_parts(MIXTURE, knobs, Asked(640, sequences))}
+    assert parts["weights"] == 2 * MIXTURE.text_parameters == weight_bytes(MIXTURE, knobs)
+    assert parts.get("MTP head", 0) == (2 * MIXTURE.mtp_parameters if drafts else 0)
+
+
+@given(st.integers(1, 2000), st.integers(1, 2000))
+def test_a_step_reads_more_the_more_rows_it_has_and_of_a_dense_model_always_the_same(
+    rows: int, more: int
+) -> None:
+    few, many, every = (
+        step_weight_bytes(MIXTURE, {}, each).mean for each in (rows, rows + more, EVERY_EXPERT)
+    )
+    assert few <= many <= every
+    assert step_weight_bytes(NINE, {}, rows) == step_weight_bytes(NINE, {})
+    assert few == pytest.approx(MIXTURE.weight_bytes_per_step(BFLOAT16, rows))
+
+
+def test_what_lies_in_memory_is_what_a_step_of_many_rows_reads_and_the_embedding() -> None:
+    table, one_row = 2.0 * MIXTURE.vocabulary * MIXTURE.hidden, 2.0 * MIXTURE.hidden
+    every = step_weight_bytes(MIXTURE, {}, EVERY_EXPERT).mean
+    assert weight_bytes(MIXTURE, {}) == every - one_row + table
+
+
+@pytest.mark.parametrize(
+    ("card", "fits"), [("24GB", False), ("48GB", False), ("h100", False), ("h200", True)]
+)
+def test_it_is_planned_with_70_gb_of_weights_on_every_card(card: str, fits: bool) -> None:
+    found = plan_on(card)
+    weights = next(part for part in found.memory.parts if part.name == "weights")
+    assert weights.bytes / GB == pytest.approx(69.3, abs=0.1)
+    assert (found.memory.rooms[0].fits, found.start.fits) == (fits, fits)
+    if not fits:
+        assert "a card such as NVIDIA H200 SXM (141 GB)" in found.memory.sentences[0]
+
+
+@pytest.mark.parametrize(("at_once", "read_gb"), [(1, 5.89), (4, 11.56), (64, 59.86)])
+def test_the_floor_reads_the_experts_of_as_many_tokens_as_are_under_way(at_once: int, read_gb: float) -> None:
+    rows = {row.weights: row for row in plan_on("h200", at_once).floors}
+    assert set(rows) == {"bfloat16", "fp8"}, "nothing here packs its weights"
+    assert rows["bfloat16"].weight_bytes / GB == pytest.approx(read_gb, abs=0.01)
+    assert rows["fp8"].weight_bytes == MIXTURE.weight_bytes_per_step(FP8, at_once)
+    stored = floors(MIXTURE, None, on_gpu=True, context_tokens=1, sequences=at_once, as_stored=True)
+    assert stored[0].weight_bytes == pytest.approx(rows["bfloat16"].weight_bytes)
+
+
+def test_no_kernels_for_packed_weights_are_waited_for() -> None:
+    assert "timing kernels" not in " ".join(plan_on("h200").first_verdict.basis)
+    assert "timing kernels" in " ".join(plan_on("h200", model=NINE).first_verdict.basis)
+
+
+def test_a_prompt_takes_its_tokens_own_experts_and_at_least_the_reading_of_all_that_they_are_sent_to() -> (
+    None
+):
+    token_ms = prompt_token_ms(MIXTURE, H200)
+    layers = MIXTURE.active_parameters - 2 * MIXTURE.vocabulary * MIXTURE.hidden
+    assert token_ms == pytest.approx(1e3 * 2 * layers / (0.4 * H200.bf16_flop_per_s), rel=0.02)
+    short, long = (expected_request(MIXTURE, workload(1, each), H200, on_gpu=True) for each in (512, 8192))
+    read = weights_read(MIXTURE, {}, workload(1, 512), packed=True)
+    assert read.step_bytes == MIXTURE.weight_bytes_per_step(BFLOAT16)
+    assert read.prompt_bytes / GB == pytest.approx(68.3, abs=0.1)
+    assert short.ttft_ms - short.tpot_ms == pytest.approx(1e3 * H200.read_time_s(read.more_for_prompt))
+    assert long.ttft_ms - long.tpot_ms == pytest.approx(8192 * token_ms)
+    guessed = [expected_request(MIXTURE, workload(each), None, on_gpu=False) for each in (1, 8)]
+    assert guessed[0].tpot_ms < guessed[1].tpot_ms
+    dense = weights_read(NINE, {}, workload(8), packed=True)
+    assert dense.more_for_prompt == 0
+
+
+def test_steps_with_others_at_once_read_more_of_the_weights() -> None:
+    alone, others = (expected_request(MIXTURE, workload(each), H200, on_gpu=True) for each in (1, 16))
+    more = MIXTURE.weight_bytes_per_step(BFLOAT16, 16) - MIXTURE.weight_bytes_per_step(BFLOAT16)
+    assert others.tpot_ms - alone.tpot_ms > 1e3 * H200.read_time_s(more)
+    assert step_rows({}, 16) == 16
+    assert step_rows(MTP, 16) == 64
+    drafted = weights_read(MIXTURE, MTP, workload(4), packed=True)
+    assert drafted.step_bytes == step_weight_bytes(MIXTURE, MTP, 16).mean
+
+
+@pytest.mark.parametrize("knobs", [{}, {"serving.weight_dtype": "fp8"}])
+def test_a_tables_floor_reads_the_experts_of_drafts_too_and_the_head_those_of_a_token_each(
+    knobs: dict[str, KnobValue],
+) -> None:
+    fp8 = bool(knobs)
+    asked = TableWorkload(4, 512, 128, 4)
+    plain = step_bytes(MIXTURE, Configuration.of(knobs), asked)
+    drafted = step_bytes(MIXTURE, Configuration.of({**knobs, **MTP}), asked)
+    form = FP8 if fp8 else BFLOAT16
+    assert plain.weights == pytest.approx(MIXTURE.weight_bytes_per_step(form, 4))
+    assert drafted.weights == pytest.approx(MIXTURE.weight_bytes_per_step(form, 16))
+    head = 2 * MIXTURE.vocabulary * MIXTURE.hidden
+    (mtp,) = (part for part in MIXTURE.parts if part.kind == "mtp")
+    own = mtp.matmul_parameters - MIXTURE.unread_parameters(mtp, 4)
+    assert drafted.drafter == pytest.approx(3 * (own * (1 if fp8 else 2) + 2 * mtp.other_parameters + head))
+    dense = step_bytes(NINE, Configuration.of(knobs), asked, Drafter())
+    assert dense.weights == step_bytes(NINE, Configuration.of({**knobs, **MTP}), asked).weights
+
+
+def test_verifying_drafts_costs_the_experts_that_they_are_sent_to() -> None:
+    assert read_by_drafts(NINE, {}, 1, 8) == ()
+    more = read_by_drafts(MIXTURE, {}, 1, 16)
+    assert more == tuple(sorted(more))
+    assert more[2] == pytest.approx(11.563 / 5.893 - 1, abs=1e-3), "four rows over one"
+    baseline = Configuration.of({"drafting.method": "none"})
+    at_floor = Physics(
+        baseline, 2.0, bandwidth_bytes_per_s=1.0, shape=MIXTURE, requests=1
+    )  # nothing was profiled, so that a share is assumed to be bytes
+    floor = at_floor.floor_ms / at_floor.tpot_ms
+    plain = Physics(baseline, 2.0, bandwidth_bytes_per_s=1.0).drafting_cost
+    cost = at_floor.drafting_cost
+    assert plain == DraftingCost.of(())
+    assert cost.step("ngram", 3) - plain.step("ngram", 3) == pytest.approx(floor * more[2])
+    assert cost.growth_of(99) - plain.growth_of(99) == pytest.approx(floor * more[-1])
+    crowded = Physics(baseline, 2.0, bandwidth_bytes_per_s=1.0, shape=MIXTURE, requests=64).drafting_cost
+    assert crowded.read[2] < cost.read[2], "where many are at once most experts are read anyway"
+
+
+def test_the_loop_of_steps_reads_the_experts_of_all_prompts_of_a_step() -> None:
+    baseline = Configuration.of({"serving.max_batch_tokens": "auto"})
+    plan = SHAPE.model_copy(update={"workload": workload(16), "metric": "tpot_ms"})
+    found, dense = (counted_steps(plan, H200, each, baseline, 12.0) for each in (MIXTURE, NINE))
+    assert found is not None
+    assert dense is not None
+    assert found.least_ms == pytest.approx(
+        1e3 * H200.read_time_s(MIXTURE.weight_bytes_per_step(BFLOAT16, 16))
+    )
+    assert found.prompts_ms == pytest.approx(1e3 * H200.read_time_s(68.3e9), rel=1e-3)
+    assert found.times.prompts_ms == found.prompts_ms
+    assert dense.prompts_ms == dense.times.prompts_ms == 0
+
+
+def test_a_lone_prompt_waits_for_the_experts_too() -> None:
+    baseline = Configuration.of({"serving.max_graph_tokens": "auto"})
+    plan = SHAPE.model_copy(update={"workload": workload(1), "metric": "ttft_ms"})
+    found = prompt_launches(plan, H200, MIXTURE, baseline, 40.0)
+    assert found is not None
+    assert found.arithmetic_ms > 512 * prompt_token_ms(MIXTURE, H200)
+    dense = prompt_launches(plan, H200, NINE, baseline, 40.0)
+    assert dense is not None
+    assert dense.arithmetic_ms == 512 * prompt_token_ms(NINE, H200)
