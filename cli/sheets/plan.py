@@ -85,6 +85,13 @@ FLOOR_OF_A_STEP = {
 """What a step's floor is to a campaign that is about more than a token, by its metric."""
 
 
+PROMPT_OF_EXPERTS = (
+    "The first token has no such floor: a prompt's tokens are sent to other experts each, and all of these "
+    "are read. With vLLM the profile of a lone prompt tells the least that it can take."
+)
+"""The same of the first token of a Mixture of Experts."""
+
+
 def _print_floors(plan: Plan) -> None:
     if not plan.floors:
         say(FLOOR_NOT_KNOWN, "")
@@ -101,7 +108,8 @@ def _print_floors(plan: Plan) -> None:
     out = console()
     out.print(table(("a step's floor, by weights", ">weights, GB", ">caches, GB", ">at least, ms"), rows))
     out.print(_floor_basis(plan), style="dim")
-    counts = FLOOR_OF_A_STEP.get(plan.spec.plan.metric)
+    metric, experts = plan.spec.plan.metric, plan.model.profile.experts
+    counts = FLOOR_OF_A_STEP.get(metric) if experts is None or metric != "ttft_ms" else PROMPT_OF_EXPERTS
     if counts is not None:
         out.print(counts, style="dim")
     out.print()
@@ -325,17 +333,17 @@ def _configuration(plan: Plan) -> str:
 
 
 def _parameters(count: int) -> str:
-    return (
-        f"{count / 1e9:.2f} billion parameters" if count >= 1e9 else f"{count / 1e6:.1f} million parameters"
-    )
+    return f"{_count(count)} parameters"
+
+
+def _count(count: float) -> str:
+    return f"{count / 1e9:.2f} billion" if count >= 1e9 else f"{count / 1e6:.1f} million"
 
 
 def _of_a_token(model: ModelFound) -> str:
     """How many of them a token of a Mixture of Experts is computed with, in words."""
     profile = model.profile
-    return (
-        "" if profile.experts is None else f", of which {profile.active_parameters / 1e9:.2f} for each token"
-    )
+    return "" if profile.experts is None else f", {_count(profile.active_parameters)} of them for each token"
 
 
 def lever_table(rows: Sequence[LeverRow], *, only_missing: bool = False) -> RenderableType:

@@ -12,6 +12,8 @@ from safetensors.torch import load_file, save_file
 from experiments.reference_model.load import reference_model_path
 from tests.integration.cli.command import Autoinfer
 from tests.integration.cli.stand_in_vllm import vllm_that_answers
+from tests.integration.engines.checkpoints import LAYERS, tiny_mixture, write_checkpoint
+from tests.unit.measurement.tiny_tokenizer import tiny_tokenizer
 
 
 def test_plan_and_run_say_the_same_of_a_folder_that_is_no_checkpoint(
@@ -154,3 +156,26 @@ def test_a_vllm_that_is_newer_than_what_was_run_is_told_where_no_weights_are_her
 def test_nothing_is_said_of_a_whole_checkpoint(autoinfer: Autoinfer) -> None:
     for where in ("--hardware l4", "--target cpu"):
         assert "No campaign begins" not in autoinfer(f"plan {where}").out
+
+
+def test_a_mixture_of_experts_needs_the_engine_vllm_and_plan_and_run_say_so(
+    autoinfer: Autoinfer, tmp_path: Path
+) -> None:
+    folder = write_checkpoint(
+        tmp_path / "mixture", tiny_mixture(layers=LAYERS), wrapper=True, each_expert=True
+    )
+    tiny_tokenizer().save(str(folder / "tokenizer.json"))
+    said = "the reference engine does not serve Mixture-of-Experts models yet; take the engine vllm."
+    planned = autoinfer(f"plan --model {folder} --target cpu")
+    assert planned.code == 0
+    assert said in " ".join(planned.out.split())
+    run = autoinfer(f"run --model {folder} --target cpu --no-worker --no-dashboard")
+    assert run.code != 0
+    assert said in " ".join(run.err.split())
+    assert said not in " ".join(autoinfer(f"plan --model {folder} --target cpu --engine vllm").out.split())
+    trained = autoinfer(f"drafter train --model {folder} --device cpu --out {tmp_path / 'drafter'}")
+    assert trained.code != 0
+    assert (
+        "is of a Mixture of Experts, for which no drafter is trained or run here yet: draft with"
+        in trained.err
+    )
