@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from experiments.engines.device_memory import CACHE_BYTES_MIN
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.drafting.order import DraftingOrder, check_drafter
 from experiments.engines.reference.expected_tensors import check_served_tensors
-from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
+from experiments.engines.reference.inspection import (
+    CONFIG_FILE,
+    CheckpointFiles,
+    inspect_checkpoint,
+    json_object,
+)
+from experiments.engines.vllm.config_overrides import config_overrides
 from experiments.engines.vllm.device_check import memory_of
 from experiments.engines.vllm.order import VllmOrder, drafting_of, order_for
 from experiments.engines.vllm.reserved_cache import cache_bytes
@@ -36,7 +43,9 @@ def checked_order(
         check_drafter(drafting, files, built_here=False)
     needed_bytes = cache_bytes(configuration, checkpoint, memory_of(device))
     dummy = shape is not None
-    return order_for(configuration, str(checkpoint), device, needed_bytes, kept, dummy=dummy), files
+    order = order_for(configuration, str(checkpoint), device, needed_bytes, kept, dummy=dummy)
+    overrides = config_overrides(json_object(checkpoint / CONFIG_FILE))
+    return replace(order, arguments=order.arguments | overrides), files
 
 
 def check_dummy_drafting(drafting: DraftingOrder, shape: Shape, files: CheckpointFiles) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from experiments.engines.vllm.served_experts import experts_kernel
 from experiments.measurement.evidence import Json
 
 UNKNOWN = "unknown"
@@ -37,7 +38,7 @@ FUSED_GDN_DECODE = ("enable_fused_gdn_spec_decode", "enable_fused_gdn_decode")
 """What a GatedDeltaNet layer calls that it may verify drafts by its CUDA kernel: from vLLM 0.32 on, and in
 0.28 to 0.31."""
 
-NO_LINEAR_METHODS = ("Embedding", "KVCache")
+NO_LINEAR_METHODS = ("Embedding", "KVCache", "MoE")
 """Words in the names of methods that a layer may hold and that multiply no weights."""
 
 
@@ -60,6 +61,7 @@ def described(worker: Any) -> dict[str, Json]:
         "gdn_conv_dtype": _joined(_name(found[0].dtype) for found in kept if found),
         "kv_cache_dtype": _kv_cache_dtype(config, attention),
         "linear_kernel": _linear_kernel(model),
+        **({} if (experts := experts_kernel(model)) is None else {"experts_kernel": experts}),
         "graph_mode": _known(lambda: _graph_mode(config)),
         **captured(config),
         "compile_mode": _known(lambda: config.compilation_config.mode.name.lower()),
@@ -83,8 +85,12 @@ def described(worker: Any) -> dict[str, Json]:
 
 
 def gdn_and_attention(config: Any) -> tuple[list[Any], list[Any]]:
-    """The layers that keep something: those of GatedDeltaNet, and the others."""
-    layers = list(config.compilation_config.static_forward_context.values())
+    """The layers that keep something: those of GatedDeltaNet, and the others. Experts keep nothing."""
+    layers = [
+        each
+        for each in config.compilation_config.static_forward_context.values()
+        if "MoE" not in type(each).__name__
+    ]
     return [each for each in layers if _is_gdn(each)], [each for each in layers if not _is_gdn(each)]
 
 

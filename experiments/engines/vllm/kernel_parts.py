@@ -31,6 +31,8 @@ class Family(StrEnum):
     GEMM = "gemm"
     GEMM_END = "gemm_end"
     """Ends the matrix product before it: sums what its blocks computed apart."""
+    EXPERTS = "experts"
+    """Routes tokens to the experts of a Mixture of Experts, or multiplies these."""
     SMALL = "small"
     OTHER = "other"
 
@@ -38,6 +40,7 @@ class Family(StrEnum):
 _FAMILIES: tuple[tuple[Family, str], ...] = (
     # what vLLM's compiler writes is named for all that was fused, products around it included
     (Family.SMALL, r"^triton_(poi|red|per|for)_fused"),
+    (Family.EXPERTS, r"moe|expert|topk_?gating|grouped_?topk"),
     (Family.CONV1D, r"causal_conv1d|conv1d_update|short_conv"),
     (
         Family.GDN_STATE,

@@ -22,6 +22,7 @@ from experiments.engines.vllm.kernel_parts import kernel_times, typical
 from experiments.engines.vllm.kernel_steps import Step, settled, steps_of
 from experiments.engines.vllm.part_times import parts_of
 from experiments.engines.vllm.prompt_profile import profile_prompt
+from experiments.engines.vllm.read_of_experts import step_weights
 from experiments.measurement.evidence import Json
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ async def profile(engine: LoadedEngine, request: GenerationRequest, concurrency:
     except Infeasible as failure:
         prompt = {"failure": failure.cause}
     bytes_of = cache_bytes(read, len(request.prompt_ids) + short.new_tokens // 2, concurrency)
-    parts = parts_of(kernels, step_ms, read["weight_bytes"], bytes_of)
+    weights = step_weights(read, concurrency * (order.draft_tokens + 1))
+    parts = parts_of(kernels, step_ms, weights, bytes_of)
     record: dict[str, Json] = {
         "method": METHOD,
         "concurrency": concurrency,

@@ -18,6 +18,7 @@ from experiments.engines.port import GenerationRequest, Infeasible
 from experiments.engines.vllm.kernel_parts import kernel_times, typical
 from experiments.engines.vllm.kernel_steps import Region, Step, steps_of
 from experiments.engines.vllm.part_times import parts_of
+from experiments.engines.vllm.read_of_experts import step_weights, token_operations
 from experiments.measurement.evidence import Json
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ async def profile_prompt(
     parts = parts_of(
         kernels,
         first_ms,
-        weights_read(read, steps_each),
+        weights_read(read, tokens, steps_each),
         {},
         operations_of(read, tokens, steps_each),
     )
@@ -87,12 +88,13 @@ async def profile_prompt(
     }
 
 
-def weights_read(read: Mapping[str, Any], steps: int) -> dict[str, int]:
-    """Bytes of weights that reading a prompt in so many steps takes, by part; pure.
+def weights_read(read: Mapping[str, Any], tokens: int, steps: int) -> dict[str, int]:
+    """Bytes of weights that reading a prompt of so many tokens in so many steps takes, by part; pure.
 
     Not a drafter's: what of it a prompt runs, its whole or what makes keys and values alone, is its own.
     """
-    return {part: steps * count for part, count in read["weight_bytes"].items() if part != DRAFT}
+    by_part = step_weights(read, tokens / steps)
+    return {part: steps * count for part, count in by_part.items() if part != DRAFT}
 
 
 def by_prompt(steps: Sequence[Step], prompts: int) -> tuple[list[Step], int]:
@@ -134,8 +136,9 @@ def operations_of(read: Mapping[str, Any], tokens: int, steps: int) -> dict[str,
         "gdn_state": tokens * read.get("state_operations", 0) - read.get("spared_operations", 0),
     }
     found = {part: count for part, count in without_weights.items() if count > 0}
-    for part, count in read.get("operations", {}).items():
-        bytes_each = OPERATIONS_A_WEIGHT * read["weight_bytes"].get(part, 0) / count if count else 0.0
+    weights = step_weights(read, 1)
+    for part, count in token_operations(read).items():
+        bytes_each = OPERATIONS_A_WEIGHT * weights.get(part, 0) / count if count else 0.0
         if not LEAST_BYTES_OF_8_BITS < bytes_each < MOST_BYTES_OF_8_BITS:
             found[part] = count * (steps if part == "lm_head" else tokens)
     return found

@@ -13,6 +13,12 @@ from typing import Any
 import torch
 
 from experiments.engines.vllm.describe import gdn_and_attention, layer_caches
+from experiments.engines.vllm.served_experts import (
+    EXPERTS,
+    expert_layers,
+    experts_told,
+    linear_part,
+)
 from experiments.engines.vllm.served_operations import (
     attention_operations,
     spared_operations,
@@ -27,16 +33,17 @@ def read_by_step(runner: Any, draft_tokens: int, draft_passes: int) -> dict[str,
     """Classes of the linear layers in the order of a step, bytes of weights by part, and of the caches.
 
     `weight_bytes` has a part `draft` where a model drafts: its weights, and the output head that it shares,
-    once for each of its passes in a step, `draft_passes`. `operations` are the multiplications and additions
-    of one token in the linear layers, by part, and in the output head; `attention_operations` are those of
-    one token that looks at one, 0 where a drafter's layers are among the model's, and `state_operations`
-    those of one in the GatedDeltaNet recurrences, of which a prompt may spare `spared_operations`.
-    `state_bytes` are those of one sequence's GatedDeltaNet states and `conv_bytes` of its windows, each read
-    once and written once for every token of a step; `kv_bytes_per_token` are those of one token in all
-    layers' caches.
+    once for each of its passes in a step, `draft_passes`. What is told of `experts` (`experts_told`) stands
+    beside, for what is read of them depends on how many tokens a step has. `operations` are the
+    multiplications and additions of one token in the linear layers, by part, and in the output head;
+    `attention_operations` are those of one token that looks at one, 0 where a drafter's layers are among the
+    model's, and `state_operations` those of one in the GatedDeltaNet recurrences, of which a prompt may spare
+    `spared_operations`. `state_bytes` are those of one sequence's GatedDeltaNet states and `conv_bytes` of
+    its windows, each read once and written once for every token of a step; `kv_bytes_per_token` are those of
+    one token in all layers' caches.
     """
     model = runner.get_model()
-    weights = _weight_bytes(model)
+    weights, experts = _weight_bytes(model), experts_told(model)
     drafter = _draft_model(runner)
     if drafter is not None:
         own = _weight_bytes(drafter)
@@ -49,6 +56,7 @@ def read_by_step(runner: Any, draft_tokens: int, draft_passes: int) -> dict[str,
     return {
         "linears": [name for name, _ in _linears(model)],
         "weight_bytes": {part: int(count) for part, count in weights.items()},
+        **({} if experts is None else {"experts": {**experts}}),
         "operations": {part: int(count) for part, count in _operations(model).items()},
         "attention_operations": 0 if drafter is not None else attention_operations(attention),
         "state_operations": state_operations(states),
@@ -66,17 +74,25 @@ def _linears(model: Any) -> Iterator[tuple[str, Any]]:
     for name, module in model.named_modules():
         words = name.split(".")
         if isinstance(module, LinearBase) and words[-1] != "conv1d" and not _skipped(words):
-            yield words[-1], module
+            yield linear_part(words), module
 
 
 def _weight_bytes(model: Any) -> dict[str, int]:
     linears = {id(module): part for part, module in _linears(model)}
+    experts, counted = {id(layer) for layer in expert_layers(model)}, set[int]()
     found: dict[str, int] = {}
     for name, module in model.named_modules(remove_duplicate=False):
         words = name.split(".")
         own = list(module.parameters(recurse=False))
-        if not own or _skipped(words):
+        # what computes experts holds what stands beside them once more
+        if (
+            not own
+            or _skipped(words)
+            or id(module) in experts
+            or (EXPERTS in words and id(module) in counted)
+        ):
             continue
+        counted.add(id(module))
         size = sum(each.numel() * each.element_size() for each in own)
         if id(module) in linears:
             part = linears[id(module)]

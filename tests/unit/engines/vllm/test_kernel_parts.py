@@ -35,6 +35,10 @@ NAMES = {
     "Memcpy HtoD (Pinned -> Device)": Family.SMALL,
     "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>>()": Family.SMALL,
     "_C::weight_packed_linear": Family.GEMM,
+    "fused_moe_kernel": Family.EXPERTS,
+    "void vllm::moe::topkGating<8, 256, 4, 16, 32, int, __nv_bfloat16>()": Family.EXPERTS,
+    "void vllm::moe::moe_align_block_size_kernel<int>()": Family.EXPERTS,
+    "void marlin_moe_wna16::Marlin<__nv_bfloat16, 4, 256, 1, 8, 8>()": Family.EXPERTS,
     "vllm::cpu_gdn_attention_core": Family.GDN_STATE,
     "a_kernel_that_nobody_knows": Family.OTHER,
 }

@@ -98,7 +98,18 @@ def test_of_states_what_a_prompt_s_first_tokens_may_spare_is_not_counted_and_not
 
 def test_of_a_drafter_no_weights_are_counted_for_a_prompt() -> None:
     read = {"weight_bytes": {"gate_up_proj": 100, "draft": 7_000, "lm_head": 10}}
-    assert weights_read(read, 2) == {"gate_up_proj": 200, "lm_head": 20}
+    assert weights_read(read, 640, 2) == {"gate_up_proj": 200, "lm_head": 20}
+
+
+def test_a_prompt_reads_nearly_all_experts_and_computes_with_those_of_each_token() -> None:
+    experts = {"bytes": 64_000, "count": 64, "per_token": 2, "operations": 2_000}
+    read = {"weight_bytes": {"qkv_proj": 100}, "operations": {"qkv_proj": 100}, "experts": experts}
+    assert weights_read(read, 1, 1) == {"qkv_proj": 100, "experts": 2_000}
+    few, many = weights_read(read, 8, 1)["experts"], weights_read(read, 1024, 1)["experts"]
+    assert 8 * 1_000 < few < 16_000
+    assert many == 64_000
+    assert weights_read(read, 1024, 2)["experts"] == 2 * 64_000, "once in each step"
+    assert operations_of(read, 10, 1) == {"qkv_proj": 1_000, "experts": 20_000}
 
 
 @pytest.mark.parametrize(("stored_bytes", "counted"), [(400, True), (200, False), (230, False), (112, True)])
