@@ -60,7 +60,9 @@ CONSEQUENCES: Mapping[str, Phrases] = {
         *("dtype", "precision", "bytes", "weights served", "drafter bytes", "drafter dtype"),
         "gdn decode",
     ),
-    "serving.weight_dtype": _phrases("linear kernel", "bytes", "weights served", "weights dtype"),
+    "serving.weight_dtype": _phrases(
+        "linear kernel", "experts kernel", "bytes", "weights served", "weights dtype"
+    ),
     "serving.threads": _phrases("threads", "affinity", "cpus", "cores"),
     "serving.compile": _phrases(
         "compile",
