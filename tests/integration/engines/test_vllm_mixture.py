@@ -12,9 +12,11 @@ import torch
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM, Qwen3_5TextConfig
 from transformers.models.qwen3_5_moe import Qwen3_5MoeForCausalLM, Qwen3_5MoeTextConfig
 
+from configs.models import ModelProfile, load_model_profile
 from experiments.engines.port import GenerationRequest
 from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.launch import VllmLaunch
+from experiments.shapes.folder import write_shape
 from experiments.space.configuration import Configuration
 from tests.integration.engines.checkpoints import Sizes, tiny_config, tiny_mixture, write_checkpoint
 from tests.integration.engines.test_vllm_engine import KNOBS, pytestmark
@@ -82,6 +84,29 @@ def test_experts_are_served_whichever_way_they_are_stored_and_told_by_part(tmp_p
     assert parts["experts"].time_ms > 0
     with launched(apart, tmp_path) as launch:
         assert launch.generate(request).token_ids == tokens
+
+
+def test_a_shape_with_experts_loads_without_weights(tmp_path: Path) -> None:
+    sizes = load_model_profile("qwen3.5-35b-a3b").model_dump() | {
+        "name": "tiny-mixture",
+        "vocabulary": 512,
+        "hidden": 256,
+        "intermediate": 64,
+        "attention_head_dim": 64,
+        "attention_q_heads": 4,
+        "gdn_k_heads": 2,
+        "gdn_v_heads": 4,
+        "gdn_k_head_dim": 64,
+        "gdn_v_head_dim": 64,
+        "layer_types": ("linear_attention", "linear_attention", "linear_attention", "full_attention"),
+        "experts": {"count": 16, "per_token": 2, "intermediate": 64},
+    }
+    shape = write_shape(ModelProfile.model_validate(sizes), Configuration.of(KNOBS), tmp_path / "shape")
+    with launched(shape, tmp_path) as launch:
+        resolved = launch.resolved()
+        parts = {part.part: part for part in launch.profile(GenerationRequest("a", PROMPT, NEW_TOKENS))}
+    assert resolved["architecture"] == "Qwen3_5MoeForConditionalGeneration"
+    assert parts["experts"].weight_bytes == 4 * 2 * (3 * 256 * 64) * 2, "layers, experts, weights, bytes"
 
 
 @pytest.mark.parametrize("make", [dense, mixture])
