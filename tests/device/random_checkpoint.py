@@ -19,7 +19,9 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM, Qwen3_5TextConfig
+from transformers.models.qwen3_5_moe import Qwen3_5MoeForCausalLM, Qwen3_5MoeTextConfig
 
+from configs.model_types import MOE_TYPES
 from configs.models import load_model_profile
 from experiments.engines.vllm.wrapped_checkpoint import wrapped_name
 from experiments.reference_model.load import reference_model_path
@@ -77,8 +79,9 @@ def drawn(text: Mapping[str, object], device: str) -> dict[str, torch.Tensor]:
     """The tensors with which transformers' text model of this configuration begins."""
     torch.set_default_dtype(torch.bfloat16)
     with torch.device(device):
-        model = Qwen3_5ForCausalLM(Qwen3_5TextConfig(**text))
-    return dict(model.state_dict())
+        if text["model_type"] in MOE_TYPES:
+            return dict(Qwen3_5MoeForCausalLM(Qwen3_5MoeTextConfig(**text)).state_dict())
+        return dict(Qwen3_5ForCausalLM(Qwen3_5TextConfig(**text)).state_dict())
 
 
 def write_shards(folder: Path, found: Mapping[str, torch.Tensor]) -> int:
