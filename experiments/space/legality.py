@@ -41,8 +41,8 @@ UNQUANTIZED = "none"
 ALREADY_QUANTIZED = "The checkpoint is quantized already: its weights can't be quantized again."
 
 EXPERTS_NOT_QUANTIZED = (
-    "A Mixture of Experts is not quantized here yet: serving.weight_dtype=fp8 rounds its weights while vLLM "
-    "loads them, and a checkpoint that is stored quantized is served as it is."
+    "A Mixture of Experts is not quantized here yet: on a GPU vLLM rounds its weights while it loads them "
+    "(serving.weight_dtype=fp8), and it serves a checkpoint that is stored quantized as it is."
 )
 
 AS_STORED = "stored"

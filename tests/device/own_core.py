@@ -6,7 +6,9 @@
 One vLLM is loaded and asked over HTTP as a campaign asks it, one request at a time, under several placings
 of its processes, in turns: `free`, where the system puts them; and `on N`, the engine's process on processor
 N alone, and the server, its client and this process on the others, those left out that `core_pairs.py` finds
-to share a core with N, for a virtual machine may hide it. Every second round has the turns reversed. Beside
+to share a core with N, for a virtual machine may hide it. Before `free` the engine is put off N, for it
+would stay there (until 30 November 2026 it was not: of 40 rounds on an H200 it was seen on N alone in 24 of
+those called free). Every second round has the turns reversed. Beside
 each request is kept on which processors the engine's main thread was seen, looked at every 5 ms. Told are the
 medians of the rounds' medians by placing, and how far each lies from `free` (the geometric mean of the
 rounds' ratios with its 95 % interval by Student's t on their logarithms). Nothing else should run. It is for
@@ -188,6 +190,8 @@ def measured(given: argparse.Namespace, sharing: Mapping[int, Sequence[int]], fo
             order = list(places) if turn % 2 == 0 else list(reversed(places))
             of_round: dict[str, Any] = {}
             for name in order:
+                if name == FREE and given.on:  # it would stay where it was put before
+                    put([engine], places[f"on {given.on[0]}"][1])
                 for pids, processors in zip(([engine], others), places[name], strict=True):
                     put(pids, processors)
                 with watched(engine) as seen:

@@ -66,7 +66,7 @@ async def profile(engine: LoadedEngine, request: GenerationRequest, concurrency:
     except Infeasible as failure:
         prompt = {"failure": failure.cause}
     bytes_of = cache_bytes(read, len(request.prompt_ids) + short.new_tokens // 2, concurrency)
-    weights = step_weights(read, concurrency * (order.draft_tokens + 1))
+    weights = step_weights(read, concurrency * (order.draft_tokens + 1), concurrency)
     parts = parts_of(kernels, step_ms, weights, bytes_of)
     record: dict[str, Json] = {
         "method": METHOD,

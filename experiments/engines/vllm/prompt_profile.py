@@ -18,7 +18,7 @@ from experiments.engines.port import GenerationRequest, Infeasible
 from experiments.engines.vllm.kernel_parts import kernel_times, typical
 from experiments.engines.vllm.kernel_steps import Region, Step, steps_of
 from experiments.engines.vllm.part_times import parts_of
-from experiments.engines.vllm.read_of_experts import step_weights, token_operations
+from experiments.engines.vllm.read_of_experts import DRAFT, step_weights, token_operations
 from experiments.measurement.evidence import Json
 
 if TYPE_CHECKING:
@@ -36,9 +36,6 @@ PROMPTS_READ = WARM_PROMPTS + 2 * PROMPTS + 1
 METHOD = "torch.profiler over lone prompts; the time from the same number of prompts read untouched"
 
 OPERATIONS_A_WEIGHT = 2
-
-DRAFT = "draft"
-"""The part of a model that drafts."""
 
 LEAST_BYTES_OF_8_BITS, MOST_BYTES_OF_8_BITS = 0.75, 1.5
 """Between these bytes a weight, scales included, are those of 8 bits."""

@@ -12,15 +12,25 @@ from typing import Any
 from configs.models import Experts
 from experiments.engines.vllm.served_experts import EXPERTS
 
+DRAFT = "draft"
+"""The part of a model that drafts."""
 
-def step_weights(read: Mapping[str, Any], rows: float) -> dict[str, int]:
+
+def step_weights(read: Mapping[str, Any], rows: float, requests: float = 1) -> dict[str, int]:
     """Bytes of weights that a step of so many tokens reads, by part, from what a worker told
-    (`served_weights.read_by_step`), with even routing to experts; pure."""
-    told = read.get("experts")
-    if told is None:
-        return dict(read["weight_bytes"])
+    (`served_weights.read_by_step`), with even routing to experts; what drafts is given one token of each
+    request in a pass. Pure."""
+    weights: dict[str, int] = dict(read["weight_bytes"])
+    if (told := read.get("experts")) is not None:
+        weights[EXPERTS] = _read(told, rows)
+    if (told := read.get("draft_experts")) is not None:
+        weights[DRAFT] = weights.get(DRAFT, 0) + told["passes"] * _read(told, requests)
+    return weights
+
+
+def _read(told: Mapping[str, int], rows: float) -> int:
     experts = Experts(count=told["count"], per_token=told["per_token"], intermediate=1)
-    return {**read["weight_bytes"], EXPERTS: round(told["bytes"] * experts.read(rows) / experts.count)}
+    return round(told["bytes"] * experts.read(rows) / experts.count)
 
 
 def token_operations(read: Mapping[str, Any]) -> dict[str, int]:

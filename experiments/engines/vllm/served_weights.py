@@ -34,7 +34,8 @@ def read_by_step(runner: Any, draft_tokens: int, draft_passes: int) -> dict[str,
 
     `weight_bytes` has a part `draft` where a model drafts: its weights, and the output head that it shares,
     once for each of its passes in a step, `draft_passes`. What is told of `experts` (`experts_told`) stands
-    beside, for what is read of them depends on how many tokens a step has. `operations` are the
+    beside, and of a drafter's under `draft_experts`, for what is read of them depends on how many tokens a
+    step has. `operations` are the
     multiplications and additions of one token in the linear layers, by part, and in the output head;
     `attention_operations` are those of one token that looks at one, 0 where a drafter's layers are among the
     model's, and `state_operations` those of one in the GatedDeltaNet recurrences, of which a prompt may spare
@@ -49,6 +50,7 @@ def read_by_step(runner: Any, draft_tokens: int, draft_passes: int) -> dict[str,
         own = _weight_bytes(drafter)
         head = own.pop("lm_head", 0) or weights.get("lm_head", 0)
         weights["draft"] = draft_passes * (sum(own.values()) + head)
+    drafts_with = None if drafter is None else experts_told(drafter)
     gdn, attention = gdn_and_attention(runner.vllm_config)
     caches = [layer_caches(layer) for layer in gdn]
     states = [found[-1] for found in caches if found]
@@ -57,6 +59,7 @@ def read_by_step(runner: Any, draft_tokens: int, draft_passes: int) -> dict[str,
         "linears": [name for name, _ in _linears(model)],
         "weight_bytes": {part: int(count) for part, count in weights.items()},
         **({} if experts is None else {"experts": {**experts}}),
+        **({} if drafts_with is None else {"draft_experts": {**drafts_with, "passes": draft_passes}}),
         "operations": {part: int(count) for part, count in _operations(model).items()},
         "attention_operations": 0 if drafter is not None else attention_operations(attention),
         "state_operations": state_operations(states),

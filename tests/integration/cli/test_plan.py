@@ -65,7 +65,7 @@ def test_a_mixture_of_experts_is_planned_with_all_of_it_in_memory_and_a_part_in_
     assert "One launch fits: it needs" in four
     refused = autoinfer(f"{line} h200 --set quantization.method=awq")
     assert refused.code == 2
-    assert "A Mixture of Experts is not quantized here yet: serving.weight_dtype=fp8" in refused.err
+    assert "A Mixture of Experts is not quantized here yet: on a GPU vLLM rounds" in refused.err
     file = tmp_path / "campaign.yaml"
     file.write_text("name: ours\nlike: shape\nplan: {metric: ttft_ms}\n")
     told = " ".join(autoinfer(f"plan {file} --model qwen3.5-35b-a3b --hardware h200").out.split())

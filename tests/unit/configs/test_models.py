@@ -235,6 +235,7 @@ def test_how_long_sequences_may_be_is_known_where_the_rotary_embedding_is_not_sc
         ({"linear_num_value_heads": 3}, "gdn_v_heads must be a multiple"),
         ({"head_dim": 0}, "attention_head_dim is 0"),
         ({"num_experts": 256}, "num_experts is 256, and model_type 'qwen3_5_text' is a dense model's"),
+        ({"num_experts": "8"}, "num_experts is '8', and model_type 'qwen3_5_text' is a dense model's"),
         ({"model_type": "qwen3_5_moe_text"}, "is a Mixture of Experts', and there is no num_experts"),
     ],
 )
@@ -246,17 +247,22 @@ def test_a_checkpoint_that_cannot_be_understood_is_refused(change: dict[str, obj
 
 
 MIXTURE = load_model_profile("qwen3.5-35b-a3b")
+BELONGS = "where a whole number above 0 belongs."
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"num_experts": 0}, "is a Mixture of Experts', and num_experts is 0."),
-        ({"num_experts": None}, "is a Mixture of Experts', and num_experts is None."),
-        ({"num_experts_per_tok": 0}, "experts.per_token is 0: it must be at least 1."),
-        ({"num_experts_per_tok": 257}, "a token can't go through 257 of 256 experts."),
-        ({"moe_intermediate_size": "wide"}, "experts.intermediate is 'wide'"),
-        ({"shared_expert_intermediate_size": 0}, "intermediate is 0: it must be at least 1."),
+        ({"num_experts": 0}, f"num_experts is 0, {BELONGS}"),
+        ({"num_experts": None}, "is a Mixture of Experts', and there is no num_experts."),
+        ({"num_experts": True}, f"num_experts is True, {BELONGS}"),
+        ({"num_experts": "256"}, f"num_experts is '256', {BELONGS}"),
+        ({"num_experts_per_tok": 0}, f"num_experts_per_tok is 0, {BELONGS}"),
+        ({"num_experts_per_tok": "8"}, f"num_experts_per_tok is '8', {BELONGS}"),
+        ({"num_experts_per_tok": 8.0}, f"num_experts_per_tok is 8.0, {BELONGS}"),
+        ({"num_experts_per_tok": 257}, "num_experts_per_tok is 257, more than the 256 that there are."),
+        ({"moe_intermediate_size": "wide"}, f"moe_intermediate_size is 'wide', {BELONGS}"),
+        ({"shared_expert_intermediate_size": 0}, f"shared_expert_intermediate_size is 0, {BELONGS}"),
         *(({name: ...}, f"is a Mixture of Experts', and there is no {name}.") for name in widths_of(MIXTURE)),
         ({"model_type": "qwen3_5_text"}, "num_experts is 256, and model_type 'qwen3_5_text' is a dense"),
         ({"model_type": "mixtral"}, "model_type is 'mixtral', which is not understood yet."),

@@ -201,7 +201,7 @@ def test_a_mixture_of_experts_is_not_quantized_and_one_sentence_says_what_to_do(
     assert space.knob("quantization.method").values == ("none",)
     for method in ("awq", "rtn"):
         told = gone["quantization.method", method]
-        assert told.why.startswith("A Mixture of Experts is not quantized here yet: serving.weight_dtype=fp8")
+        assert told.why.startswith("A Mixture of Experts is not quantized here yet: on a GPU vLLM rounds")
         assert not told.when_given
     assert space.knob("serving.weight_dtype").values == ("stored", "fp8")
     assert space.knob("pruning.method").values == ("none", "depth")

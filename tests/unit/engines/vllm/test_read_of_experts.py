@@ -26,6 +26,13 @@ def test_more_tokens_read_more_experts_and_never_more_than_there_are(rows: int, 
     assert others <= 8_000 * (rows + more)
 
 
+def test_what_drafts_reads_its_own_experts_in_each_pass_for_one_token_of_each_request() -> None:
+    told = {"bytes": 2_560, "count": 256, "per_token": 8, "operations": 1, "passes": 3}
+    read = {"weight_bytes": {"draft": 1_000}, "draft_experts": told}
+    assert step_weights(read, 4) == {"draft": 1_000 + 3 * 80}
+    assert 1_000 + 3 * 80 < step_weights(read, 16, 4)["draft"] < 1_000 + 4 * 3 * 80
+
+
 def test_of_a_dense_model_nothing_changes_with_the_tokens() -> None:
     assert step_weights(DENSE, 1) == step_weights(DENSE, 64) == DENSE["weight_bytes"]
     assert token_operations(DENSE) == DENSE["operations"]
