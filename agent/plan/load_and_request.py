@@ -111,16 +111,17 @@ class Request:
 
 @dataclass(frozen=True)
 class WeightsRead:
-    """Bytes of weights that a step of decoding reads, and those that a prompt's step does; of a dense model
-    these are the same."""
+    """Bytes of weights that a step of decoding reads, those that a prompt's step does, and those of a step of
+    one row; of a dense model these are the same."""
 
     step_bytes: float
     prompt_bytes: float
+    row_bytes: float
 
     @property
     def more_for_prompt(self) -> float:
-        """Those of a prompt that no step of decoding reads: of experts that its tokens are sent to."""
-        return max(0.0, self.prompt_bytes - self.step_bytes)
+        """Those of a prompt that a step of one row does not read: of experts that its tokens are sent to."""
+        return self.prompt_bytes - self.row_bytes
 
 
 def weights_read(
@@ -139,7 +140,7 @@ def weights_read(
         return dense_step_bytes(profile, configuration, rows)
 
     decoding = step_rows(configuration, workload.concurrency)
-    return WeightsRead(bytes_at(decoding), bytes_at(workload.prompt_tokens))
+    return WeightsRead(bytes_at(decoding), bytes_at(workload.prompt_tokens), bytes_at(1))
 
 
 def expected_request(
@@ -154,9 +155,9 @@ def expected_request(
     are those that are read, if not given all of them in 16 bits, and on a processor in 32.
 
     Prompts are read one after the other, by their arithmetic or, in a Mixture of Experts, by reading the
-    experts that a step of decoding does not, if that is more. A step reads the weights once and the caches of
-    all, half-way through a request, or takes its arithmetic, if that is more. A GPU that no profile lists is
-    taken for the slowest that one does.
+    experts that a single token's step does not, if that is more. A step reads the weights once and the
+    caches of all, half-way through a request, or takes its arithmetic, if that is more. A GPU that no profile
+    lists is taken for the slowest that one does.
     """
     weights = weights or weights_read(profile, {}, workload, packed=on_gpu)
     if not on_gpu:
@@ -191,8 +192,11 @@ def _on_card(
 
 def _on_processor(profile: ModelProfile, workload: WorkloadSpec, weights: WeightsRead) -> Request:
     at_once = workload.concurrency
-    alone_ms = MS_PER_S * weights.step_bytes / CPU_BYTES_PER_S + CPU_LAYER_MS * profile.layers
-    each_ms = alone_ms * math.ceil(workload.prompt_tokens / PREFILL_TOKENS_A_STEP)
+    layers_ms = CPU_LAYER_MS * profile.layers
+    row_ms, alone_ms = (
+        MS_PER_S * read / CPU_BYTES_PER_S + layers_ms for read in (weights.row_bytes, weights.step_bytes)
+    )
+    each_ms = row_ms * math.ceil(workload.prompt_tokens / PREFILL_TOKENS_A_STEP)
     each_ms += MS_PER_S * weights.more_for_prompt / CPU_BYTES_PER_S
     cached_ms = MS_PER_S * _cached_bytes(profile, workload) / CPU_BYTES_PER_S
     tpot_ms = alone_ms * max(1.0, at_once / PREFILL_TOKENS_A_STEP) + cached_ms

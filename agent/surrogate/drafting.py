@@ -127,7 +127,7 @@ class DraftingCost:
 
     def growth_of(self, tokens: int) -> float:
         """By how much the verifying pass is longer than a plain step."""
-        read = self.read[min(tokens, len(self.read)) - 1] if self.read else 0.0
+        read = self.read[min(tokens, len(self.read)) - 1] if self.read and tokens else 0.0
         return tokens * self.growth + read
 
     def draft(self, method: str, tokens: int) -> float:

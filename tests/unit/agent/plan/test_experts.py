@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from agent.campaign.decision.counted_launches import prompt_launches
 from agent.campaign.decision.counted_steps import counted_steps
 from agent.plan.card import card_asked
 from agent.plan.floor import floors
-from agent.plan.load_and_request import expected_request, prompt_token_ms, weights_read
+from agent.plan.load_and_request import CPU_BYTES_PER_S, expected_request, prompt_token_ms, weights_read
 from agent.plan.model import find_model
 from agent.plan.plan import Plan, make_plan
 from agent.surrogate.drafting import DraftingCost
@@ -116,6 +118,28 @@ def test_a_prompt_takes_its_tokens_own_experts_and_at_least_the_reading_of_all_t
     assert dense.more_for_prompt == 0
 
 
+def test_a_prompt_among_many_takes_what_a_lone_one_does() -> None:
+    alone, many = (expected_request(MIXTURE, workload(each), H200, on_gpu=True) for each in (1, 64))
+    prompt_ms = alone.ttft_ms - alone.tpot_ms
+    assert (many.ttft_ms - many.tpot_ms) / 64 == pytest.approx(prompt_ms)
+    assert many.ttft_ms >= 64 * prompt_ms
+    read = weights_read(MIXTURE, MTP, workload(64), packed=True)
+    assert read.more_for_prompt == weights_read(MIXTURE, {}, workload(1), packed=True).more_for_prompt
+    assert weights_read(MIXTURE, {}, workload(64, 1), packed=True).more_for_prompt == 0
+    one, eight = (expected_request(MIXTURE, workload(each), None, on_gpu=False) for each in (1, 8))
+    assert eight.prompt_ms == pytest.approx(one.prompt_ms), "on a processor too"
+
+
+def test_a_processor_reads_the_experts_of_a_prompt_too() -> None:
+    read = weights_read(MIXTURE, {}, workload(1), packed=False)
+    found = expected_request(MIXTURE, workload(1), None, on_gpu=False, weights=read)
+    as_of_a_row = replace(read, prompt_bytes=read.row_bytes)
+    without = expected_request(MIXTURE, workload(1), None, on_gpu=False, weights=as_of_a_row)
+    assert read.more_for_prompt > 0
+    more_ms = 1e3 * read.more_for_prompt / CPU_BYTES_PER_S
+    assert found.ttft_ms - without.ttft_ms == pytest.approx(more_ms)
+
+
 def test_steps_with_others_at_once_read_more_of_the_weights() -> None:
     alone, others = (expected_request(MIXTURE, workload(each), H200, on_gpu=True) for each in (1, 16))
     more = MIXTURE.weight_bytes_per_step(BFLOAT16, 16) - MIXTURE.weight_bytes_per_step(BFLOAT16)
@@ -159,6 +183,7 @@ def test_verifying_drafts_costs_the_experts_that_they_are_sent_to() -> None:
     cost = at_floor.drafting_cost
     assert plain == DraftingCost.of(())
     assert cost.step("ngram", 3) - plain.step("ngram", 3) == pytest.approx(floor * more[2])
+    assert cost.growth_of(0) == 0, "without drafts nothing more is read"
     assert cost.growth_of(99) - plain.growth_of(99) == pytest.approx(floor * more[-1])
     crowded = Physics(baseline, 2.0, bandwidth_bytes_per_s=1.0, shape=MIXTURE, requests=64).drafting_cost
     assert crowded.read[2] < cost.read[2], "where many are at once most experts are read anyway"
