@@ -4,7 +4,8 @@ Of a checkpoint whose weights are quantized as they are stored that is one forma
 
 A step reads its weights once, and for each sequence its keys and values and, read and written, its
 GatedDeltaNet states; it can't be faster than these bytes over the memory's bandwidth (docs/profile.md). Of a
-Mixture of Experts it reads the experts that its sequences are sent to, which is an expectation.
+Mixture of Experts it reads the experts that its rows are sent to, a token of each sequence and the drafts
+that it verifies, which is an expectation.
 """
 
 from __future__ import annotations
@@ -61,16 +62,19 @@ def floors(
     on_gpu: bool,
     context_tokens: int,
     sequences: int = 1,
+    rows: int | None = None,
     as_stored: bool = False,
 ) -> tuple[FloorRow, ...]:
-    """The floor of a model's shape in each format that the device may serve, at a context; `as_stored`: in
-    the one that its checkpoint stores, which the engine computes with."""
+    """The floor of a model's shape in each format that the device may serve, at a context; `rows` are
+    those of a step (None: one of each sequence); `as_stored`: in the one that its checkpoint stores, which
+    the engine computes with."""
+    rows = sequences if rows is None else rows
     cached = sequences * cache_bytes(profile, context_tokens)
     if as_stored:
-        read = {AS_STORED: step_weight_bytes(profile, {}, sequences).mean}
+        read = {AS_STORED: step_weight_bytes(profile, {}, rows).mean}
     else:
         served = _served(on_gpu, experts=profile.experts is not None)
-        read = {weights.name: profile.weight_bytes_per_step(weights, sequences) for weights in served}
+        read = {weights.name: profile.weight_bytes_per_step(weights, rows) for weights in served}
     return tuple(
         FloorRow(
             name,

@@ -51,6 +51,7 @@ from agent.plan.tools_there import MadeOn, tools_told
 from configs.campaign import CampaignSpec
 from experiments.engines.launch_memory import Part, needed_bytes, weight_bytes
 from experiments.engines.port import Infeasible
+from experiments.engines.stored_bytes import step_rows
 from experiments.job.named import serves_packed
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration, KnobValue
@@ -123,8 +124,15 @@ class Plan:
             on_gpu=self.card.is_gpu,
             context_tokens=workload.prompt_tokens + workload.new_tokens // 2,
             sequences=workload.concurrency,
+            rows=self.step_rows,
             as_stored=as_stored,
         )
+
+    @property
+    def step_rows(self) -> int:
+        """Rows of a step under the configuration: a token of each request at once, and the drafts that it
+        verifies."""
+        return step_rows(self.configuration, self.spec.plan.workload.concurrency)
 
     @property
     def most_energy_wh(self) -> float | None:

@@ -131,13 +131,13 @@ def _floor_basis(plan: Plan) -> str:
 
 def _experts_read(plan: Plan) -> str:
     """What a step reads of the experts of a Mixture of Experts, as the rest of a sentence."""
-    experts, sequences = plan.model.profile.experts, plan.spec.plan.workload.concurrency
+    experts, rows = plan.model.profile.experts, plan.step_rows
     if experts is None:
         return ""
     read = f"; of the {experts.count} experts of a layer a step reads"
-    if sequences == 1:
+    if rows == 1:
         return f"{read} {experts.per_token}"
-    return f"{read} about {experts.read(sequences):.0f}, if tokens are sent to all of them alike"
+    return f"{read} about {experts.read(rows):.0f}, if tokens are sent to all of them alike"
 
 
 def print_cards(plans: Sequence[Plan]) -> None:

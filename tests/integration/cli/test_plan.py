@@ -63,6 +63,9 @@ def test_a_mixture_of_experts_is_planned_with_all_of_it_in_memory_and_a_part_in_
     assert "34.66 billion parameters, 3.45 billion of them for each token" in four
     assert "of the 256 experts of a layer a step reads about 31, if tokens are sent to all of them" in four
     assert "One launch fits: it needs" in four
+    drafted = f"{line} h200 --set drafting.method=mtp --set drafting.draft_tokens=3"
+    told = " ".join(autoinfer(drafted).out.split())
+    assert "of the 256 experts of a layer a step reads about 31, if tokens are sent to all of them" in told
     refused = autoinfer(f"{line} h200 --set quantization.method=awq")
     assert refused.code == 2
     assert "A Mixture of Experts is not quantized here yet: on a GPU vLLM rounds" in refused.err

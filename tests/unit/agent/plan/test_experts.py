@@ -41,10 +41,16 @@ def workload(at_once: int, prompt_tokens: int = 512) -> WorkloadSpec:
     return SHAPE.workload.model_copy(update=changes)
 
 
-def plan_on(card: str, concurrency: int = 1, model: ModelProfile = MIXTURE) -> Plan:
+def plan_on(
+    card: str,
+    concurrency: int = 1,
+    model: ModelProfile = MIXTURE,
+    knobs: dict[str, KnobValue] | None = None,
+) -> Plan:
     spec = load_campaign("shape", {"model": model.name})
     asked = spec.plan.model_copy(update={"workload": workload(concurrency)})
-    return make_plan(spec.model_copy(update={"plan": asked}), find_model(model.name), card_asked(card))
+    spec = spec.model_copy(update={"plan": asked})
+    return make_plan(spec, find_model(model.name), card_asked(card), knobs)
 
 
 @given(st.integers(1, 200), st.integers(0, 4))
@@ -93,6 +99,17 @@ def test_the_floor_reads_the_experts_of_as_many_tokens_as_are_under_way(at_once:
     assert rows["fp8"].weight_bytes == MIXTURE.weight_bytes_per_step(FP8, at_once)
     stored = floors(MIXTURE, None, on_gpu=True, context_tokens=1, sequences=at_once, as_stored=True)
     assert stored[0].weight_bytes == pytest.approx(rows["bfloat16"].weight_bytes)
+
+
+def test_the_floor_reads_the_experts_of_drafts_that_are_verified() -> None:
+    plain, drafted, four = (
+        plan_on("h200", at_once, knobs=knobs) for at_once, knobs in ((1, None), (1, MTP), (4, None))
+    )
+    assert [each.step_rows for each in (plain, drafted, four)] == [1, 4, 4]
+    for one, other, same in zip(plain.floors, drafted.floors, four.floors, strict=True):
+        assert one.weight_bytes < other.weight_bytes == same.weight_bytes
+        assert one.cache_bytes == other.cache_bytes, "the requests are as many"
+    assert plan_on("h200", model=NINE, knobs=MTP).floors == plan_on("h200", model=NINE).floors
 
 
 def test_no_kernels_for_packed_weights_are_waited_for() -> None:
