@@ -25,9 +25,10 @@ from configs.campaign_plan import WorkloadSpec
 from configs.hardware import load_hardware_profile
 from configs.models import EVERY_EXPERT, ModelProfile, load_model_profile
 from configs.weight_formats import BFLOAT16, FP8
-from experiments.engines.launch_memory import Asked, launch_parts, weight_bytes
-from experiments.engines.stored_bytes import step_rows
+from experiments.engines.launch_memory import Asked, after_pruning, launch_parts, weight_bytes
+from experiments.engines.stored_bytes import bytes_of_parts, step_rows
 from experiments.space.configuration import Configuration, KnobValue
+from tests.unit.agent.gpu_desk import gpu_desk
 
 MIXTURE, NINE = load_model_profile("qwen3.5-35b-a3b"), load_model_profile("qwen3.5-9b")
 H200 = load_hardware_profile("h200")
@@ -229,3 +230,42 @@ def test_a_lone_prompt_waits_for_the_experts_too() -> None:
     dense = prompt_launches(plan, H200, NINE, baseline, 40.0)
     assert dense is not None
     assert dense.arithmetic_ms == 512 * prompt_token_ms(NINE, H200)
+
+
+def test_a_desk_prices_drafts_by_the_experts_of_all_that_are_under_way() -> None:
+    asked = {"concurrency": 16, "prompts_per_block": 64, "prompt_tokens": 512, "new_tokens": 129}
+    dense = gpu_desk(10.2, 1900.0, workload=asked)
+    found = replace(dense, legal=replace(dense.legal, profile=MIXTURE))
+    physics, cost = found.beliefs.latency.physics, found.view.drafting_cost
+    assert physics.requests == 16
+    assert cost is not None
+    assert cost == physics.drafting_cost
+    share = physics.floor_ms / physics.tpot_ms
+    assert cost.read[2] == pytest.approx(
+        share * read_by_drafts(MIXTURE, found.baseline_configuration, 16, 3)[2]
+    )
+    assert cost.read[2] > 0
+    dense_cost = dense.view.drafting_cost
+    assert dense_cost is not None
+    assert dense_cost.read == ()
+
+
+def test_of_layers_that_may_go_the_smallest_with_all_their_experts_is_taken() -> None:
+    """The attention of a layer is smaller than a GatedDeltaNet, by less than its experts, as they are stored,
+    are larger; by one row's experts it would be the smaller layer."""
+    kinds = ("linear_attention", "full_attention")
+    two = ModelProfile.model_validate({**MIXTURE.model_dump(), "layer_types": kinds})
+    stored = {part.name: 2 * part.parameters for part in two.parts if part.layer is not None}
+    stored["layers.0.mlp.experts"] -= 100_000_000
+    packed = two.as_stored(stored)
+    sizes = [
+        [
+            sum(bytes_of_parts(packed, {}, rows)(part) for part in packed.parts if part.layer == layer)
+            for layer in (0, 1)
+        ]
+        for rows in (1, EVERY_EXPERT)
+    ]
+    assert sizes[0][0] > sizes[0][1]
+    assert sizes[1][0] < sizes[1][1]
+    left = after_pruning(packed, {"pruning.method": "depth", "pruning.layers_removed": 1})
+    assert left.layer_types == ("full_attention",)

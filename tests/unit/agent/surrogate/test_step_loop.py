@@ -35,6 +35,14 @@ def test_a_short_prompt_takes_no_less_than_a_step_of_decoding() -> None:
     assert brief.ttft_ms == pytest.approx(0.3 + 6.0)
 
 
+def test_a_step_with_prompts_takes_no_less_than_reading_its_weights() -> None:
+    reads = replace(TIMES, prompts_ms=25.0)
+    short, long = (replace(ASKED, at_once=1, requests=1, prompt_tokens=tokens) for tokens in (512, 2048))
+    assert counted(short, reads, 2048).ttft_ms == pytest.approx(0.3 + 25.0)
+    assert counted(short, reads, 2048).tpot_ms == pytest.approx(6.0), "no step of decoding alone"
+    assert counted(long, reads, 2048).ttft_ms == pytest.approx(0.3 + 2048 * 0.03)
+
+
 def test_tokens_wait_for_the_prompts_of_others_and_for_no_more_than_those() -> None:
     """A wave of four, a prompt a step: the first waits for three steps with prompts, the last for none."""
     served = StepLoop(replace(ASKED, at_once=4, requests=4), TIMES, 512 + 3).run()
