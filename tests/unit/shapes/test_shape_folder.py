@@ -91,7 +91,7 @@ def test_quantized_layouts_leave_the_head_the_gates_and_the_mtp_layer_alone(tmp_
             "is its embedding",
         ),
         ({**AWQ, "quantization.group_size": 4096 * 3}, "qwen3.5-9b", "awq", "does not divide 4096"),
-        (AWQ, "qwen3.5-35b-a3b", "compressed-tensors", "Mixture of Experts is not quantized here yet: on a GPU"),
+        (AWQ, "qwen3.5-35b-a3b", "compressed-tensors", "Experts is not quantized here yet: on a GPU"),
     ],
 )
 def test_what_can_not_be_stored_so_is_refused(
