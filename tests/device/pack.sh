@@ -4,7 +4,7 @@
 #   THERE       what the Python there prints as `pip freeze`; its versions are taken where vLLM allows them, and stay there. A
 #               bare name stays out whatever its version is; NCCL is torch's own, so give it its version
 #   CAPABILITY  of the GPU (9.0 without): device code for other ones is left out
-# Needs uv, zstd and some 12 GB of disk. Result: OUT/part_00, part_01, …, of 45 MB without PIECE_BYTES, and OUT/SHA256SUMS.
+# Needs uv, zstd and some 12 GB of disk. ZSTD_LEVEL=17 packs smaller and takes many times as long. Result: OUT/part_00, part_01, …, of 45 MB without PIECE_BYTES, and OUT/SHA256SUMS.
 # There: sha256sum -c SHA256SUMS && cat part_* | zstd -d --long=27 | tar -x -C VLLM_SITE, then environments.sh DEST WHEELS VLLM_SITE
 set -euo pipefail
 version=$2 there=$(realpath "$3") capability=${4:-9.0} piece=${5:-45000000}
@@ -47,7 +47,7 @@ rm -rf torch/include torch/share torch/test vllm/vllm-rs vllm/vllm_flash_attn/_v
     vllm/third_party/deep_gemm/include triton/backends/nvidia/bin/{ptxas-blackwell,nvdisasm,cuobjdump} triton/_C/libproton* \
     flashinfer/data/{csrc,cutlass,cccl}
 find . -name '*.a' -delete
-tar -c --exclude=__pycache__ --exclude=tests . | zstd -q -T0 -17 --long=27 | split -b "$piece" -d - "$out/part_"
+tar -c --exclude=__pycache__ --exclude=tests . | zstd -q -T0 "-${ZSTD_LEVEL:-9}" --long=27 | split -b "$piece" -d - "$out/part_"
 cd "$out"
 sha256sum part_* >SHA256SUMS
 du -ch part_* | tail -1
