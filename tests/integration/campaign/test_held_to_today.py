@@ -339,7 +339,7 @@ def test_of_the_levers_on_four_gpus_all_go_on_with_newer_knobs_but_what_can_not_
     assert take_up(campaign) == 52
     assert take_up(campaign) == 0
     restated = {number for number in numbers if arms_of(database, number) != asked[number]}
-    assert len(restated) == 52 - 5
+    assert len(restated) == 52 - 6
     by_mtp = [each for each in restated if arms_of(database, each)[1]["drafting.method"] == "mtp"]
     assert len(by_mtp) == 6
     for number in restated:
@@ -355,15 +355,19 @@ def test_of_the_levers_on_four_gpus_all_go_on_with_newer_knobs_but_what_can_not_
             assert today == Configuration.of({**before_it, **added})
     with database.read() as session:
         states = {each.id: each.state for each in session.scalars(select(Hypothesis))}
-    assert sum(each is HypothesisState.QUEUED for each in states.values()) == 52 - 5
+    assert sum(each is HypothesisState.QUEUED for each in states.values()) == 52 - 6
     assert told(database, EventKind.HYPOTHESIS_RESTATED) == []
     assert told(database, EventKind.QUEUE_WRITTEN_OUT) == [
-        "47 waiting hypotheses compare what they did, and are written with newer knobs at their defaults: "
-        "serving.max_batch_tokens=auto (47), serving.max_graph_tokens=auto (47), "
-        "serving.gdn_decode_kernel=auto (20), drafting.lm_head=auto (6)"
+        "46 waiting hypotheses compare what they did, and are written with newer knobs at their defaults: "
+        "serving.max_batch_tokens=auto (46), serving.max_graph_tokens=auto (46), "
+        "serving.gdn_decode_kernel=auto (19), drafting.lm_head=auto (6)"
     ]
     for number in (36, 40, 44):
         assert state_of(database, number)[1].startswith(f"{NOT_ADMITTED}: serving.max_model_len=8192: ")
     for number in (31, 68):
         assert state_of(database, number)[1].startswith(f"{NOT_ADMITTED}: serving.kv_cache_dtype=fp8_e5m2: ")
+    whole = [
+        each for each in numbers if "With prefix caching vLLM reads" in (state_of(database, each)[1] or "")
+    ]
+    assert len(whole) == 1, "whole prompts beside prefix caching"
     database.close()
