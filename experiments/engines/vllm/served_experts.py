@@ -13,7 +13,7 @@ EXPERTS, SHARED_EXPERT = "experts", "shared_expert"
 them, the router's product and that of the shared expert's gate among it."""
 
 ROUTER, SHARED_GATE = "gate", "shared_expert_gate"
-"""The last names of these two products (vLLM 0.26 to 0.33, `Qwen3NextSparseMoeBlock`)."""
+"""The last names of these two products (vLLM 0.32 and 0.33, `Qwen3NextSparseMoeBlock`)."""
 
 A_PRODUCT = 2
 """A multiplication and an addition for each weight."""
