@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.integration.compose.composed import ROOT, image_environment, service
 from tests.postgresql import Server, free_port, programs
 
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
 STOP_S = 60.0
 """As the file's `stop_grace_period`."""
 

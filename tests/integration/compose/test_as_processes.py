@@ -23,7 +23,7 @@ from tests.integration.compose.processes import PATIENCE_S, Services
 from tests.postgresql import PASSWORD, Server, programs, serving
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
 
 TOKEN = "compose-token-0123456789abcdef"
 
@@ -76,11 +76,13 @@ def ran(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ra
     try:
         schema_code = services.start("schema").wait(PATIENCE_S)
         schema_again = services.start("schema").wait(PATIENCE_S)
-        for name in ("dashboard", "agent", "worker"):
+        for name in ("dashboard", "agent"):
             services.start(name)
         wait_for(lambda: services.healthy("dashboard").returncode == 0, PATIENCE_S)
+        health = {name: services.healthy(name) for name in ("database", "dashboard", "agent")}
+        services.start("worker")
         wait_for(lambda: "stage.started" in kinds(server), PATIENCE_S)
-        health = {name: services.healthy(name) for name in ("database", "dashboard", "agent", "worker")}
+        health["worker"] = services.healthy("worker")  # beside a job, which takes all processors
         family = with_a_job(services)
         codes = {"worker": services.stop("worker")}  # first, for its job takes all processors from the pages
         refused = status(services, "/now.json", token="wrong")

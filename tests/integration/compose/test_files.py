@@ -86,7 +86,7 @@ def test_every_service_that_stays_has_a_health_check_of_its_own_kind() -> None:
     words = {name: " ".join(check["test"]) for name, check in checks.items()}
     assert "pg_isready --host 127.0.0.1" in words.pop("database")
     assert "python -m dashboard.health http://127.0.0.1:8420" in words.pop("dashboard")
-    assert set(words.values()) == {"CMD nice -n 19 autoinfer doctor"}
+    assert set(words.values()) == {"CMD nice -n 10 autoinfer doctor"}
 
 
 def test_everything_waits_for_what_it_needs() -> None:
