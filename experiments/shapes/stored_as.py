@@ -18,7 +18,8 @@ from experiments.engines.reference.inspection import CheckpointFiles
 from experiments.engines.reference.packed_layout import AWQ_BITS
 from experiments.space.configuration import Configuration
 from experiments.space.legality import EXPERTS_NOT_QUANTIZED
-from experiments.stages.quantize.plan import OUT_PROJ, quantization_config
+from experiments.stages.quantize.modules import OUT_PROJ
+from experiments.stages.quantize.plan import quantization_config
 from experiments.stages.quantize.recipe import QuantizationRecipe, recipe_of
 
 AWQ_LEFT_OUT = ("visual", "in_proj_a", "in_proj_b", "in_proj_ba", "lm_head", "mtp")

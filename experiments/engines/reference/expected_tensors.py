@@ -5,13 +5,14 @@ serves one with whatever lay in memory in the place of a missing tensor. A test 
 transformers' own model. The MTP head and a vision tower are not looked at. Imports no torch.
 
 The experts of a Mixture of Experts are stored all in one tensor, as transformers' model has them, or each in
-tensors of its own, as transformers saves it and quantizers write it; both are read.
+tensors of its own, as transformers saves it and quantizers write it; both are read, and one layer may have
+them so and another otherwise, where a quantizer left it as it was.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
 from configs.errors import AutoinferError
 from configs.models import ModelProfile
@@ -24,7 +25,7 @@ Shape = tuple[int, ...]
 
 WRAPPER_PREFIX = "model.language_model."
 
-_ONE_EXPERT = re.compile(r"model\.layers\.\d+\.mlp\.experts\.\d+\.")
+_ONE_EXPERT = re.compile(r"model\.layers\.(\d+)\.mlp\.experts\.\d+\.")
 """How names of tensors begin that are of one expert alone."""
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
@@ -120,8 +121,8 @@ def _expected(files: CheckpointFiles, own_head: bool, stored: Iterable[str]) -> 
         profile = read_profile(files.folder)
     except AutoinferError as error:
         raise Infeasible("checkpoint", error.message) from None
-    each_expert = any(map(_ONE_EXPERT.match, stored))
-    return dict(expected_tensors(_with_head(profile, own_head), each_expert=each_expert))
+    apart = {int(found[1]) for found in map(_ONE_EXPERT.match, stored) if found is not None}
+    return dict(expected_tensors(_with_head(profile, own_head), apart))
 
 
 def _check_present(files: CheckpointFiles, expected: Mapping[str, Shape], missing: Sequence[str]) -> None:
@@ -138,9 +139,9 @@ def _with_head(profile: ModelProfile, own_head: bool) -> ModelProfile:
     return profile.model_copy(update={"tied_embeddings": False}) if own_head else profile
 
 
-def expected_tensors(profile: ModelProfile, *, each_expert: bool = False) -> Iterator[tuple[str, Shape]]:
-    """Names and shapes of the text model's tensors, by the names of a text checkpoint; `each_expert`: with
-    tensors for each expert, and not one for all of a layer."""
+def expected_tensors(profile: ModelProfile, apart: Container[int] = ()) -> Iterator[tuple[str, Shape]]:
+    """Names and shapes of the text model's tensors, by the names of a text checkpoint; `apart`: the layers
+    with tensors for each expert, and not one for all."""
     hidden = profile.hidden
     yield EMBEDDING, (profile.vocabulary, hidden)
     for index, kind in enumerate(profile.layer_types):
@@ -149,19 +150,19 @@ def expected_tensors(profile: ModelProfile, *, each_expert: bool = False) -> Ite
         mixer = _gdn(profile) if kind == "linear_attention" else _attention(profile)
         yield from ((f"{layer}.{name}", shape) for name, shape in mixer)
         yield f"{layer}.post_attention_layernorm.weight", (hidden,)
-        yield from ((f"{layer}.mlp.{name}", shape) for name, shape in _mlps(profile, each_expert))
+        yield from ((f"{layer}.mlp.{name}", shape) for name, shape in _mlps(profile, index in apart))
     yield "model.norm.weight", (hidden,)
     if not profile.tied_embeddings:
         yield HEAD, (profile.vocabulary, hidden)
 
 
-def _mlps(profile: ModelProfile, each_expert: bool) -> Iterator[tuple[str, Shape]]:
+def _mlps(profile: ModelProfile, apart: bool) -> Iterator[tuple[str, Shape]]:
     hidden, experts = profile.hidden, profile.experts
     if experts is None:
         yield from _mlp("", hidden, profile.intermediate)
         return
     yield "gate.weight", (experts.count, hidden)
-    if each_expert:
+    if apart:
         for number in range(experts.count):
             yield from _mlp(f"experts.{number}.", hidden, experts.intermediate)
     else:

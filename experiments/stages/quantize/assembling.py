@@ -47,16 +47,16 @@ def assemble_weights(
     """Write the weight files, and their index where there is one, into `out_dir`.
 
     `layers` are the files of finished layers: what they hold takes the place of the tensor of its name, or,
-    of a packed module, of the module's weight; of a head that was tied, it stands beside the embedding.
+    of a packed module, of the one that its weight was read from; of a head that was tied, it stands beside
+    the embedding.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
     new: dict[str, list[_Piece]] = {}
     owner = {module.stored: module.source for module in planned}
-    gone = {module.weight for module in planned}
+    gone = {module.replaced for module in planned}
     for path in layers:
         for name, entry in tensor_headers(path).items():
-            module = name.rpartition(".")[0]
-            place = owner.get(module, name) if f"{module}.weight" in gone else name
+            place = owner.get(name.rpartition(".")[0], name)
             new.setdefault(place, []).append(_Piece(name, entry, path))
     weight_map: dict[str, str] = {}
     total_bytes = 0

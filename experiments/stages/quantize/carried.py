@@ -33,7 +33,7 @@ def check_carried(
         Infeasible: kind `build_failed`, with the names that are lost, new or changed.
     """
     packed = packed_modules(after)
-    wanted = {name for name in before.tensors if name not in {module.weight for module in planned}}
+    wanted = before.tensors.keys() - {module.replaced for module in planned}
     expected = wanted | {part for module in planned for part in _parts(module, packed)}
     _refuse("lost", wanted - after.tensors.keys(), after)
     _refuse("not packed", {module.stored for module in planned if module.stored not in packed}, after)

@@ -40,7 +40,8 @@ def compress(
     recipe: list[object] = [
         QuantizationModifier(config_groups=config["config_groups"], ignore=config["ignore"])
     ]
-    asked: dict[str, object] = {}
+    # Each expert is measured on the tokens that are sent to it; all on all would be many times the work.
+    asked: dict[str, object] = {"moe_calibrate_all_experts": False}
     if mappings:
         awq = AWQModifier(
             mappings=[AWQMapping(smooth, list(balance)) for smooth, balance in mappings],
@@ -64,7 +65,7 @@ def _kept_on(model: Qwen3_5ForCausalLM, states: Sequence[Tensor]) -> torch.devic
         return None
     tokens = sum(batch.shape[0] * batch.shape[1] for batch in states)
     config = model.config
-    kept = kept_bytes(tokens, config.hidden_size, config.intermediate_size, model.dtype.itemsize)
+    kept = kept_bytes(tokens, config.hidden_size, _mlp_width(config), model.dtype.itemsize)
     free, _ = torch.cuda.mem_get_info(model.device)
     at_hand = torch.cuda.memory_reserved(model.device) - torch.cuda.memory_allocated(model.device)
     said = kept_in_host(kept, free + at_hand)
@@ -72,6 +73,14 @@ def _kept_on(model: Qwen3_5ForCausalLM, states: Sequence[Tensor]) -> torch.devic
         return None
     print(said, file=sys.stderr)
     return torch.device("cpu")
+
+
+def _mlp_width(config: Any) -> int:
+    """How wide the MLPs are together that a token goes through in a layer."""
+    if not getattr(config, "num_experts", None):
+        return int(config.intermediate_size)
+    routed = config.num_experts_per_tok * config.moe_intermediate_size
+    return int(routed + config.shared_expert_intermediate_size)
 
 
 def let_go(model: Qwen3_5ForCausalLM) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from experiments.engines.reference.checkpoint import module_tensor
 from experiments.engines.reference.inspection import CheckpointFiles
+from experiments.stages.quantize.awq_pairs import mappings_of_layer, rescaled
 from experiments.stages.quantize.compression import compress, let_go
 from experiments.stages.quantize.finished_layers import FinishedLayers
 from experiments.stages.quantize.one_layer import (
@@ -24,13 +25,7 @@ from experiments.stages.quantize.one_layer import (
     states_after,
 )
 from experiments.stages.quantize.packing import packed_layer
-from experiments.stages.quantize.plan import (
-    PlannedModule,
-    config_of_layer,
-    mappings_of_layer,
-    plan,
-    rescaled,
-)
+from experiments.stages.quantize.plan import PlannedModule, config_of_layer, plan
 from experiments.stages.quantize.recipe import QuantizationRecipe
 
 Tell = Callable[[int, int, str], None]

@@ -13,11 +13,12 @@ from itertools import groupby
 import torch
 from safetensors import safe_open
 from torch import Tensor, nn
-from transformers.models.qwen3_5 import Qwen3_5ForCausalLM, Qwen3_5TextConfig
+from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.checkpoint import module_tensor, read_tensors
+from experiments.engines.reference.checkpoint import model_classes, module_tensor, read_tensors
 from experiments.engines.reference.inspection import QUANTIZATION_KEYS, CheckpointFiles
+from experiments.engines.reference.joined_experts import join_experts
 
 BATCH_TOKENS = 2048
 """Tokens of one pass through a layer: larger passes only take more memory (measured on two cores)."""
@@ -60,6 +61,9 @@ def layer_model(
     prefix = layer_prefix(layer)
     read = _tensors(files, dtype, lambda name: name.startswith(prefix))
     state = {LAYER + name.removeprefix(prefix): tensor for name, tensor in read.items()}
+    del read  # experts that are joined are let go one by one
+    if files.has_experts:
+        join_experts(state, files.text_config["num_experts"])
     try:
         missing = model.load_state_dict(state, strict=False, assign=True)
     except RuntimeError as cause:
@@ -131,8 +135,9 @@ def _batches(documents: Sequence[Sequence[int]]) -> Iterator[Tensor]:
 def _empty(files: CheckpointFiles, layer_types: list[str], dtype: torch.dtype) -> Qwen3_5ForCausalLM:
     """A model without storage, embedding (but for one unused row), norm and head."""
     told = {name: value for name, value in files.text_config.items() if name not in _NOT_A_LAYER_S}
+    config_class, model_class = model_classes(files)
     try:
-        config = Qwen3_5TextConfig(
+        config = config_class(
             **told,
             num_hidden_layers=len(layer_types),
             layer_types=layer_types,
@@ -147,7 +152,7 @@ def _empty(files: CheckpointFiles, layer_types: list[str], dtype: torch.dtype) -
     config.dtype = dtype
     config._name_or_path = str(files.folder)  # llmcompressor asks for it
     with torch.device("meta"):
-        model = Qwen3_5ForCausalLM(config)
+        model = model_class(config)
     model.model.rotary_emb = type(model.model.rotary_emb)(config)
     model.model.embed_tokens.weight = nn.Parameter(
         torch.zeros(1, config.hidden_size, dtype=dtype), requires_grad=False

@@ -18,8 +18,9 @@ from experiments.engines.reference.checkpoint import module_tensor
 from experiments.engines.reference.packed_layout import PACK_QUANTIZED, PackedModule
 from experiments.engines.reference.packed_tensors import dequantized
 from experiments.stages.quantize.finished_layers import Squares
+from experiments.stages.quantize.modules import HEAD
 from experiments.stages.quantize.one_layer import LAYER, layer_prefix
-from experiments.stages.quantize.plan import HEAD, PlannedModule
+from experiments.stages.quantize.plan import PlannedModule
 from experiments.stages.quantize.recipe import QuantizationRecipe
 
 STORED_DTYPES: Mapping[str, torch.dtype] = {

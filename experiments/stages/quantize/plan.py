@@ -1,14 +1,14 @@
 """Which modules of a checkpoint a recipe quantizes, and how the result names them. Pure; reads headers alone.
 
 Always in high precision: `in_proj_a`, `in_proj_b`, `conv1d`, norms, the embedding, the MTP head, a vision
-tower; the head unless asked (FACTS §3). Names in what is written are regular expressions without layer
-numbers, so that layers may be taken out later; only `keep=edges` must name layers.
+tower, a Mixture of Experts' router and the gate of its shared expert; the head unless asked (FACTS §3). Only
+`keep=edges` must name layers by their numbers.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -16,26 +16,20 @@ from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import CheckpointFiles
 from experiments.engines.reference.packed_layout import PACK_QUANTIZED, stored_quantized
 from experiments.measurement.evidence import Json
-from experiments.space.legality import EXPERTS_NOT_QUANTIZED
+from experiments.stages.quantize.modules import (
+    HEAD,
+    OUT_PROJ,
+    ROUTERS,
+    Headers,
+    Linear,
+    kinds,
+    linears_of_layer,
+    matrix,
+)
 from experiments.stages.quantize.recipe import QuantizationRecipe
 
 TRUNK_PREFIXES = ("model.language_model.", "model.")
 """What stands before `layers.N` in a wrapper's checkpoint and in a text model's."""
-
-HEAD = "lm_head"
-
-ATTENTION_PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
-GDN_PROJECTIONS = ("in_proj_qkv", "in_proj_z", "out_proj")
-MLP_PROJECTIONS = ("gate_proj", "up_proj", "down_proj")
-"""Linear layers that are quantized, by the block they stand in."""
-
-KINDS: Mapping[str, str] = {
-    **{f"self_attn.{name}": rf"re:.*self_attn\.{name}$" for name in ATTENTION_PROJECTIONS},
-    **{f"linear_attn.{name}": rf"re:.*linear_attn\.{name}$" for name in GDN_PROJECTIONS},
-    **{f"mlp.{name}": rf"re:.*mlp\.{name}$" for name in MLP_PROJECTIONS},
-    HEAD: rf"re:(.*\.)?{HEAD}$",
-}
-"""Kinds of modules that can be quantized, each with the expression that names all of its kind."""
 
 ALWAYS_HIGH = (
     r"re:.*linear_attn\.in_proj_[ab]$",
@@ -46,15 +40,14 @@ ALWAYS_HIGH = (
 )
 """Entries of `ignore` in every result. `mtp` stands there by name too, for vLLM (vllm#53387)."""
 
-OUT_PROJ = "linear_attn.out_proj"
-
 _LAYER = re.compile(r"model\.layers\.(\d+)\.")
 
 
 @dataclass(frozen=True)
 class PlannedModule:
     """One module to quantize: `stored` is its name in the files, `module` in the text model, `source` the
-    tensor of the files that its weight is read from (of a tied head, the embedding)."""
+    tensor of the files that its weight is read from: of a tied head the embedding, of an expert the one that
+    holds all of its layer, where they are stored so."""
 
     stored: str
     module: str
@@ -72,8 +65,13 @@ class PlannedModule:
 
     @property
     def weight(self) -> str:
-        """The name of its dense weight in the files."""
+        """The name that its dense weight has, or would have, in the files."""
         return f"{self.stored}.weight"
+
+    @property
+    def replaced(self) -> str:
+        """The tensor of the files that the packed ones stand for; a tied head's embedding stays."""
+        return self.weight if self.module == HEAD else self.source
 
 
 def plan(files: CheckpointFiles, recipe: QuantizationRecipe) -> tuple[PlannedModule, ...]:
@@ -81,23 +79,21 @@ def plan(files: CheckpointFiles, recipe: QuantizationRecipe) -> tuple[PlannedMod
 
     Raises:
         Infeasible: `illegal` when the checkpoint is quantized already or the group size does not divide,
-        `unsupported` for a Mixture of Experts, `checkpoint` when a layer lacks a weight.
+        `checkpoint` when a layer lacks a weight.
     """
-    if files.has_experts:
-        raise Infeasible("unsupported", f"{files.folder}: {EXPERTS_NOT_QUANTIZED}")
     if stored_quantized(files):
         raise Infeasible(
             "illegal",
             f"The checkpoint at {files.folder} is quantized already; quantize the original instead.",
         )
     headers = files.headers()
-    prefix = _trunk_prefix(files)
+    prefix = trunk_prefix(files)
     planned = []
-    for layer, kind in enumerate(files.layer_types):
-        for name in _kinds_of_layer(kind):
-            if not _kept(layer, name, files, recipe):
-                stored = f"{prefix}layers.{layer}.{name}"
-                planned.append(_planned(files, headers, stored, f"model.layers.{layer}.{name}", name, recipe))
+    for layer in range(len(files.layer_types)):
+        of_layer = f"{prefix}layers.{layer}."
+        for found in linears_of_layer(files, headers, of_layer, layer):
+            if not _kept(layer, found.name, files, recipe):
+                planned.append(_planned(found, of_layer, f"model.layers.{layer}.", recipe))
     if recipe.lm_head:
         planned.append(_planned_head(files, headers, prefix, recipe))
     if not planned:
@@ -120,17 +116,18 @@ def quantization_config(files: CheckpointFiles, recipe: QuantizationRecipe) -> d
     Only fields that the versions from 0.15 on share are written, so that an engine with another version
     reads it.
     """
-    kinds = [name for name in KINDS if name != HEAD or recipe.lm_head]
+    named = kinds(files)
+    asked = [name for name in named if name != HEAD or recipe.lm_head]
     if recipe.keep == "attention":
-        kinds = [name for name in kinds if not name.startswith("self_attn.")]
+        asked = [name for name in asked if not name.startswith("self_attn.")]
 
     def bits(name: str) -> int:
         return recipe.out_proj_bits if name == OUT_PROJ else recipe.bits
 
     groups: dict[str, Json] = {}
-    for width, names in groupby(sorted(kinds, key=lambda name: (bits(name), kinds.index(name))), key=bits):
+    for width, names in groupby(sorted(asked, key=lambda name: (bits(name), asked.index(name))), key=bits):
         groups[f"group_{len(groups)}"] = {
-            "targets": [KINDS[name] for name in names],
+            "targets": [named[name] for name in names],
             "weights": {
                 "num_bits": width,
                 "type": "int",
@@ -161,6 +158,8 @@ def quantization_config(files: CheckpointFiles, recipe: QuantizationRecipe) -> d
 def ignored(files: CheckpointFiles, recipe: QuantizationRecipe) -> tuple[str, ...]:
     """The modules that stay in high precision, as `ignore` names them."""
     found = list(ALWAYS_HIGH)
+    if files.has_experts:
+        found += [rf"re:.*mlp\.{name}$" for name in ROUTERS]
     if not recipe.lm_head:
         found += [HEAD, rf"re:.*\.{HEAD}$"]  # by name, and under a wrapper's name
     if recipe.keep == "attention":
@@ -168,39 +167,6 @@ def ignored(files: CheckpointFiles, recipe: QuantizationRecipe) -> tuple[str, ..
     if recipe.keep == "edges":
         found += [rf"re:.*layers\.{layer}\..*" for layer in sorted({0, len(files.layer_types) - 1})]
     return tuple(found)
-
-
-def awq_mappings(files: CheckpointFiles, recipe: QuantizationRecipe) -> list[tuple[str, list[str]]]:
-    """AWQ's pairs of a module whose output is scaled down and those whose inputs are scaled up for it.
-
-    Names are regular expressions with `re:`, as llmcompressor takes them, for the text model's modules. Norms
-    scale for the projections after them (`in_proj_a` and `in_proj_b` too, which stay in high precision),
-    `up_proj` for `down_proj`.
-    There is none for `v_proj` → `o_proj` and → `linear_attn.out_proj`: a gate and, with grouped heads,
-    other shapes stand between. Those are rounded plainly.
-    """
-    layers = [
-        index
-        for index in range(len(files.layer_types))
-        if not (recipe.keep == "edges" and index in (0, len(files.layer_types) - 1))
-    ]
-    attention = [index for index in layers if files.layer_types[index] == "full_attention"]
-    gdn = [index for index in layers if files.layer_types[index] == "linear_attention"]
-    pairs = [
-        (gdn, "input_layernorm", "linear_attn", ("in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a")),
-        (layers, "post_attention_layernorm", "mlp", ("gate_proj", "up_proj")),
-        (layers, r"mlp\.up_proj", "mlp", ("down_proj",)),
-    ]
-    if recipe.keep != "attention":
-        pairs.insert(0, (attention, "input_layernorm", "self_attn", ("q_proj", "k_proj", "v_proj")))
-    return [
-        (
-            rf"re:model\.layers\.({_any_of(numbers)})\.{smooth}$",
-            [rf"re:model\.layers\.({_any_of(numbers)})\.{block}\.{name}$" for name in names],
-        )
-        for numbers, smooth, block, names in pairs
-        if numbers
-    ]
 
 
 def config_of_layer(
@@ -212,85 +178,33 @@ def config_of_layer(
     return quantization_config(files, replace(recipe, keep=keep, lm_head=head))
 
 
-def mappings_of_layer(
-    files: CheckpointFiles, recipe: QuantizationRecipe, layer: int
-) -> list[tuple[str, list[str]]]:
-    """Those of `awq_mappings` that are a layer's, for a model that is this layer alone; none where nothing of
-    it is scaled."""
-    if recipe.method != "awq" or (recipe.keep == "edges" and layer in (0, len(files.layer_types) - 1)):
-        return []
-    alone = replace(files, layer_types=(files.layer_types[layer],))
-    keep = "none" if recipe.keep == "edges" else recipe.keep
-    return awq_mappings(alone, replace(recipe, keep=keep))
-
-
-def rescaled(files: CheckpointFiles, recipe: QuantizationRecipe) -> frozenset[str]:
-    """Stored names of dense tensors that AWQ changes: norms, and projections beside quantized ones."""
-    if recipe.method != "awq":
-        return frozenset()
-    mappings = awq_mappings(files, recipe)
-    touched = [
-        re.compile(name.removeprefix("re:")) for smooth, names in mappings for name in (smooth, *names)
-    ]
-    quantized = {module.weight for module in plan(files, recipe)}
-    prefix = _trunk_prefix(files)
-    return frozenset(
-        name
-        for name in files.tensors
-        if name.startswith(f"{prefix}layers.")
-        and name not in quantized
-        and any(pattern.match(f"model.{name[len(prefix) :]}".removesuffix(".weight")) for pattern in touched)
-    )
-
-
-def _kinds_of_layer(kind: str) -> tuple[str, ...]:
-    if kind == "full_attention":
-        block = tuple(f"self_attn.{name}" for name in ATTENTION_PROJECTIONS)
-    else:
-        block = tuple(f"linear_attn.{name}" for name in GDN_PROJECTIONS)
-    return block + tuple(f"mlp.{name}" for name in MLP_PROJECTIONS)
-
-
 def _kept(layer: int, name: str, files: CheckpointFiles, recipe: QuantizationRecipe) -> bool:
     if recipe.keep == "attention":
         return name.startswith("self_attn.")
     return recipe.keep == "edges" and layer in (0, len(files.layer_types) - 1)
 
 
-def _trunk_prefix(files: CheckpointFiles) -> str:
+def trunk_prefix(files: CheckpointFiles) -> str:
+    """Which of `TRUNK_PREFIXES` the checkpoint has. Raises `Infeasible` (`checkpoint`) where it has none."""
     for prefix in TRUNK_PREFIXES:
         if any(name.startswith(f"{prefix}layers.") for name in files.tensors):
             return prefix
     raise Infeasible("checkpoint", f"The checkpoint at {files.folder} has no tensors of layers.")
 
 
-def _planned(
-    files: CheckpointFiles,
-    headers: Mapping[str, Mapping[str, Sequence[int]]],
-    stored: str,
-    module: str,
-    kind: str,
-    recipe: QuantizationRecipe,
-    weight: str | None = None,
-) -> PlannedModule:
-    source = weight or f"{stored}.weight"
-    entry = headers.get(source)
-    if entry is None or len(entry["shape"]) != 2:
-        raise Infeasible("checkpoint", f"The checkpoint at {files.folder} has no matrix {source}.")
-    outputs, inputs = entry["shape"]
-    bits = recipe.out_proj_bits if kind == OUT_PROJ else recipe.bits
-    return PlannedModule(stored, module, kind, bits, outputs, inputs, source)
+def _planned(found: Linear, stored: str, module: str, recipe: QuantizationRecipe) -> PlannedModule:
+    """`stored` and `module` begin its names in the files and in the text model."""
+    bits = recipe.out_proj_bits if found.kind == OUT_PROJ else recipe.bits
+    names = f"{stored}{found.name}", f"{module}{found.name}"
+    return PlannedModule(*names, found.kind, bits, found.outputs, found.inputs, found.source)
 
 
 def _planned_head(
-    files: CheckpointFiles,
-    headers: Mapping[str, Mapping[str, Sequence[int]]],
-    prefix: str,
-    recipe: QuantizationRecipe,
+    files: CheckpointFiles, headers: Headers, prefix: str, recipe: QuantizationRecipe
 ) -> PlannedModule:
     """The head; one that is tied gets tensors of its own, from the embedding."""
     weight = f"{prefix}embed_tokens.weight" if ties_head(files) else f"{HEAD}.weight"
-    return _planned(files, headers, HEAD, HEAD, HEAD, recipe, weight)
+    return _planned(matrix(files, headers, HEAD, HEAD, weight), "", "", recipe)
 
 
 def _check_groups(planned: Sequence[PlannedModule], recipe: QuantizationRecipe) -> None:
@@ -304,7 +218,3 @@ def _check_groups(planned: Sequence[PlannedModule], recipe: QuantizationRecipe) 
             f"quantization.group_size={recipe.group_size} does not divide the {first.inputs} inputs of "
             f"{first.stored} ({first.outputs} × {first.inputs}){more}.",
         )
-
-
-def _any_of(numbers: Sequence[int]) -> str:
-    return "|".join(map(str, numbers))

@@ -123,10 +123,10 @@ def calibration_of(configuration: Configuration) -> Calibration | None:
     )
 
 
-def kept_bytes(tokens: int, hidden: int, intermediate: int, value_bytes: int) -> int:
+def kept_bytes(tokens: int, hidden: int, mlp_width: int, value_bytes: int) -> int:
     """What AWQ keeps of a text between the scales that it tries for a layer, in bytes: what goes into its
-    mixer, its MLP and its down projection."""
-    return tokens * (2 * hidden + intermediate) * value_bytes
+    mixer, its MLP and its down projections, all those together that a token goes through."""
+    return tokens * (2 * hidden + mlp_width) * value_bytes
 
 
 def kept_in_host(kept: int, free: int) -> str | None:

@@ -30,9 +30,10 @@ from experiments.engines.reference.stored_weights import (
 from experiments.measurement.evidence import Json, Stage
 from experiments.space.configuration import Configuration
 from experiments.stages.copied_files import copy_beside
+from experiments.stages.quantize.awq_pairs import rescaled
 from experiments.stages.quantize.carried import check_carried
 from experiments.stages.quantize.environment import needed_python, quantize_python, tool_versions
-from experiments.stages.quantize.plan import plan, quantization_config, rescaled, ties_head
+from experiments.stages.quantize.plan import plan, quantization_config, ties_head
 from experiments.stages.quantize.recipe import (
     SEED,
     QuantizationRecipe,

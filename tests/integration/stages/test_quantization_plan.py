@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,20 +12,14 @@ from safetensors.torch import load_file, save_file
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
 from experiments.engines.reference.packed_layout import packed_modules
+from experiments.stages.quantize.awq_pairs import awq_mappings, rescaled
 from experiments.stages.quantize.carried import check_carried
-from experiments.stages.quantize.plan import (
-    PlannedModule,
-    awq_mappings,
-    ignored,
-    plan,
-    quantization_config,
-    rescaled,
-)
+from experiments.stages.quantize.plan import PlannedModule, ignored, plan, quantization_config
 from experiments.stages.quantize.recipe import QuantizationRecipe
 from experiments.stages.quantize.stage import CalibrationText, quantize
 from tests.integration.engines.checkpoints import LAYERS, tiny_model, write_checkpoint
 from tests.integration.engines.packed_checkpoints import by_hand, compressed_tensors_config, pack_quantized
-from tests.integration.stages.quantizable import quantizable, quantizable_model
+from tests.integration.stages.quantizable import quantizable, quantizable_mixture, quantizable_model
 
 
 def recipe(**changes: object) -> QuantizationRecipe:
@@ -44,6 +39,10 @@ def checkpoint(folder: Path, layers: list[str] | None = None) -> CheckpointFiles
     return inspect_checkpoint(quantizable(folder, quantizable_model(layers)))
 
 
+def mixture(folder: Path, layers: list[str] | None = None, *, each_expert: bool = False) -> CheckpointFiles:
+    return inspect_checkpoint(quantizable(folder, quantizable_mixture(layers), each_expert=each_expert))
+
+
 def matching(files: CheckpointFiles, entries: list[str]) -> set[str]:
     """Modules of the text model that entries of `targets` or `ignore` name, as engines match them."""
     modules = {name.rpartition(".")[0] for name in files.tensors} | {"lm_head"}
@@ -60,10 +59,11 @@ def matching(files: CheckpointFiles, entries: list[str]) -> set[str]:
 @pytest.mark.parametrize("keep", ["none", "attention", "edges"])
 @pytest.mark.parametrize("lm_head", [False, True])
 @pytest.mark.parametrize("out_proj_bits", [4, 8])
+@pytest.mark.parametrize("experts", [False, True])
 def test_what_is_written_names_just_the_modules_that_are_quantized(
-    tmp_path: Path, keep: str, lm_head: bool, out_proj_bits: int
+    tmp_path: Path, keep: str, lm_head: bool, out_proj_bits: int, experts: bool
 ) -> None:
-    files = checkpoint(tmp_path)
+    files = mixture(tmp_path, each_expert=True) if experts else checkpoint(tmp_path)
     asked = recipe(keep=keep, lm_head=lm_head, out_proj_bits=out_proj_bits)
     planned = plan(files, asked)
     config = quantization_config(files, asked)
@@ -112,6 +112,87 @@ def test_awq_pairs_follow_the_kinds_of_layers_that_are_left(
     assert "linear_attn.in_proj_b.weight" in ends or "linear_attention" not in layers[1:]
     assert not any(name.startswith("mtp.") for name in rescaled(files, asked))
     assert rescaled(files, recipe(method="rtn")) == frozenset()
+
+
+def test_experts_that_are_joined_are_planned_as_those_that_are_apart(tmp_path: Path) -> None:
+    apart = plan(mixture(tmp_path / "apart", each_expert=True), recipe())
+    joined = plan(mixture(tmp_path / "joined"), recipe())
+    assert [replace(each, source="") for each in joined] == [replace(each, source="") for each in apart]
+    assert {each.replaced.split(".mlp.")[1] for each in joined if ".experts." in each.module} == {
+        "experts.gate_up_proj",
+        "experts.down_proj",
+    }
+    assert all(each.replaced == each.weight for each in apart)
+
+
+@pytest.mark.parametrize("each_expert", [False, True])
+@pytest.mark.parametrize("keep", ["none", "edges"])
+def test_awq_scales_a_norm_for_the_router_first_and_each_expert_for_itself(
+    tmp_path: Path, each_expert: bool, keep: str
+) -> None:
+    files = mixture(tmp_path, each_expert=each_expert)
+    layers = range(len(LAYERS)) if keep == "none" else range(1, len(LAYERS) - 1)
+    pairs = dict(awq_mappings(files, recipe(keep=keep)))
+    (norm,) = (each for each in pairs if "post_attention" in each)
+    # what AWQ knows of the norm's output it measures at the first of these, which every token goes through
+    assert pairs[norm][0].endswith(r"\.mlp\.gate$")
+    of_experts = next(each for each in pairs if r"experts\.\d+\.up_proj" in each)
+    apart = mixture(tmp_path / "apart", each_expert=True)
+    assert matching(apart, [of_experts]) == {
+        f"model.layers.{layer}.mlp.experts.{number}.up_proj" for layer in layers for number in range(8)
+    }
+    assert matching(apart, pairs[norm]) == {
+        f"model.layers.{layer}.mlp.{name}"
+        for layer in layers
+        for name in (
+            *("gate", "shared_expert_gate", "shared_expert.gate_proj", "shared_expert.up_proj"),
+            *(f"experts.{number}.{part}_proj" for number in range(8) for part in ("gate", "up")),
+        )
+    }
+    ends = {name.split(".", 3)[-1] for name in rescaled(files, recipe(keep=keep)) if ".mlp." in name}
+    assert ends == {"mlp.gate.weight", "mlp.shared_expert_gate.weight"}
+
+
+def test_a_mixture_s_router_and_gate_are_named_as_left_out_and_a_dense_model_s_are_not(
+    tmp_path: Path,
+) -> None:
+    routers = {r"re:.*mlp\.gate$", r"re:.*mlp\.shared_expert_gate$"}
+    assert routers <= set(ignored(mixture(tmp_path / "experts"), recipe()))
+    assert not routers & set(ignored(checkpoint(tmp_path / "dense"), recipe()))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "sentence"),
+    [
+        ("gate_up_proj", (8, 63, 64), r"\(8, 63, 64\) and \(8, 64, 32\), which are not those of 8 experts"),
+        ("gate_up_proj", (7, 64, 64), r"\(7, 64, 64\) and .* not those of 8 experts"),
+        ("down_proj", (7, 64, 32), r"and \(7, 64, 32\), which are not those of 8 experts"),
+        ("down_proj", (8, 64, 16), r"not those of 8 experts"),
+        ("down_proj", (64, 32), r"no tensor of experts model\.layers\.1\.mlp\.experts\.down_proj"),
+        ("down_proj", None, r"no tensor of experts model\.layers\.1\.mlp\.experts\.down_proj"),
+        ("gate_up_proj", None, r"no matrix model\.layers\.1\.mlp\.experts\.0\.gate_proj\.weight"),
+    ],
+)
+def test_experts_of_other_sizes_than_they_are_told_of_are_refused(
+    tmp_path: Path, name: str, shape: tuple[int, ...] | None, sentence: str
+) -> None:
+    files = mixture(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    del tensors[f"model.layers.1.mlp.experts.{name}"]
+    if shape is not None:
+        tensors[f"model.layers.1.mlp.experts.{name}"] = torch.zeros(shape)
+    save_file(tensors, tmp_path / "model.safetensors")
+    with pytest.raises(Infeasible, match=sentence) as told:
+        plan(inspect_checkpoint(files.folder), recipe())
+    assert told.value.kind == "checkpoint"
+
+
+def test_groups_that_do_not_divide_what_goes_into_an_expert_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        Infeasible, match=r"64 does not divide the 32 inputs of .*mlp\.experts\.0\.down_proj"
+    ) as t:
+        plan(mixture(tmp_path), recipe(group_size=64))
+    assert t.value.kind == "illegal"
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_awq_searches_more_finely_where_an_accelerator_works_and_rounding_search
 
 def test_what_awq_keeps_of_a_text_is_by_how_much_less_a_gpu_was_seen_to_hold_without_it() -> None:
     # a 4B's layer of GDN on an H200, 128 documents of 512 tokens in 16 bits: 4.041 GB at most, and 2.173
-    kept = kept_bytes(128 * 512, hidden=2560, intermediate=9216, value_bytes=2)
+    kept = kept_bytes(128 * 512, hidden=2560, mlp_width=9216, value_bytes=2)
     assert kept == pytest.approx(4.041e9 - 2.173e9, rel=0.02)
 
 

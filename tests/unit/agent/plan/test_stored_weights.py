@@ -59,7 +59,7 @@ def stored(
 ) -> ModelProfile:
     """The shape as a checkpoint stores it whose projections are packed, but for modules named `kept`."""
     tensors = {"model.visual.patch_embed.proj.weight": 10**9, "mtp.fc.weight": 10**8}
-    for name, shape in expected_tensors(profile, each_expert=profile.experts is not None):
+    for name, shape in expected_tensors(profile, range(profile.layers)):
         whole, named = math.prod(shape), name.replace("model.", "model.language_model.", 1)
         packed = name.split(".")[-2] in (*PACKED, *PACKED_MLP) or (head and name == HEAD)
         tensors |= packs(named, whole) if packed and kept not in name else {named: 2 * whole}
