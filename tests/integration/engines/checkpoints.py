@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM, Qwen3_5TextConfig
 from transformers.models.qwen3_5_moe import Qwen3_5MoeForCausalLM, Qwen3_5MoeTextConfig
 
@@ -97,6 +97,16 @@ def each_expert_alone(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tenso
             for part, rows in zip(parts, own.chunk(len(parts)), strict=True):
                 found[f"{experts}.experts.{number}.{part}.weight"] = rows
     return found
+
+
+def take_layer_apart(folder: Path, layer: int) -> Path:
+    """Give each expert of one layer tensors of its own in a checkpoint of one file, and leave the others."""
+    tensors = load_file(folder / "model.safetensors")
+    own = {name: value for name, value in tensors.items() if name.startswith(f"model.layers.{layer}.")}
+    rest = {name: value for name, value in tensors.items() if name not in own}
+    found = {name: value.contiguous() for name, value in {**rest, **each_expert_alone(own)}.items()}
+    save_file(found, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
 
 
 def write_checkpoint(

@@ -25,6 +25,7 @@ from experiments.reference_model.load import reference_model_path
 from tests.integration.engines.checkpoints import (
     Sizes,
     each_expert_alone,
+    take_layer_apart,
     tiny_mixture,
     tiny_model,
     write_checkpoint,
@@ -81,16 +82,11 @@ def test_whole_mixtures_of_experts_pass(tmp_path: Path, form: dict[str, int], ea
 
 
 def test_experts_may_be_apart_in_one_layer_and_together_in_another(tmp_path: Path) -> None:
-    model = tiny_mixture()
-    folder = write_checkpoint(tmp_path, model)
-    layer = "model.layers.2."
-    tensors = load_file(folder / "model.safetensors")
-    apart = each_expert_alone({name: value for name, value in tensors.items() if name.startswith(layer)})
-    tensors = {name: value for name, value in tensors.items() if not name.startswith(layer)} | apart
-    save_file({name: value.contiguous() for name, value in tensors.items()}, folder / "model.safetensors")
+    folder = take_layer_apart(write_checkpoint(tmp_path, tiny_mixture()), 2)
     check_tensors(inspect_checkpoint(folder))
-    _without(tensors, lost := f"{layer}mlp.experts.3.down_proj.weight")
-    save_file({name: value.contiguous() for name, value in tensors.items()}, folder / "model.safetensors")
+    tensors = load_file(folder / "model.safetensors")
+    _without(tensors, lost := "model.layers.2.mlp.experts.3.down_proj.weight")
+    save_file(tensors, folder / "model.safetensors")
     with pytest.raises(Infeasible, match=f"lacks 1 of the .*{lost}"):
         check_tensors(inspect_checkpoint(folder))
 

@@ -18,7 +18,13 @@ from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.launch import VllmLaunch
 from experiments.shapes.folder import write_shape
 from experiments.space.configuration import Configuration
-from tests.integration.engines.checkpoints import Sizes, tiny_config, tiny_mixture, write_checkpoint
+from tests.integration.engines.checkpoints import (
+    Sizes,
+    take_layer_apart,
+    tiny_config,
+    tiny_mixture,
+    write_checkpoint,
+)
 from tests.integration.engines.test_vllm_engine import KNOBS, pytestmark
 
 __all__ = ["pytestmark"]
@@ -67,6 +73,8 @@ def test_experts_are_served_whichever_way_they_are_stored_and_told_by_part(tmp_p
     bits16 = {"dtype": torch.bfloat16}
     joined = write_checkpoint(tmp_path / "joined", model, **bits16)
     apart = write_checkpoint(tmp_path / "apart", model, each_expert=True, **bits16)
+    # as a quantizer leaves one that keeps a layer as it was
+    mixed = take_layer_apart(write_checkpoint(tmp_path / "mixed", model, **bits16), 1)
     request = GenerationRequest("a", PROMPT, NEW_TOKENS)
     with launched(joined, tmp_path) as launch:
         tokens = launch.generate(request).token_ids
@@ -82,8 +90,9 @@ def test_experts_are_served_whichever_way_they_are_stored_and_told_by_part(tmp_p
     assert parts["experts"].weight_bytes == len(config.layer_types) * config.num_experts_per_tok * each
     assert parts["experts"].kind == "gemm"
     assert parts["experts"].time_ms > 0
-    with launched(apart, tmp_path) as launch:
-        assert launch.generate(request).token_ids == tokens
+    for other in (apart, mixed):
+        with launched(other, tmp_path) as launch:
+            assert launch.generate(request).token_ids == tokens
 
 
 def test_a_shape_with_experts_loads_without_weights(tmp_path: Path) -> None:
