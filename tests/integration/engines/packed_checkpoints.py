@@ -52,19 +52,20 @@ def drawn(
     bits: int = 4,
     symmetric: bool = False,
     scale_dtype: torch.dtype = torch.float16,
+    group: int = GROUP,
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
     """One module's packed parts and the weight that they stand for, from unsigned integers."""
-    groups = inputs // GROUP
+    groups = inputs // group
     integers = random.integers(0, 2**bits, (outputs, inputs))
     zeros = np.full((outputs, groups), 2 ** (bits - 1))
     if not symmetric:
         zeros = random.integers(0, 2**bits, (outputs, groups))
-    scales = torch.tensor(random.uniform(0.01, 0.02, (outputs, groups))).to(scale_dtype)
+    scales = torch.tensor(random.uniform(0.01, 0.02, (outputs, groups)) * 16 / 2**bits).to(scale_dtype)
     weight = np.empty((outputs, inputs), np.float32)
     for column in range(inputs):
-        group = column // GROUP
-        scale = scales[:, group].float().numpy()
-        weight[:, column] = (integers[:, column] - zeros[:, group]).astype(np.float32) * scale
+        at = column // group
+        scale = scales[:, at].float().numpy()
+        weight[:, column] = (integers[:, column] - zeros[:, at]).astype(np.float32) * scale
     return pack(integers, zeros, scales, bits, symmetric), torch.from_numpy(weight)
 
 
@@ -108,13 +109,15 @@ def awq_gemm(
     }
 
 
-def compressed_tensors_config(bits: int = 4, symmetric: bool = False) -> dict[str, object]:
+def compressed_tensors_config(
+    bits: int = 4, symmetric: bool = False, group: int = GROUP
+) -> dict[str, object]:
     weights = {
         "num_bits": bits,
         "type": "int",
         "symmetric": symmetric,
         "strategy": "group",
-        "group_size": GROUP,
+        "group_size": group,
     }
     return {
         "quant_method": "compressed-tensors",

@@ -20,7 +20,6 @@ from experiments.measurement.evidence import Arm, Json, LaunchRecord, Stage
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.loading import load_space
 from experiments.stages.pruning.layer_removal import remove_layers
-from tests.integration.engines import packed_checkpoints
 from tests.integration.engines.checkpoints import LAYERS, tiny_model, write_checkpoint
 from tests.integration.engines.drafted import write_block_drafter, write_target
 from tests.integration.engines.packed_checkpoints import by_hand, compressed_tensors_config, pack_quantized
@@ -73,12 +72,8 @@ def arms(tmp_path_factory: pytest.TempPathFactory) -> Arms:
     for group, bits, symmetric in ((16, 4, True), (8, 4, True), (16, 8, True), (16, 4, False)):
         name = f"w{bits}-g{group}" + ("" if symmetric else "-asymmetric")
         write_target(folder / name, tiny_model(layers=LAYERS))
-        told = compressed_tensors_config(bits, symmetric)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(packed_checkpoints, "GROUP", group)
-            by_hand(folder / name, pack_quantized, told, bits=bits, symmetric=symmetric)
-        config = folder / name / "config.json"
-        config.write_text(config.read_text().replace('"group_size": 16', f'"group_size": {group}'))
+        told = compressed_tensors_config(bits, symmetric, group)
+        by_hand(folder / name, pack_quantized, told, bits=bits, symmetric=symmetric, group=group)
     for source, layers, name in (
         ("whole", (2,), "fewer"),
         ("whole", (0, 2), "fewest"),
