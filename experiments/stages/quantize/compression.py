@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
+from experiments.stages.quantize.modules import mlp_width
 from experiments.stages.quantize.recipe import kept_bytes, kept_in_host
 
 
@@ -65,7 +66,7 @@ def _kept_on(model: Qwen3_5ForCausalLM, states: Sequence[Tensor]) -> torch.devic
         return None
     tokens = sum(batch.shape[0] * batch.shape[1] for batch in states)
     config = model.config
-    kept = kept_bytes(tokens, config.hidden_size, _mlp_width(config), model.dtype.itemsize)
+    kept = kept_bytes(tokens, config.hidden_size, mlp_width(config.to_dict()), model.dtype.itemsize)
     free, _ = torch.cuda.mem_get_info(model.device)
     at_hand = torch.cuda.memory_reserved(model.device) - torch.cuda.memory_allocated(model.device)
     said = kept_in_host(kept, free + at_hand)
@@ -73,14 +74,6 @@ def _kept_on(model: Qwen3_5ForCausalLM, states: Sequence[Tensor]) -> torch.devic
         return None
     print(said, file=sys.stderr)
     return torch.device("cpu")
-
-
-def _mlp_width(config: Any) -> int:
-    """How wide the MLPs are together that a token goes through in a layer."""
-    if not getattr(config, "num_experts", None):
-        return int(config.intermediate_size)
-    routed = config.num_experts_per_tok * config.moe_intermediate_size
-    return int(routed + config.shared_expert_intermediate_size)
 
 
 def let_go(model: Qwen3_5ForCausalLM) -> None:

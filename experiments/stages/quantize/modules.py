@@ -48,6 +48,14 @@ def kinds(files: CheckpointFiles) -> dict[str, str]:
     return {**_OF_MIXERS, **of_mlps, HEAD: rf"re:(.*\.)?{HEAD}$"}
 
 
+def mlp_width(text_config: Mapping[str, Any]) -> int:
+    """How wide the MLPs are together that a token goes through in a layer, by a model's configuration."""
+    if not text_config.get("num_experts"):
+        return int(text_config["intermediate_size"])
+    routed = text_config["num_experts_per_tok"] * text_config["moe_intermediate_size"]
+    return int(routed + text_config["shared_expert_intermediate_size"])
+
+
 @dataclass(frozen=True)
 class Linear:
     """A linear layer: its kind, its name in its layer, its sizes, and the tensor that its weight is read
