@@ -205,9 +205,9 @@ def packed(
     timed: Mapping[str, TimedEffect] = NOT_TIMED,
     resemblance: Resemblance = APART,
 ) -> Mapping[str, PartEffect]:
-    """What packing does to each kind of part: the layers' products into a share of their bytes, and experts
-    and output head into one of their own (none: they stay); of a kind that was `timed` alone, what that
-    says."""
+    """What packing does to each kind of part: the layers' products and experts each into a share of their
+    bytes, and the output head into one of its own (none: it stays); of a kind that was `timed` alone, what
+    that says."""
     lever = "quantization"
     stored = {knob: value for knob, value in knobs.items() if knob in FORMAT_KNOBS}
     own = resemblance.of_all(stored, FORMAT_SD_LOG)
@@ -218,7 +218,7 @@ def packed(
         ),
         BESIDE: PartEffect(0.0, {f"{lever} of {BESIDE}": BESIDE_SD_LOG}),
     }
-    if EXPERTS in shares and EXPERTS in parts.time_ms:
+    if EXPERTS in parts.time_ms:
         stored = {knob: value for knob, value in knobs.items() if knob in EXPERTS_FORMAT_KNOBS}
         own = resemblance.of_all(stored, EXPERTS_FORMAT_SD_LOG)
         found[EXPERTS] = PartEffect(

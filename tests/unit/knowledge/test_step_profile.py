@@ -177,6 +177,10 @@ def test_the_experts_of_a_lone_prompt_have_a_floor_and_words_of_their_own() -> N
     assert (rows["experts"].floor_ms, rows["experts"].counted) == (15.0, True)
     assert rows["experts"].words == "experts, and what routes tokens to them"
     assert rows["shared_expert"].words == "shared expert and router"
+    by_bytes = lone_prompt(parts=[asdict(experts)], operations_per_s=None)
+    alone = prompt_profile([stage(prompt=by_bytes, bandwidth_bytes_per_s=2e12)])
+    assert alone is not None
+    assert [(row.floor_ms, row.counted) for row in alone.parts] == [(30.0, True)]
 
 
 UNCOUNTED = [

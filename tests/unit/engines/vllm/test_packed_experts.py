@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from configs.models import load_model_profile
+from experiments.engines.port import Infeasible
 from experiments.engines.vllm import engine as engine_module
 from experiments.engines.vllm.engine import VllmEngine
+from experiments.engines.vllm.environment import VllmEnvironment
+from experiments.engines.vllm.known_values import KnownValues
 from experiments.engines.vllm.packed_experts import WITH_AMX, WITHOUT_AMX, experts_not_taken
 from experiments.space.configuration import KnobValue
 from experiments.space.legality import ModelFacts, legal_levers
@@ -59,9 +64,20 @@ def test_what_a_space_does_not_have_is_not_told() -> None:
     ("flags", "told"),
     [({"avx2"}, WITHOUT_AMX), ({"avx2", "amx_tile"}, WITH_AMX), (None, WITHOUT_AMX)],
 )
-def test_the_engine_asks_this_machines_processor(
-    flags: set[str] | None, told: dict[tuple[str, KnobValue], str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("installed", [True, False])
+def test_the_engine_asks_this_machines_processor_whether_vllm_is_there_or_not(
+    flags: set[str] | None,
+    told: dict[tuple[str, KnobValue], str],
+    installed: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    def found_there(device: str) -> VllmEnvironment:
+        if not installed:
+            raise Infeasible("unsupported", "There is no vLLM.")
+        return VllmEnvironment(Path("python"), "0.33.0", for_cpu=True)
+
     monkeypatch.setattr(engine_module, "cpu_flags", lambda: flags)
+    monkeypatch.setattr(engine_module, "needed_environment", found_there)
+    monkeypatch.setattr(engine_module, "known_values", lambda _: KnownValues("0.33.0", {}))
     found, dense = (VllmEngine().unknown_values(SPACE, "cpu", each) for each in (MIXTURE, DENSE))
     assert {of: why for of, why in found.items() if of not in dense} == told
