@@ -17,8 +17,6 @@ from experiments.engines.reference.inspection import CheckpointFiles
 from experiments.engines.reference.packed_layout import AWQ_BITS
 from experiments.shapes.config import shape_config
 from experiments.space.configuration import Configuration
-from experiments.shapes.config import shape_config
-from experiments.space.configuration import Configuration
 from experiments.stages.quantize.modules import OUT_PROJ
 from experiments.stages.quantize.plan import quantization_config
 from experiments.stages.quantize.recipe import QuantizationRecipe, recipe_of
