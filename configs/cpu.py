@@ -80,6 +80,12 @@ def usable_cores(root: Path = Path("/")) -> int:
     return max(1, min(allowed, share // of)) if share and of else allowed
 
 
+def cpu_flags(root: Path = Path("/")) -> frozenset[str] | None:
+    """What the first core can do, as Linux calls it (`avx2`, `amx_tile`); None where it does not tell."""
+    found = re.search(r"^flags\s*:\s*(.+)$", _text(root / "proc/cpuinfo"), re.MULTILINE)
+    return None if found is None else frozenset(found[1].split())
+
+
 def _name(root: Path) -> str:
     match = re.search(r"^model name\s*:\s*(.+)$", _text(root / "proc/cpuinfo"), re.MULTILINE)
     return " ".join(match[1].split()) if match else platform.processor() or "unknown CPU"

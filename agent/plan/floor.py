@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.models import ModelProfile
-from configs.weight_formats import BFLOAT16, FLOAT32, FP8, WEIGHT_FORMATS, WeightFormat
+from configs.weight_formats import BFLOAT16, FLOAT32, WEIGHT_FORMATS, WeightFormat
 
 MS_PER_S = 1e3
 
@@ -35,9 +35,6 @@ WORDS = {
     AS_STORED: "as its files store them",
 }
 """What a format of weights is called."""
-
-OF_EXPERTS = (FLOAT32.name, BFLOAT16.name, FP8.name)
-"""Formats of a Mixture of Experts, which nothing here packs: as it is stored, or rounded while it loads."""
 
 ON_CPU = (FLOAT32.name, BFLOAT16.name)
 """Formats that a processor serves; the others are a GPU's, and bfloat16."""
@@ -73,8 +70,7 @@ def floors(
     if as_stored:
         read = {AS_STORED: step_weight_bytes(profile, {}, rows).mean}
     else:
-        served = _served(on_gpu, experts=profile.experts is not None)
-        read = {weights.name: profile.weight_bytes_per_step(weights, rows) for weights in served}
+        read = {weights.name: profile.weight_bytes_per_step(weights, rows) for weights in _served(on_gpu)}
     return tuple(
         FloorRow(
             name,
@@ -95,9 +91,9 @@ def cache_bytes(profile: ModelProfile, context_tokens: int) -> int:
     return context_tokens * profile.kv_bytes_per_token + states
 
 
-def _served(on_gpu: bool, *, experts: bool) -> Iterable[WeightFormat]:
+def _served(on_gpu: bool) -> Iterable[WeightFormat]:
     return (
         weights
         for name, weights in WEIGHT_FORMATS.items()
-        if (name != FLOAT32.name if on_gpu else name in ON_CPU) and (name in OF_EXPERTS or not experts)
+        if (name != FLOAT32.name if on_gpu else name in ON_CPU)
     )

@@ -18,7 +18,6 @@ from configs.campaign_plan import WorkloadSpec
 from configs.hardware import HardwareProfile
 from configs.models import ModelProfile, PartKind
 from configs.quantities import format_duration
-from configs.weight_formats import BFLOAT16
 from experiments.engines.stored_bytes import step_rows
 from experiments.space.configuration import KnobValue
 
@@ -214,10 +213,16 @@ def prompt_token_ms(profile: ModelProfile, hardware: HardwareProfile) -> float:
     return MS_PER_S * _token_operations(profile) / (PREFILL_SHARE * hardware.bf16_flop_per_s)
 
 
-def prompt_ms(profile: ModelProfile, hardware: HardwareProfile, tokens: int) -> float:
+def prompt_ms(
+    profile: ModelProfile,
+    hardware: HardwareProfile,
+    tokens: int,
+    configuration: Mapping[str, KnobValue],
+) -> float:
     """What a lone prompt takes: the arithmetic of its tokens, or, of a Mixture of Experts, reading what a
-    single token's step does not, if that is more."""
-    more = profile.weight_bytes_per_step(BFLOAT16, tokens) - profile.weight_bytes_per_step(BFLOAT16)
+    single token's step does not, in the bits of the configuration, if that is more."""
+    of_prompt, of_token = (step_weight_bytes(profile, configuration, rows).mean for rows in (tokens, 1))
+    more = of_prompt - of_token
     return max(tokens * prompt_token_ms(profile, hardware), MS_PER_S * hardware.read_time_s(more))
 
 

@@ -370,7 +370,7 @@ def _duration(
         first_load_more_s=first_load_takes_more_s(spec.engine, on_gpu=card.is_gpu),
         kernels_s=kernels_seconds(
             spec.engine,
-            baseline.time_kernels and model.profile.experts is None,  # of which none is packed
+            baseline.time_kernels,
             spec.plan.workload.concurrency,
             stored.timed,
             on_gpu=card.is_gpu,

@@ -15,7 +15,7 @@ from agent.proposers.kernel_words import timed_words
 from agent.proposers.of_objective import of_first_tokens
 from agent.proposers.port import CampaignView
 from agent.surrogate.graph_modes import GRAPH_MODE, fewer_launches
-from agent.surrogate.kernel_parts import HEAD, OUTSIDE, PRODUCTS, KernelParts, ran
+from agent.surrogate.kernel_parts import EXPERTS, HEAD, OUTSIDE, PRODUCTS, KernelParts, ran
 from experiments.space.configuration import Configuration
 from experiments.space.steps_ahead_rules import AHEAD, OFF
 
@@ -67,8 +67,14 @@ def head_words(view: CampaignView) -> str:
     return (
         f"By the profile the output head takes {_percent(parts.share(HEAD))} of the step and reads at "
         f"{_percent(reached)} of the bandwidth, products of the layers {_percent(parts.share(PRODUCTS))} at "
-        f"{_percent(parts.bandwidth_share(PRODUCTS) or 0.0)}. "
+        f"{_percent(parts.bandwidth_share(PRODUCTS) or 0.0)}{_experts_at(parts)}. "
     )
+
+
+def _experts_at(parts: KernelParts) -> str:
+    """What experts take and reach, as the rest of a sentence; empty where the model has none."""
+    reached = parts.bandwidth_share(EXPERTS)
+    return "" if reached is None else f", experts {_percent(parts.share(EXPERTS))} at {_percent(reached)}"
 
 
 def _why(parts: KernelParts, lever: str) -> str:
@@ -79,9 +85,13 @@ def _why(parts: KernelParts, lever: str) -> str:
     return {
         "graphs": f"{outside}; graphs replay them without the processor.",
         "scheduling": f"{outside}; scheduling the next step meanwhile hides some of it.",
-        "gdn_state": _narrow(parts, "gdn_state", "States of GatedDeltaNet layers"),
-        "kv_cache": _narrow(parts, "attention", "Attention and its keys and values"),
-        "weight_dtype": _narrow(parts, PRODUCTS, "Products of the layers"),
+        "gdn_state": _narrow(parts, "States of GatedDeltaNet layers", "gdn_state"),
+        "kv_cache": _narrow(parts, "Attention and its keys and values", "attention"),
+        "weight_dtype": _narrow(
+            parts,
+            "Products of the layers" + (" and experts" if EXPERTS in parts.multiplied else ""),
+            *parts.multiplied,
+        ),
     }[lever]
 
 
@@ -93,13 +103,16 @@ def _why_kernel(parts: KernelParts, timed: str) -> str:
         f"{parts.step_ms * parts.above_share(PRODUCTS):.2f} ms lie above their floor, which another "
         "kernel may win or lose more of"
     )
-    return f"{timed}{products}." if timed else f"{products}; which does is not known before it is measured."
+    found = f"{timed}{products}." if timed else f"{products}; which does is not known before it is measured."
+    if EXPERTS not in parts.multiplied:
+        return found
+    return f"{found} Experts, whose kernel the engine chooses, take {_percent(parts.share(EXPERTS))} of it."
 
 
-def _narrow(parts: KernelParts, kind: str, what: str) -> str:
+def _narrow(parts: KernelParts, what: str, *kinds: str) -> str:
     return (
-        f"{what} take {_percent(parts.share(kind))} of the step, and their bytes at full bandwidth would "
-        f"take {_percent(parts.floor_share(kind))} of it: a type half as wide saves half of that at most."
+        f"{what} take {_percent(parts.share(*kinds))} of the step, and their bytes at full bandwidth would "
+        f"take {_percent(parts.floor_share(*kinds))} of it: a type half as wide saves half of that at most."
     )
 
 

@@ -17,6 +17,7 @@ from agent.proposers.of_objective import nothing_faster, of_arithmetic, of_first
 from agent.proposers.port import CampaignView
 from agent.proposers.profile_rule import head_words
 from agent.proposers.step_profile import StepProfile
+from agent.surrogate.weight_bytes import PROJECTION_KINDS
 from db.labels import Noun, format_label
 from experiments.engines.stored_bytes import bits_per_weight
 from experiments.measurement.evidence import Metric
@@ -36,9 +37,6 @@ STARTS: tuple[Mapping[str, KnobValue], ...] = (
     {METHOD: "rtn", GROUP_SIZE: 128},
 )
 """Where a model that is not quantized may start: what each of calibration, groups, head and bits is worth."""
-
-PROJECTIONS = ("gdn", "attention", "mlp", "gemm")
-"""Kinds of parts whose weights quantization shrinks."""
 
 WHY_OF_KNOB: Mapping[str, str] = {
     "quantization.method": "AWQ scales channels by what calibration text shows, plain rounding does not",
@@ -172,7 +170,7 @@ def _bytes_of(step: StepProfile | None) -> str:
     """Where a step's bytes are, such as: A step reads 19.4 MB of weights, 85 % in projections …"""
     if step is None or not step.weight_bytes:
         return ""
-    packed = sum(step.bytes_by_kind.get(kind, 0) for kind in PROJECTIONS) / step.weight_bytes
+    packed = sum(step.bytes_by_kind.get(kind, 0) for kind in PROJECTION_KINDS) / step.weight_bytes
     head = step.bytes_by_kind.get("lm_head", 0) / step.weight_bytes
     return (
         f"A step reads {step.weight_bytes / 1e6:.1f} MB of weights, {100 * packed:.0f} % of them in "

@@ -32,9 +32,11 @@ GROWTH_BY_KIND: Mapping[str, float] = {
     "sampling": 0.1,
     "gdn_state": 0.5,
     "gemm": 0.02,
+    "experts": 0.02,
 }
 """Share by which a part's time grows with one token more in the pass, by kind of part; judgement: projections
-read their weights once, the recurrence goes token by token. `gemm` and `gdn_state` are kernels of a GPU."""
+read their weights once, the recurrence goes token by token. `gemm`, `experts` and `gdn_state` are kernels
+of a GPU; further experts that a token more has read come beside."""
 
 KERNELS_OUTSIDE = "outside"
 """The kind of part that a profile by kernels has, and no other."""

@@ -3,7 +3,9 @@
 From the profile by kernels (docs/profile.md). Matrix products are above the floor of their bytes by what the
 kernel loses; which kernel loses least is not known before it is measured, so each is expected to change
 nothing, with a spread; where they were timed alone, what that says (`timed_kernels.py`). What lies outside
-kernels is what graphs and scheduling act on. Narrower caches and states save their bytes.
+kernels is what graphs and scheduling act on. Narrower caches and states save their bytes. Experts of a
+Mixture of Experts are a kind of their own: fewer bits save bytes there as of products, but the engine chooses
+by itself what multiplies them, and they are not timed alone.
 
 A token of a busy server takes longer than the profiled step: other requests read their prompts in between and
 keep states of their own. That time is a part of its own, `beside`; prompts are arithmetic more than bytes, so
@@ -27,7 +29,7 @@ from experiments.space.steps_ahead_rules import AHEAD, OFF, ON
 
 MS_PER_S = 1e3
 
-PRODUCTS, HEAD, OUTSIDE = "gemm", "lm_head", "outside"
+PRODUCTS, EXPERTS, HEAD, OUTSIDE = "gemm", "experts", "lm_head", "outside"
 STATE, ATTENTION = "gdn_state", "attention"
 
 BESIDE = "beside"
@@ -48,7 +50,18 @@ FORMAT_SD_LOG = 0.05
 """Standard deviation of what one value of these has over another, of products: groups of 32 took 2 % more
 than groups of 128."""
 
-PROFILED = (PRODUCTS, HEAD, STATE, ATTENTION)
+EXPERTS_SD_LOG = KERNEL_SD_LOG
+"""Standard deviation of what packing does to experts: which kernel multiplies them then is the engine's
+choice, and none was measured."""
+
+EXPERTS_FORMAT_KNOBS = ("quantization.group_size", "quantization.symmetric")
+"""Knobs that say how packed experts are stored; by their format vLLM chooses what multiplies them (0.33)."""
+
+EXPERTS_FORMAT_SD_LOG = KERNEL_SD_LOG / 2
+"""Standard deviation of what one value of these has over another, of experts: it may be another kernel's. A
+guess."""
+
+PROFILED = (PRODUCTS, EXPERTS, HEAD, STATE, ATTENTION)
 """Kinds whose time in a profile is an outcome by itself; time outside kernels moves with the profiler."""
 
 BESIDE_SD_LOG = 0.3
@@ -100,13 +113,18 @@ class KernelParts:
         }
         return cls(step_ms, times, floors, math.fsum(part.launches for part in profile))
 
-    def share(self, kind: str) -> float:
-        """Share of the step that a kind of part takes, 0 to 1."""
-        return self.time_ms.get(kind, 0.0) / self.step_ms
+    @property
+    def multiplied(self) -> tuple[str, ...]:
+        """The kinds in which layers multiply weights: products, and experts where there are any."""
+        return (PRODUCTS, EXPERTS) if EXPERTS in self.time_ms else (PRODUCTS,)
 
-    def floor_share(self, kind: str) -> float:
-        """Share of the step that the bytes of a kind of part take at full bandwidth."""
-        return self.floor_ms.get(kind, 0.0) / self.step_ms
+    def share(self, *kinds: str) -> float:
+        """Share of the step that these kinds of parts take, 0 to 1."""
+        return math.fsum(self.time_ms.get(kind, 0.0) for kind in kinds) / self.step_ms
+
+    def floor_share(self, *kinds: str) -> float:
+        """Share of the step that the bytes of these kinds of parts take at full bandwidth."""
+        return math.fsum(self.floor_ms.get(kind, 0.0) for kind in kinds) / self.step_ms
 
     def above_share(self, kind: str) -> float:
         """Share of the step that a kind of part takes above its floor."""
@@ -169,9 +187,12 @@ def by_part(
     if lever == "weight_dtype":
         if knobs.get("serving.weight_dtype") is None:
             return {}  # packed weights have a type of their own: what that does is another lever's
-        mean = _narrowed(parts, PRODUCTS, knobs.get("serving.weight_dtype"))
+        value = knobs.get("serving.weight_dtype")
         return {
-            PRODUCTS: PartEffect(mean, {f"{lever} of {PRODUCTS}": KERNEL_SD_LOG}),
+            **{
+                part: PartEffect(_narrowed(parts, part, value), {f"{lever} of {part}": KERNEL_SD_LOG})
+                for part in parts.multiplied
+            },
             BESIDE: PartEffect(0.0, {f"{lever} of {BESIDE}": BESIDE_SD_LOG}),
         }
     return None
@@ -180,25 +201,32 @@ def by_part(
 def packed(
     parts: KernelParts,
     knobs: Mapping[str, KnobValue | None],
-    products: float,
-    head: float,
+    shares: Mapping[str, float],
     timed: Mapping[str, TimedEffect] = NOT_TIMED,
     resemblance: Resemblance = APART,
 ) -> Mapping[str, PartEffect]:
-    """What packing does to each kind of part: the layers' products into a share of their bytes, and the
-    output head into one of its own (1: it stays); of a kind that was `timed` alone, what that says."""
+    """What packing does to each kind of part: the layers' products and experts each into a share of their
+    bytes, and the output head into one of its own (none: it stays); of a kind that was `timed` alone, what
+    that says."""
     lever = "quantization"
     stored = {knob: value for knob, value in knobs.items() if knob in FORMAT_KNOBS}
     own = resemblance.of_all(stored, FORMAT_SD_LOG)
     found = {
         PRODUCTS: PartEffect(
-            _shrunk(parts, PRODUCTS, products / PACKED_BANDWIDTH_SHARE),
+            _shrunk(parts, PRODUCTS, shares[PRODUCTS] / PACKED_BANDWIDTH_SHARE),
             {f"{lever} of {PRODUCTS}": PACKED_SD_LOG, **_of(PRODUCTS, own)},
         ),
         BESIDE: PartEffect(0.0, {f"{lever} of {BESIDE}": BESIDE_SD_LOG}),
     }
-    if head < 1:
-        mean = _shrunk(parts, HEAD, head / PACKED_BANDWIDTH_SHARE)
+    if EXPERTS in parts.time_ms:
+        stored = {knob: value for knob, value in knobs.items() if knob in EXPERTS_FORMAT_KNOBS}
+        own = resemblance.of_all(stored, EXPERTS_FORMAT_SD_LOG)
+        found[EXPERTS] = PartEffect(
+            _shrunk(parts, EXPERTS, shares[EXPERTS] / PACKED_BANDWIDTH_SHARE),
+            {f"{lever} of {EXPERTS}": EXPERTS_SD_LOG, **_of(EXPERTS, own)},
+        )
+    if HEAD in shares:
+        mean = _shrunk(parts, HEAD, shares[HEAD] / PACKED_BANDWIDTH_SHARE)
         found[HEAD] = PartEffect(mean, {f"{lever} of {HEAD}": PACKED_SD_LOG})
     for part, known in timed.items():
         if part in found:

@@ -27,6 +27,10 @@ UNPACKING_LOG, WEIGHTS_SD_LOG = 0.1, 0.2
 """What unpacking weights is expected to add to reading a prompt, and how far that, and what narrower weights
 do, may be off."""
 
+EXPERTS_SD_LOG = 0.3
+"""How far narrower weights may move what experts take of a prompt, either way: their bytes, of which a short
+prompt reads all and a long one hardly feels it, get fewer, and packed ones are unpacked."""
+
 STEPS_SD_LOG = 0.05
 """Standard deviation for levers that act on steps of decoding, or on room, and of what lies beside products
 where these are changed."""
@@ -61,7 +65,10 @@ OF_STEPS = (
 )
 """Levers that act on steps of decoding, and hardly on reading prompts."""
 
-OF_PRODUCTS = ("quantization", "weight_dtype", "kernel", "dtype")
+KERNEL = "kernel"
+"""The lever that chooses what multiplies packed weights; of experts the engine chooses it by itself."""
+
+OF_PRODUCTS = ("quantization", "weight_dtype", KERNEL, "dtype")
 """Levers that change what multiplies weights, and in which bits."""
 
 OF_ROOM = ("context", "batching")
@@ -89,7 +96,11 @@ def of_first_token(lever: str, packs: bool, shares: FirstTokenShares | None = No
     found = (UNPACKING_LOG if lever == "quantization" else 0.0), WEIGHTS_SD_LOG
     if shares is None or lever not in OF_PRODUCTS:
         return found
-    mean, spread, _ = with_first_token((0.0, STEPS_SD_LOG), found, shares.products)
+    beside = 0.0, STEPS_SD_LOG
+    mean, spread, _ = with_first_token(beside, found, shares.products / (1 - shares.experts))
+    if shares.experts:
+        of_experts = beside if lever == KERNEL else (0.0, EXPERTS_SD_LOG)
+        mean, spread, _ = with_first_token((mean, spread), of_experts, shares.experts)
     return mean, spread
 
 

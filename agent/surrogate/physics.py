@@ -39,6 +39,7 @@ from agent.surrogate.levers import Setting, Target
 from agent.surrogate.lone_prompt import FirstTokenShares
 from agent.surrogate.objective import (
     FIRST,
+    KERNEL,
     OF_BOTH,
     OF_PROMPTS,
     of_first_token,
@@ -59,6 +60,7 @@ from configs.models import ModelProfile
 from experiments.engines.kernel_timings import HEAD, PRODUCTS
 from experiments.engines.kernel_timings import KERNEL as KERNEL_KNOB
 from experiments.engines.port import PartTime
+from experiments.engines.stored_bytes import step_rows
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.prompt_graph_rules import GRAPH_TOKENS
@@ -95,9 +97,6 @@ MOST_DRAFTS = 16
 
 OF_STEP = ("graphs", "scheduling")
 """Levers of which what is known is of the profiled step."""
-
-KERNEL = "kernel"
-"""The lever that chooses what multiplies packed weights."""
 
 MS_PER_S = 1e3
 
@@ -351,10 +350,11 @@ class Physics:
         shares = packed_shares(self.shape, changed)
         if self.own is not None and shares is not None:
             timed = self._timed(self.baseline, changed)
-            return self._of_parts(packed(self.own, knobs, *shares, timed, self.resemblance))
+            return self._of_parts(packed(self.own, knobs, shares, timed, self.resemblance))
         ratio = QUANTIZED_BYTES_SHARE
         if self.shape is not None:
-            before, after = (step_weight_bytes(self.shape, each) for each in (self.baseline, changed))
+            rows = step_rows(self.baseline, self.requests)
+            before, after = (step_weight_bytes(self.shape, each, rows) for each in (self.baseline, changed))
             ratio = after.mean / before.mean
         floor = self.floor_ms / self.tpot_ms
         return Expectation(math.log(1 - floor + floor * ratio), PACKED_SD_LOG)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from agent.surrogate.kernel_parts import EXPERTS, HEAD, PRODUCTS
 from configs.models import ModelProfile, PartKind
 from configs.weight_formats import SIXTEEN_BIT
 from experiments.engines.port import PartTime
@@ -32,10 +33,14 @@ SHAPELESS_SD_LOG = 0.1
 LEAST_SD_LOG = 1e-4
 """No prediction is closer than this, so that a normal stays one."""
 
-PRODUCTS = (PartKind.GDN, PartKind.ATTENTION, PartKind.MLP)
-"""Kinds of parts of a shape whose products are of layers, and are quantized; experts are not."""
+PACKED: Mapping[str, tuple[PartKind, ...]] = {
+    PRODUCTS: (PartKind.GDN, PartKind.ATTENTION, PartKind.MLP),
+    EXPERTS: (PartKind.EXPERTS,),
+}
+"""By kind of part in a profile by kernels, the kinds of parts of a shape that are quantized there; the output
+head is where it is asked for."""
 
-PROJECTION_KINDS = ("gdn", "attention", "mlp", "gemm")
+PROJECTION_KINDS = ("gdn", "attention", "mlp", PRODUCTS, EXPERTS)
 """Kinds of parts in a profile that are projections, nearly all of them."""
 
 
@@ -65,7 +70,7 @@ class WeightBytesBelief:
         bits = quantized_bits(configuration)
         if bits is None or whole <= 0:
             return 1.0
-        kinds = (*PROJECTION_KINDS, *(["lm_head"] if head_quantized(configuration) else []))
+        kinds = (*PROJECTION_KINDS, *([HEAD] if head_quantized(configuration) else []))
         packed = math.fsum(part.weight_bytes for part in self.profile if part.kind in kinds)
         return 1 - packed / whole * (1 - bits / SIXTEEN_BIT)
 
@@ -121,15 +126,20 @@ def head_is_packed(shape: ModelProfile | None, configuration: Mapping[str, KnobV
 
 def packed_shares(
     shape: ModelProfile | None, configuration: Mapping[str, KnobValue]
-) -> tuple[float, float] | None:
-    """Bytes of the layers' products, and of the output head, over those of 16 bits; None where nothing is
-    quantized. Without a shape nothing is spared that a knob spares."""
+) -> dict[str, float] | None:
+    """Bytes of what is packed over those of 16 bits, by kind of part in a profile by kernels: the layers'
+    products, experts, the output head; None where nothing is quantized. Without a shape nothing is spared
+    that a knob spares."""
     bits = quantized_bits(configuration)
     if bits is None:
         return None
-    head = bits / SIXTEEN_BIT if head_quantized(configuration) else 1.0
+    kinds = [*PACKED, *([HEAD] if head_quantized(configuration) else [])]
+    found = dict.fromkeys(kinds, bits / SIXTEEN_BIT)
     if shape is None:
-        return bits / SIXTEEN_BIT, head
-    products = [part for part in shape.parts if part.kind in PRODUCTS]
-    after = math.fsum(part_bytes(shape, part, configuration) for part in products)
-    return after / math.fsum(part_bytes(shape, part, {}) for part in products), head
+        return found
+    for kind, own in PACKED.items():
+        parts = [part for part in shape.parts if part.kind in own]
+        before = math.fsum(part_bytes(shape, part, {}) for part in parts)
+        if before:
+            found[kind] = math.fsum(part_bytes(shape, part, configuration) for part in parts) / before
+    return found

@@ -4,10 +4,11 @@ Of a checkpoint that stores them quantized already they are those of its files (
 
 A quantized weight takes its bits plus its share of the group's scale (and zero point): 4.156 bits for groups
 of 128, 4.625 for groups of 32. What stays in high precision is what the quantization stage keeps so:
-`in_proj_a`, `in_proj_b`, convolution, norms, embedding, MTP head, and the output head unless it is asked for.
+`in_proj_a`, `in_proj_b`, convolution, norms, embedding, MTP head, of a Mixture of Experts the router and the
+shared expert's gate, and the output head unless it is asked for.
 
-Of the experts of a Mixture of Experts, which stay in high precision too, a step reads those that its rows are
-sent to (`configs.models.Experts`); with `EVERY_EXPERT` for its rows that is what lies in memory.
+Of the experts of a Mixture of Experts, in whatever bits, a step reads those that its rows are sent to
+(`configs.models.Experts`); with `EVERY_EXPERT` for its rows that is what lies in memory.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ scale for 16 weights; fp8 has one for a whole row, which is left out (vLLM 0.33)
 QUANTIZED_METHODS = ("awq", "rtn")
 """Values of `quantization.method` under which weights take fewer bits."""
 
-NEVER_QUANTIZED = (PartKind.EMBEDDING, PartKind.NORM, PartKind.EXPERTS)
+NEVER_QUANTIZED = (PartKind.EMBEDDING, PartKind.NORM)
 """Kinds of parts that no quantization here touches."""
 
 
@@ -60,8 +61,8 @@ def bytes_of_parts(
 
     def bytes_of(part: Part) -> float:
         stored = shape.stored_bytes_read(part, rows) if stores else None
-        read = part.reads_parameters - shape.unread_parameters(part, rows)
-        high = read * SIXTEEN_BIT / BITS_PER_BYTE if stored is None else stored
+        unread = shape.unread_parameters(part, rows)
+        high = (part.reads_parameters - unread) * SIXTEEN_BIT / BITS_PER_BYTE if stored is None else stored
         if bits is None or out_bits is None or part.kind in NEVER_QUANTIZED:
             return high
         if part.kind is PartKind.LM_HEAD:
@@ -72,7 +73,8 @@ def bytes_of_parts(
             return high
         others = part.other_parameters * SIXTEEN_BIT
         out = gdn_out if part.kind is PartKind.GDN else 0
-        return ((part.matmul_parameters - out) * bits + out * out_bits + others) / BITS_PER_BYTE
+        packed = part.matmul_parameters - unread - out
+        return (packed * bits + out * out_bits + others) / BITS_PER_BYTE
 
     return bytes_of
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 import experiments
-from configs.cpu import probe_cpu
+from configs.cpu import cpu_flags, probe_cpu
 from experiments.measurement.bandwidth import measure_copy_bandwidth
 from experiments.measurement.evidence import Json
 from experiments.measurement.gpu import gpu_facts, gpu_moment
@@ -156,9 +156,8 @@ def current_mhz(root: Path = Path("/")) -> list[Json]:
 
 def hypervisor(root: Path = Path("/")) -> bool | None:
     """Whether the processor says that it is virtual; None where it cannot be asked."""
-    text = _text(root / "proc/cpuinfo")
-    flags = next((row for row in (text or "").splitlines() if row.startswith("flags")), None)
-    return None if flags is None else "hypervisor" in flags.split()
+    flags = cpu_flags(root)
+    return None if flags is None else "hypervisor" in flags
 
 
 def cgroup_limits(root: Path = Path("/")) -> dict[str, Json]:

@@ -6,7 +6,6 @@ is what most published checkpoints have.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,8 @@ from configs.weight_formats import BITS_PER_BYTE, SCALE_BITS, SIXTEEN_BIT
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import CheckpointFiles
 from experiments.engines.reference.packed_layout import AWQ_BITS
+from experiments.shapes.config import shape_config
 from experiments.space.configuration import Configuration
-from experiments.space.legality import EXPERTS_NOT_QUANTIZED
 from experiments.stages.quantize.modules import OUT_PROJ
 from experiments.stages.quantize.plan import quantization_config
 from experiments.stages.quantize.recipe import QuantizationRecipe, recipe_of
@@ -44,7 +43,7 @@ def quantization_of(
 
     Raises:
         Infeasible: kind `illegal`, for what the layout can't hold, a head that is tied, a group size that
-            does not divide, and a Mixture of Experts.
+            does not divide, and a Mixture of Experts in AutoAWQ's.
     """
     recipe = recipe_of(configuration)
     if recipe is None:
@@ -52,7 +51,8 @@ def quantization_of(
     _check(profile, recipe, stored_as)
     if stored_as is StoredAs.AWQ:
         return _awq(recipe), recipe
-    files = CheckpointFiles(Path(), _nothing, profile.layer_types, {})
+    text = shape_config(profile, None)["text_config"]
+    files = CheckpointFiles(Path(), text, profile.layer_types, {})
     return dict(quantization_config(files, recipe)), recipe
 
 
@@ -85,9 +85,6 @@ def _bits_per_weight(recipe: QuantizationRecipe) -> float:
     return recipe.bits + (SCALE_BITS + zero_point) / recipe.group_size
 
 
-_nothing: Mapping[str, Any] = {}
-
-
 def _awq(recipe: QuantizationRecipe) -> dict[str, Any]:
     return {
         "quant_method": "awq",
@@ -103,14 +100,14 @@ def _check(profile: ModelProfile, recipe: QuantizationRecipe, stored_as: StoredA
     def refuse(why: str) -> None:
         raise Infeasible("illegal", why)
 
-    if profile.experts is not None:
-        refuse(f"{profile.name}: {EXPERTS_NOT_QUANTIZED}")
     if recipe.lm_head and profile.tied_embeddings:
         refuse(
             f"The head of {profile.name} is its embedding, which vLLM serves in 16 bits: "
             "quantization.lm_head=quantized can't be a shape."
         )
-    sizes = (profile.hidden, profile.intermediate, profile.attention_q_heads * profile.attention_head_dim)
+    sizes = [profile.hidden, profile.intermediate, profile.attention_q_heads * profile.attention_head_dim]
+    if profile.experts is not None:
+        sizes.append(profile.experts.intermediate)
     wrong = next((size for size in sizes if size % recipe.group_size), None)
     if wrong is not None:
         refuse(
@@ -118,6 +115,11 @@ def _check(profile: ModelProfile, recipe: QuantizationRecipe, stored_as: StoredA
         )
     if stored_as is not StoredAs.AWQ:
         return
+    if profile.experts is not None:
+        refuse(
+            f"{profile.name} is a Mixture of Experts, which was neither read nor tried in AutoAWQ's layout; "
+            f"store it as {StoredAs.COMPRESSED_TENSORS}."
+        )
     if recipe.bits != AWQ_BITS or recipe.out_proj_bits != AWQ_BITS:
         refuse(f"AutoAWQ's layout holds weights of {AWQ_BITS} bits alone; store it as compressed-tensors.")
     if recipe.symmetric or recipe.lm_head or recipe.keep != "none":

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from configs.errors import UsageError
 from configs.models import ModelProfile
 from experiments.space.configuration import KnobValue
+from experiments.space.experts_rules import packed_experts_refused
 from experiments.space.gdn_decode_rules import decode_and_step_refused
 from experiments.space.gpu import Gpu
 from experiments.space.gpu_rules import (
@@ -39,11 +40,6 @@ UNQUANTIZED = "none"
 """The value of `quantization.method` that leaves the weights as they are."""
 
 ALREADY_QUANTIZED = "The checkpoint is quantized already: its weights can't be quantized again."
-
-EXPERTS_NOT_QUANTIZED = (
-    "A Mixture of Experts is not quantized here yet: on a GPU vLLM rounds its weights while it loads them "
-    "(serving.weight_dtype=fp8), and it serves a checkpoint that is stored quantized as it is."
-)
 
 AS_STORED = "stored"
 """The value of `serving.weight_dtype` that leaves the weights as they are."""
@@ -86,14 +82,14 @@ class ModelFacts:
     """What of a model, its engine and its target decides which values there are.
 
     `layer_types` names each layer's kind as in the checkpoint; `input_sizes` the inputs of each projection
-    that is quantized, by its name, and nothing of a Mixture of Experts (`has_experts`), of which none is;
-    `most_draft_tokens` what each method drafts at most; `packaged_drafters` the methods for which this model
-    has a packaged drafter; `drafter` the one that the user gave, which the space has as a value and takes
-    where none is named. `not_served` holds, by knob and value, why the engine can't serve it, `same` which
-    value does what another one does, everywhere or, as a `SameBeside`, beside a value of another knob alone,
-    where it stays in the space; `cores` how many the target has for us (None: not known). `stored_quantized`
-    tells that the checkpoint's weights are quantized as they are stored, `packing` how, where kernels can be
-    named for it; `max_positions` the most tokens of a sequence (None: not known); `gpu` what serves, with its
+    that is quantized, by its name; `has_experts` tells of a Mixture of Experts; `most_draft_tokens` what each
+    method drafts at most; `packaged_drafters` the methods for which this model has a packaged drafter;
+    `drafter` the one that the user gave, which the space has as a value and takes where none is named.
+    `not_served` holds, by knob and value, why the engine can't serve it, `same` which value does what another
+    one does, everywhere or, as a `SameBeside`, beside a value of another knob alone, where it stays in the
+    space; `cores` how many the target has for us (None: not known). `stored_quantized` tells that the
+    checkpoint's weights are quantized as they are stored, `packing` how, where kernels can be named for it;
+    `max_positions` the most tokens of a sequence (None: not known); `gpu` what serves, with its
     engine and version (None: no GPU, or not known).
     """
 
@@ -130,7 +126,7 @@ class ModelFacts:
         """The facts of a model's profile."""
         return cls(
             layer_types=profile.layer_types,
-            input_sizes={} if profile.experts is not None else _input_sizes(profile),
+            input_sizes=_input_sizes(profile),
             mtp_layers=profile.mtp_layers,
             most_draft_tokens={**MOST_DRAFT_TOKENS, **(most_draft_tokens or {})},
             packaged_drafters=packaged_drafters,
@@ -151,9 +147,16 @@ class ModelFacts:
 
 
 def _input_sizes(profile: ModelProfile) -> dict[str, int]:
+    experts = profile.experts
+    mlps = {"mlp.down_proj": profile.intermediate}
+    if experts is not None:
+        mlps = {
+            "mlp.experts.down_proj": experts.intermediate,
+            "mlp.shared_expert.down_proj": profile.intermediate,
+        }
     return {
         "the layers' first projections": profile.hidden,
-        "mlp.down_proj": profile.intermediate,
+        **mlps,
         "self_attn.o_proj": profile.attention_q_heads * profile.attention_head_dim,
         "linear_attn.out_proj": profile.gdn_v_heads * profile.gdn_v_head_dim,
     }
@@ -254,6 +257,7 @@ def joint_refusal(configuration: Mapping[str, KnobValue], facts: ModelFacts) -> 
         return f"{method} drafts at most {most} tokens a step here, and {tokens} were asked for."
     return (
         kernel_and_format_refused(configuration, facts.packing)
+        or packed_experts_refused(configuration, facts.gpu, has_experts=facts.has_experts)
         or decode_and_step_refused(configuration)
         or ahead_refused(configuration, facts.gpu)
         or whole_prompts_refused(configuration, facts.layer_types)
@@ -292,8 +296,6 @@ def _never_fits(knob: str, value: KnobValue, facts: ModelFacts, spared: frozense
         return _too_many(1, str(value), facts)
     if knob == QUANTIZATION and value != UNQUANTIZED and facts.stored_quantized:
         return ALREADY_QUANTIZED
-    if knob == QUANTIZATION and value != UNQUANTIZED and facts.has_experts:
-        return EXPERTS_NOT_QUANTIZED
     if knob == WEIGHT_DTYPE and value != AS_STORED and facts.stored_quantized:
         return NOT_ROUNDED_AGAIN
     if knob == LINEAR_BACKEND and facts.packing is not None:

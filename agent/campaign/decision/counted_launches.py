@@ -59,5 +59,5 @@ def prompt_launches(
         return None
     if captured is not None and captured >= workload.prompt_tokens:
         return None
-    arithmetic_ms = prompt_ms(shape, hardware, workload.prompt_tokens)
+    arithmetic_ms = prompt_ms(shape, hardware, workload.prompt_tokens, baseline)
     return PromptLaunches(workload.prompt_tokens, ttft_ms, arithmetic_ms, profiled)

@@ -18,7 +18,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign.known.facts import Facts
-from agent.surrogate.kernel_parts import OUTSIDE, PRODUCTS
+from agent.surrogate.kernel_parts import EXPERTS, OUTSIDE, PRODUCTS
 from agent.surrogate.lone_prompt import LonePrompt
 from db.models import Artifact, ExperimentArtifact
 from experiments.engines.kernel_timings import KernelTimings
@@ -97,10 +97,11 @@ def lone_prompt_of(told: object) -> LonePrompt | None:
     if not isinstance(told, dict) or not told.get("parts"):
         return None
     parts = [PartTime(**part) for part in told["parts"]]
-    outside_ms, products_ms = (
-        math.fsum(part.time_ms for part in parts if part.kind == kind) for kind in (OUTSIDE, PRODUCTS)
+    outside_ms, products_ms, experts_ms = (
+        math.fsum(part.time_ms for part in parts if part.kind == kind)
+        for kind in (OUTSIDE, PRODUCTS, EXPERTS)
     )
-    return LonePrompt(float(told["first_token_ms"]), outside_ms, products_ms)
+    return LonePrompt(float(told["first_token_ms"]), outside_ms, products_ms, experts_ms)
 
 
 def naive_failed(session: Session, experiment_id: int) -> str | None:

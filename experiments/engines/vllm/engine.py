@@ -15,6 +15,7 @@ from typing import Any
 
 from configs.asked_over import HTTP, IN_ENGINE, AskedOver
 from configs.checkpoints import most_positions
+from configs.cpu import cpu_flags
 from configs.limits import LOAD_LIMIT_S
 from configs.models import ModelProfile
 from experiments.checkpoints.tokenizer_file import SAVE_TOKENIZER, TOKENIZER_FILE, no_tokenizer
@@ -38,6 +39,7 @@ from experiments.engines.vllm.order import (
     drafting_of,
     text_only,
 )
+from experiments.engines.vllm.packed_experts import AMX, experts_not_taken
 from experiments.engines.vllm.profile import PROFILE_VERSION
 from experiments.engines.vllm.reserved_cache import layout_of
 from experiments.engines.vllm.serve_command import as_measured, vllm_serve
@@ -192,12 +194,15 @@ class VllmEngine:
         """Why the vLLM that would serve on the device does not know values of a space, or does not take them
         there for such a model, by knob and value; where there is none, or it could not be asked, what no vLLM
         takes there."""
+        experts = experts_not_taken(
+            space, device, has_experts=profile.experts is not None, has_amx=AMX in (cpu_flags() or ())
+        )
         try:
             known = known_values(needed_environment(device))
         except Infeasible:
-            return not_taken(space, device, None, {}, profile.layer_types)
+            return {**experts, **not_taken(space, device, None, {}, profile.layer_types)}
         there = not_taken(space, device, known.version, known.kernels, profile.layer_types)
-        return {**there, **known.unknown(space)}
+        return {**experts, **there, **known.unknown(space)}
 
     def unsure_values(self, space: Space, device: str) -> Mapping[tuple[str, KnobValue], str]:
         """Of which values of a space it is not known whether vLLM takes them on the device, and why."""

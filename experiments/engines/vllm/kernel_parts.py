@@ -86,6 +86,7 @@ LAYERS = "layers"
 
 KINDS = {
     GATES: GATES,
+    "experts": "experts",
     "lm_head": "lm_head",
     "gdn_state": "gdn_state",
     "conv1d": "conv1d",

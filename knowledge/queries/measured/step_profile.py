@@ -31,7 +31,10 @@ PRODUCTS = "gemm"
 OUTSIDE = (OUTSIDE_KERNELS, "rest")
 """Kinds of what lies outside all parts."""
 
-COUNTED = (PRODUCTS, "in_proj_ba", "lm_head", "draft", *OUTSIDE)
+EXPERTS = "experts"
+"""The kind of a Mixture of Experts' experts, with what routes tokens to them."""
+
+COUNTED = (PRODUCTS, EXPERTS, "in_proj_ba", "lm_head", "draft", *OUTSIDE)
 """Kinds of parts of a prompt's steps of which weights are what they move and multiply, or which have no work
 at all. Of others the work is of the prompt's tokens, and counted where a profile tells their operations and
 their rate."""
@@ -55,6 +58,8 @@ PART_WORDS = {
     "rest": "outside the parts: Python, dispatch",
     "compiled": "the compiled step",
     PRODUCTS: "matrix products of the layers",
+    EXPERTS: "experts, and what routes tokens to them",
+    "shared_expert": "shared expert and router",
     "in_proj_ba": "in_proj a and b",
     "gdn_state": "GatedDeltaNet state",
     "conv1d": "convolution",

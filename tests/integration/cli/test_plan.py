@@ -50,25 +50,27 @@ def test_a_mixture_of_experts_is_planned_with_all_of_it_in_memory_and_a_part_in_
     autoinfer: Autoinfer, tmp_path: Path
 ) -> None:
     line = "plan shape --model qwen3.5-35b-a3b --hardware"
-    plan = autoinfer(f"{line} 48GB --json").json()
+    plan = autoinfer(f"{line} 16GB --json").json()
     assert plan["model"]["text_parameters"] == pytest.approx(34.66e9, rel=1e-3)
     assert plan["model"]["active_parameters"] == pytest.approx(3.45e9, rel=1e-2)
     one = plan["memory"]["rooms"][0]
     assert not one["fits"]
     assert one["needed_bytes"] > 70e9
     assert "would fit: a card such as NVIDIA H200 SXM (141 GB)" in plan["memory"]["told"][0]
-    withheld = {(each["knob"], each["value"]): each["why"] for each in plan["levers"]}
-    assert withheld["quantization.method", "awq"].startswith("A Mixture of Experts is not quantized here yet")
+    legal = {(each["knob"], each["value"]): each for each in plan["levers"]}
+    assert legal["quantization.method", "awq"]["standing"] == "yes"
     four = " ".join(autoinfer(f"{line} h200 --concurrency 4").out.split())
     assert "34.66 billion parameters, 3.45 billion of them for each token" in four
     assert "of the 256 experts of a layer a step reads about 31, if tokens are sent to all of them" in four
-    assert "One launch fits: it needs" in four
+    assert "One launch fits: it needs 79.6 GB" in four
     drafted = f"{line} h200 --set drafting.method=mtp --set drafting.draft_tokens=3"
     told = " ".join(autoinfer(drafted).out.split())
     assert "of the 256 experts of a layer a step reads about 31, if tokens are sent to all of them" in told
-    refused = autoinfer(f"{line} h200 --set quantization.method=awq")
+    packed = f"{line} h200 --set quantization.method=awq --set quantization.bits=8"
+    assert autoinfer(packed).code == 0
+    refused = autoinfer(f"{packed} --set quantization.symmetric=false")
     assert refused.code == 2
-    assert "A Mixture of Experts is not quantized here yet: on a GPU vLLM rounds" in refused.err
+    assert "vLLM has no kernel for a Mixture of Experts' experts in 8 bits with zero points" in refused.err
     file = tmp_path / "campaign.yaml"
     file.write_text("name: ours\nlike: shape\nplan: {metric: ttft_ms}\n")
     told = " ".join(autoinfer(f"plan {file} --model qwen3.5-35b-a3b --hardware h200").out.split())

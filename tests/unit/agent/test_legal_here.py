@@ -20,7 +20,7 @@ from experiments.engines.vllm import engine
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.known_values import KnownValues
 from experiments.reference_model.load import reference_model_path
-from experiments.space.configuration import Configuration
+from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.gpu import Gpu
 from tests.simulated.campaign import CONFIG
 from tests.unit.agent.test_questions import database
@@ -207,21 +207,26 @@ def test_a_campaign_asks_for_no_text_that_its_gpu_can_t_hold_the_writing_model_f
     assert found.refused(found.space.configuration({"quantization.method": "awq"})) is None
 
 
-def test_a_mixture_of_experts_is_not_quantized_and_may_be_pruned_and_served_in_8_bits(tmp_path: Path) -> None:
+def test_a_mixture_of_experts_may_be_quantized_pruned_and_served_in_8_bits(tmp_path: Path) -> None:
     told = {
         "model_type": "qwen3_5_moe_text", "num_experts": 8, "num_experts_per_tok": 2,
         "moe_intermediate_size": 64, "shared_expert_intermediate_size": 64,
     }  # fmt: skip
     folder = checkpoint(tmp_path, {"norm.weight": (4,)}, layer_types=None, num_hidden_layers=8, **told)
-    found = legal_here(
-        load_campaign("default", {"space": "vllm", "engine": "vllm", "target": "cuda:0"}), folder, 2
-    )
-    why = found.why_never({"quantization.method": "awq"})
-    assert why is not None
-    assert why.startswith("A Mixture of Experts is not quantized here yet: on a GPU vLLM rounds")
-    for knobs in ({"pruning.method": "depth"}, {"serving.weight_dtype": "fp8"}):
+    spec = load_campaign("default", {"space": "vllm", "engine": "vllm", "target": "cuda:0"})
+    found = legal_here(spec, folder, 2, Gpu("9.0"))
+    changes: list[dict[str, KnobValue]] = [
+        {"quantization.method": "awq"},
+        {"pruning.method": "depth"},
+        {"serving.weight_dtype": "fp8"},
+    ]
+    for knobs in changes:
         asked = found.space.configuration(knobs)
         assert found.refused(asked) is None
         assert found.why_not_admitted(asked) is None
-    named = Configuration.of({**found.space.configuration({}), "quantization.method": "rtn"})
-    assert found.why_not_admitted(named) == f"quantization.method=rtn: {why}"
+    assert found.why_never({"quantization.group_size": 128}) == (
+        "Groups of 128 do not divide the 64 inputs of mlp.experts.down_proj."
+    )
+    pair = {"quantization.method": "rtn", "quantization.bits": 8, "quantization.symmetric": False}
+    told = found.refused(found.space.configuration(pair))
+    assert str(told).startswith("vLLM has no kernel for a Mixture of Experts' experts in 8 bits with zero")

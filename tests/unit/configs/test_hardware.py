@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from configs.catalog import Kind, packaged_names
-from configs.cpu import Cache, probe_cpu, usable_cores
+from configs.cpu import Cache, cpu_flags, probe_cpu, usable_cores
 from configs.errors import UsageError
 from configs.hardware import load_hardware_profile, profile_of_device
 from configs.models import load_model_profile
@@ -165,6 +165,7 @@ def test_caches_names_and_limits_are_read_from_the_kernel(tmp_path: Path) -> Non
         },
     )
     cpu = probe_cpu(root)
+    assert cpu_flags(root) is None
     assert cpu.name == "Some CPU @ 3.0GHz"
     assert cpu.caches == (Cache(2, "unified", 2 * 2**20, 5),)
     assert cpu.memory_bytes == 300_000_000

@@ -166,6 +166,23 @@ def test_a_lone_prompt_is_printed_up_to_its_first_token(capsys: pytest.CaptureFi
         assert words in text
 
 
+def test_the_experts_of_a_lone_prompt_have_a_floor_and_words_of_their_own() -> None:
+    experts = PartTime("experts", "experts", 30.0, 60_000_000_000, launches=120, operations=2e12)
+    shared = PartTime("shared_expert", "gemm", 1.0, 300_000_000, launches=160, operations=1e11)
+    view = prompt_profile(
+        [stage(prompt=lone_prompt(parts=[asdict(experts), asdict(shared)]), bandwidth_bytes_per_s=4e12)]
+    )
+    assert view is not None
+    rows = {row.part: row for row in view.parts}
+    assert (rows["experts"].floor_ms, rows["experts"].counted) == (15.0, True)
+    assert rows["experts"].words == "experts, and what routes tokens to them"
+    assert rows["shared_expert"].words == "shared expert and router"
+    by_bytes = lone_prompt(parts=[asdict(experts)], operations_per_s=None)
+    alone = prompt_profile([stage(prompt=by_bytes, bandwidth_bytes_per_s=2e12)])
+    assert alone is not None
+    assert [(row.floor_ms, row.counted) for row in alone.parts] == [(30.0, True)]
+
+
 UNCOUNTED = [
     PartTime("gdn_state", "gdn_state", 1.5, 4_608, launches=120),
     PartTime("small", "small", 1.4, 555_008, launches=465),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from configs.cpu import cpu_flags
 from experiments.measurement.environment import (
     cgroup_limits,
     current_mhz,
@@ -38,6 +39,7 @@ def test_what_linux_tells_is_read(tmp_path: Path) -> None:
     write(tmp_path, "sys/fs/cgroup/memory.max", "1073741824\n")
     assert current_mhz(tmp_path) == [2700.5, 2699.0]
     assert hypervisor(tmp_path) is True
+    assert cpu_flags(tmp_path) == {"fpu", "sse", "hypervisor", "avx2"}
     assert governor(tmp_path) == "performance"
     assert cgroup_limits(tmp_path) == {"cpu_cores": 1.5, "memory_bytes": 2**30}
 

@@ -9,8 +9,10 @@ from configs.checkpoints import profile_of_checkpoint
 from configs.models import ModelProfile, load_model_profile
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.drafting.order import drafting_order
+from experiments.engines.reference.inspection import CheckpointFiles
 from experiments.engines.vllm.checked_order import check_dummy_drafting
 from experiments.engines.vllm.order import order_for
+from experiments.shapes import stored_as as layouts
 from experiments.shapes.config import mrope_section
 from experiments.shapes.folder import shape_files, shape_in, write_shape
 from experiments.shapes.stored_as import StoredAs
@@ -91,7 +93,13 @@ def test_quantized_layouts_leave_the_head_the_gates_and_the_mtp_layer_alone(tmp_
             "is its embedding",
         ),
         ({**AWQ, "quantization.group_size": 4096 * 3}, "qwen3.5-9b", "awq", "does not divide 4096"),
-        (AWQ, "qwen3.5-35b-a3b", "compressed-tensors", "Experts is not quantized here yet: on a GPU"),
+        (
+            AWQ,
+            "qwen3.5-35b-a3b",
+            "awq",
+            "qwen3.5-35b-a3b is a Mixture of Experts, .* store it as compressed-tensors",
+        ),
+        ({**AWQ, "quantization.group_size": 1024}, "qwen3.5-35b-a3b", "awq", "does not divide 512 inputs"),
     ],
 )
 def test_what_can_not_be_stored_so_is_refused(
@@ -99,6 +107,48 @@ def test_what_can_not_be_stored_so_is_refused(
 ) -> None:
     with pytest.raises(Infeasible, match=why):
         write_shape(profile(model), Configuration.of(knobs), tmp_path, StoredAs(stored_as))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("bits", "gb"), [(4, 19.5), (8, 36.5)])
+def test_a_mixture_of_experts_is_stored_packed_with_its_router_in_16_bits(
+    bits: int, gb: float, tmp_path: Path
+) -> None:
+    wanted = profile("qwen3.5-35b-a3b")
+    knobs = {**AWQ, "quantization.bits": bits}
+    folder = write_shape(wanted, Configuration.of(knobs), tmp_path)
+    shape, files = shape_in(folder), shape_files(folder)
+    assert shape is not None
+    assert shape.weight_bytes / 1e9 == pytest.approx(gb, abs=0.1)
+    high = sum(part.other_parameters for part in wanted.parts if part.kind.value != "mtp")
+    head = wanted.vocabulary * wanted.hidden
+    packed = wanted.text_parameters - high - head
+    each = bits + (16 + bits) / 128
+    assert shape.weight_bytes == pytest.approx(2 * (high + head) + packed * each / 8)
+    assert files.quantization is not None
+    (group,) = files.quantization["config_groups"].values()
+    assert group["weights"]["num_bits"] == bits
+
+
+def test_groups_that_do_not_divide_the_experts_width_are_no_shape(tmp_path: Path) -> None:
+    data = profile("qwen3.5-35b-a3b").model_dump()
+    data["experts"] |= {"intermediate": 192}
+    with pytest.raises(Infeasible, match="group_size=128 does not divide 192 inputs"):
+        write_shape(ModelProfile.model_validate(data), Configuration.of(AWQ), tmp_path)
+
+
+def test_a_quantization_is_asked_of_the_shapes_own_config(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what it tells of experts these are packed or not."""
+    told: list[CheckpointFiles] = []
+
+    def asked(files: CheckpointFiles, recipe: object) -> dict[str, object]:
+        told.append(files)
+        return {}
+
+    monkeypatch.setattr(layouts, "quantization_config", asked)
+    for name in ("qwen3.5-35b-a3b", "qwen3.5-9b"):
+        layouts.quantization_of(profile(name), Configuration.of(AWQ), StoredAs.COMPRESSED_TENSORS)
+    assert [files.has_experts for files in told] == [True, False]
+    assert [len(files.layer_types) for files in told] == [40, 32]
 
 
 def test_a_folder_with_weights_is_no_shape(tmp_path: Path) -> None:

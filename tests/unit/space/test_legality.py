@@ -195,28 +195,45 @@ def test_a_checkpoint_that_is_quantized_already_is_not_quantized_again_and_all_e
     ) - {"quantization"}
 
 
-def test_a_mixture_of_experts_is_not_quantized_and_one_sentence_says_what_to_do() -> None:
-    space, withheld = legal_levers(load_space("vllm"), ModelFacts.of(MIXTURE))
-    gone = {(each.knob, each.value): each for each in withheld}
-    assert space.knob("quantization.method").values == ("none",)
-    for method in ("awq", "rtn"):
-        told = gone["quantization.method", method]
-        assert told.why.startswith("A Mixture of Experts is not quantized here yet: on a GPU vLLM rounds")
-        assert not told.when_given
-    assert space.knob("serving.weight_dtype").values == ("stored", "fp8")
-    assert space.knob("pruning.method").values == ("none", "depth")
-    points = space.neighbours(space.configuration({}))
-    assert not {knob for each in points for knob in each} & {"serving.linear_backend", "quantization.bits"}
-
-
-@given(st.integers(1, 1000), st.integers(1, 1000))
-def test_groups_need_not_divide_the_widths_of_a_mixture_of_experts(shared: int, own: int) -> None:
+def with_widths(shared: int, own: int) -> ModelProfile:
     data = MIXTURE.model_dump() | {"intermediate": shared}
     data["experts"] |= {"intermediate": own}
-    facts = ModelFacts.of(ModelProfile.model_validate(data))
-    assert not facts.input_sizes
-    _, withheld = legal_levers(load_space("vllm"), facts)
-    assert "quantization.group_size" not in {each.knob for each in withheld}
+    return ModelProfile.model_validate(data)
+
+
+def test_a_mixture_of_experts_is_quantized_as_any_other() -> None:
+    space, withheld = legal_levers(load_space("vllm"), ModelFacts.of(MIXTURE))
+    assert not {each.knob for each in withheld if each.knob.startswith("quantization.")}
+    assert space.knob("quantization.method").values == ("none", "awq", "rtn")
+    assert space.knob("quantization.group_size").values == (32, 64, 128)
+    assert space.knob("serving.weight_dtype").values == ("stored", "fp8")
+    quantized = space.configuration({"quantization.method": "awq"})
+    assert "serving.linear_backend" in quantized
+
+
+@pytest.mark.parametrize(
+    ("shared", "own", "left", "name"),
+    [
+        (512, 512, (32, 64, 128), None),
+        (512, 192, (32, 64), "mlp.experts.down_proj"),
+        (96, 512, (32,), "mlp.shared_expert.down_proj"),
+    ],
+)
+def test_groups_divide_the_widths_of_the_experts_and_of_the_shared_one(
+    shared: int, own: int, left: tuple[int, ...], name: str | None
+) -> None:
+    space, withheld = legal_levers(load_space("vllm"), ModelFacts.of(with_widths(shared, own)))
+    assert space.knob("quantization.group_size").values == left
+    told = {each.value: each.why for each in withheld if each.knob == "quantization.group_size"}
+    assert told == {
+        size: f"Groups of {size} do not divide the {min(shared, own)} inputs of {name}."
+        for size in {32, 64, 128} - set(left)
+    }
+
+
+def test_only_a_dense_model_has_a_down_projection_of_its_own() -> None:
+    assert ModelFacts.of(PROFILE).input_sizes["mlp.down_proj"] == PROFILE.intermediate
+    assert "mlp.down_proj" not in ModelFacts.of(MIXTURE).input_sizes
 
 
 def test_of_one_that_is_stored_quantized_that_is_what_is_said() -> None:

@@ -91,6 +91,8 @@ def test_what_the_changed_knob_pins_by_the_spaces_word_is_explained_whatever_the
         ("experts_kernel", Change("serving.weight_dtype", "stored", "fp8"), True),
         ("experts_kernel", Change("serving.linear_backend", "marlin", "humming"), False),
         ("experts_kernel", Change("serving.dtype", "float16", "bfloat16"), False),
+        ("experts_kernel", Change("quantization.method", "none", "awq"), True),
+        ("experts_kernel", Change("quantization.symmetric", True, False), False),
         ("drafter_attention_kernel", Change("drafting.drafter", "packaged", "./mine"), True),
         ("gdn_kernel", Change("drafting.ngram_tokens", 2, 3), False),
     ],

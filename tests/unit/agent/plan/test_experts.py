@@ -12,7 +12,13 @@ from agent.campaign.decision.counted_launches import prompt_launches
 from agent.campaign.decision.counted_steps import counted_steps
 from agent.plan.card import card_asked
 from agent.plan.floor import floors
-from agent.plan.load_and_request import CPU_BYTES_PER_S, expected_request, prompt_token_ms, weights_read
+from agent.plan.load_and_request import (
+    CPU_BYTES_PER_S,
+    expected_request,
+    prompt_ms,
+    prompt_token_ms,
+    weights_read,
+)
 from agent.plan.model import find_model
 from agent.plan.plan import Plan, make_plan
 from agent.surrogate.drafting import DraftingCost
@@ -26,13 +32,19 @@ from configs.hardware import load_hardware_profile
 from configs.models import EVERY_EXPERT, ModelProfile, load_model_profile
 from configs.weight_formats import BFLOAT16, FP8
 from experiments.engines.launch_memory import Asked, after_pruning, launch_parts, weight_bytes
-from experiments.engines.stored_bytes import bytes_of_parts, step_rows
+from experiments.engines.stored_bytes import bits_per_weight, bytes_of_parts, part_bytes, step_rows
 from experiments.space.configuration import Configuration, KnobValue
 from tests.unit.agent.gpu_desk import gpu_desk
 
 MIXTURE, NINE = load_model_profile("qwen3.5-35b-a3b"), load_model_profile("qwen3.5-9b")
 H200 = load_hardware_profile("h200")
 SHAPE = load_campaign("shape").plan
+PACKED: dict[str, KnobValue] = {
+    "quantization.method": "awq",
+    "quantization.bits": 4,
+    "quantization.group_size": 32,
+    "quantization.symmetric": True,
+}
 MTP: dict[str, KnobValue] = {"drafting.method": "mtp", "drafting.draft_tokens": 3}
 GB = 1e9
 
@@ -81,23 +93,38 @@ def test_what_lies_in_memory_is_what_a_step_of_many_rows_reads_and_the_embedding
 
 
 @pytest.mark.parametrize(
-    ("card", "fits"), [("24GB", False), ("48GB", False), ("h100", False), ("h200", True)]
+    ("card", "bits", "gb"), [("24GB", 4, 18.7), ("48GB", 8, 37.8), ("h100", 8, 37.8), ("h200", None, 69.3)]
 )
-def test_it_is_planned_with_70_gb_of_weights_on_every_card(card: str, fits: bool) -> None:
+def test_on_a_card_that_holds_no_70_gb_of_weights_it_begins_from_packed_ones(
+    card: str, bits: int | None, gb: float
+) -> None:
     found = plan_on(card)
     weights = next(part for part in found.memory.parts if part.name == "weights")
-    assert weights.bytes / GB == pytest.approx(69.3, abs=0.1)
-    assert (found.memory.rooms[0].fits, found.start.fits) == (fits, fits)
-    if not fits:
-        assert "a card such as NVIDIA H200 SXM (141 GB)" in found.memory.sentences[0]
+    assert weights.bytes / GB == pytest.approx(gb, abs=0.1)
+    assert found.configuration.get("quantization.bits") == bits
+    assert found.memory.rooms[0].fits
+    assert found.start.fits
+
+
+def test_on_a_card_that_not_even_4_bits_fit_on_nothing_is_begun() -> None:
+    found = plan_on("16GB")
+    assert not found.start.fits
+    assert not found.memory.rooms[0].fits
+    assert "a card such as NVIDIA H200 SXM (141 GB)" in found.memory.sentences[0]
 
 
 @pytest.mark.parametrize(("at_once", "read_gb"), [(1, 5.89), (4, 11.56), (64, 59.86)])
 def test_the_floor_reads_the_experts_of_as_many_tokens_as_are_under_way(at_once: int, read_gb: float) -> None:
     rows = {row.weights: row for row in plan_on("h200", at_once).floors}
-    assert set(rows) == {"bfloat16", "fp8"}, "nothing here packs its weights"
+    assert list(rows) == ["bfloat16", "fp8", "w4_g128", "w4_g32", "w4_g128_head"]
     assert rows["bfloat16"].weight_bytes / GB == pytest.approx(read_gb, abs=0.01)
     assert rows["fp8"].weight_bytes == MIXTURE.weight_bytes_per_step(FP8, at_once)
+    for name in ("w4_g128", "w4_g32"):
+        assert rows[name].weight_bytes < rows["fp8"].weight_bytes < rows["bfloat16"].weight_bytes
+    with_zero_points: dict[str, KnobValue] = {**PACKED, "quantization.symmetric": False}
+    assert rows["w4_g32"].weight_bytes == pytest.approx(
+        step_weight_bytes(MIXTURE, with_zero_points, at_once).mean
+    )
     stored = floors(MIXTURE, None, on_gpu=True, context_tokens=1, sequences=at_once, as_stored=True)
     assert stored[0].weight_bytes == pytest.approx(rows["bfloat16"].weight_bytes)
 
@@ -113,9 +140,76 @@ def test_the_floor_reads_the_experts_of_drafts_that_are_verified() -> None:
     assert plan_on("h200", model=NINE, knobs=MTP).floors == plan_on("h200", model=NINE).floors
 
 
-def test_no_kernels_for_packed_weights_are_waited_for() -> None:
-    assert "timing kernels" not in " ".join(plan_on("h200").first_verdict.basis)
-    assert "timing kernels" in " ".join(plan_on("h200", model=NINE).first_verdict.basis)
+def test_kernels_for_what_beside_experts_is_packed_are_waited_for() -> None:
+    for model in (MIXTURE, NINE):
+        assert "timing kernels" in " ".join(plan_on("h200", model=model).first_verdict.basis)
+
+
+@given(
+    st.sampled_from([4, 8]),
+    st.sampled_from([32, 128]),
+    st.booleans(),
+    st.sampled_from([1, 4, 64, EVERY_EXPERT]),
+)
+def test_packed_experts_take_their_bits_of_what_the_rows_read(
+    bits: int, group_size: int, symmetric: bool, rows: float
+) -> None:
+    knobs: dict[str, KnobValue] = {
+        **PACKED,
+        "quantization.bits": bits,
+        "quantization.group_size": group_size,
+        "quantization.symmetric": symmetric,
+    }
+    each = bits_per_weight(bits, group_size, symmetric)
+    for part in MIXTURE.parts:
+        if part.kind == "experts":
+            read = part.matmul_parameters - MIXTURE.unread_parameters(part, rows)
+            assert part_bytes(MIXTURE, part, knobs, rows) == pytest.approx(read * each / 8)
+        if part.kind == "mlp":
+            high = 2 * MIXTURE.hidden * (256 + 1)
+            packed = 3 * MIXTURE.hidden * MIXTURE.intermediate
+            assert part_bytes(MIXTURE, part, knobs, rows) == pytest.approx(packed * each / 8 + high)
+
+
+def test_the_first_and_the_last_layers_experts_stay_where_edges_are_kept() -> None:
+    experts = [part for part in MIXTURE.parts if part.kind == "experts"]
+    kept = [
+        part_bytes(MIXTURE, part, {**PACKED, "quantization.keep": "edges"}, EVERY_EXPERT)
+        == 2 * part.parameters
+        for part in experts
+    ]
+    assert kept == [True, *[False] * 38, True]
+    spared = [part_bytes(MIXTURE, part, {**PACKED, "quantization.keep": "attention"}) for part in experts]
+    assert spared == [part_bytes(MIXTURE, part, PACKED) for part in experts]
+
+
+def test_memory_holds_all_packed_experts() -> None:
+    parts = {part.name: part for part in launch_parts(MIXTURE, {**PACKED, **MTP}, Asked(640, 1))}
+    every = step_weight_bytes(MIXTURE, PACKED, EVERY_EXPERT).mean
+    table = 2 * MIXTURE.vocabulary * MIXTURE.hidden
+    assert parts["weights"].bytes == pytest.approx(every + table - 2 * MIXTURE.hidden)
+    assert parts["weights"].bytes / GB == pytest.approx(21.0, abs=0.1)
+    assert parts["MTP head"].bytes == 2 * MIXTURE.mtp_parameters, "its experts stay in 16 bits"
+
+
+def test_a_prompt_reads_packed_experts_in_their_bits() -> None:
+    sixteen, four = (
+        weights_read(MIXTURE, knobs, workload(1, 512), packed=True).more_for_prompt for knobs in ({}, PACKED)
+    )
+    assert four == pytest.approx(sixteen * bits_per_weight(4, 32, symmetric=True) / 16)
+    assert prompt_ms(MIXTURE, H200, 512, {}) == pytest.approx(1e3 * H200.read_time_s(sixteen))
+    assert prompt_ms(MIXTURE, H200, 512, PACKED) == pytest.approx(
+        max(1e3 * H200.read_time_s(four), 512 * prompt_token_ms(MIXTURE, H200))
+    )
+    assert prompt_ms(NINE, H200, 512, PACKED) == 512 * prompt_token_ms(NINE, H200)
+
+
+def test_a_tables_floor_reads_packed_experts_and_an_mtp_head_in_16_bits() -> None:
+    asked = TableWorkload(4, 512, 128, 4)
+    plain, drafted = (step_bytes(MIXTURE, Configuration.of({**PACKED, **more}), asked) for more in ({}, MTP))
+    assert plain.weights == step_weight_bytes(MIXTURE, PACKED, 4).mean
+    dense = step_bytes(MIXTURE, Configuration.of(MTP), asked)
+    assert drafted.drafter == dense.drafter
 
 
 def test_a_prompt_takes_its_tokens_own_experts_and_at_least_the_reading_of_all_that_they_are_sent_to() -> (
@@ -227,6 +321,9 @@ def test_a_lone_prompt_waits_for_the_experts_too() -> None:
     found = prompt_launches(plan, H200, MIXTURE, baseline, 40.0)
     assert found is not None
     assert found.arithmetic_ms > 512 * prompt_token_ms(MIXTURE, H200)
+    packed = prompt_launches(plan, H200, MIXTURE, Configuration.of({**baseline, **PACKED}), 40.0)
+    assert packed is not None
+    assert packed.arithmetic_ms < found.arithmetic_ms
     dense = prompt_launches(plan, H200, NINE, baseline, 40.0)
     assert dense is not None
     assert dense.arithmetic_ms == 512 * prompt_token_ms(NINE, H200)

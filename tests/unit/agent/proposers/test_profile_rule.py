@@ -10,6 +10,7 @@ import pytest
 
 from agent.proposers.port import CampaignView, Draft
 from agent.proposers.profile import ProfileProposer
+from agent.proposers.profile_rule import by_profile, head_words
 from agent.proposers.rules import RulesProposer
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.drafting import COST_SD_SHARE, DraftingCost
@@ -22,6 +23,8 @@ from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.loading import load_space
 from tests.recorded.vllm_kernels import PROFILED, recorded_parts
 from tests.unit.agent import campaigns
+from tests.unit.agent.mixture_profile import BANDWIDTH as MIXTURE_BANDWIDTH
+from tests.unit.agent.mixture_profile import PARTS as MIXTURE_PARTS
 
 SPACE = load_space("vllm")
 BASELINE = SPACE.configuration({})
@@ -92,6 +95,37 @@ def test_a_quantized_incumbent_s_own_profile_speaks_for_other_kernels() -> None:
         assert "not known before it is measured" in each.rationale
     told = {each.rationale.partition("Surrogate")[0] for each in kernels}
     assert len(told) == 1, "the reason is the same for every kernel"
+
+
+def of_experts(incumbent: Configuration) -> CampaignView:
+    """A view whose step has experts."""
+    return replace(view(incumbent), profile=MIXTURE_PARTS, bandwidth_bytes_per_s=MIXTURE_BANDWIDTH)
+
+
+def test_a_reason_tells_experts_apart_and_that_no_kernel_is_named_for_them() -> None:
+    told, mixture = view(QUANTIZED), of_experts(QUANTIZED)
+    for each, says in ((mixture, True), (told, False)):
+        reasons = {idea.rationale for idea in by_profile(each, "kernel")}
+        assert len(reasons) == 1, "the reason is the same for every kernel"
+        (reason,) = reasons
+        assert ("Experts, whose kernel the engine chooses, take 32 % of it." in reason) is says
+        assert reason.startswith("Products of the layers take ")
+    assert "Products of the layers take 28 % of the step" in by_profile(mixture, "kernel")[0].rationale
+
+
+def test_8_bit_floats_are_told_what_products_and_experts_take_together() -> None:
+    (narrow,) = by_profile(of_experts(BASELINE), "weight_dtype")
+    assert narrow.rationale == (
+        "Products of the layers and experts take 60 % of the step, and their bytes at full bandwidth would "
+        "take 38 % of it: a type half as wide saves half of that at most."
+    )
+    (dense,) = by_profile(view(), "weight_dtype")
+    assert dense.rationale.startswith("Products of the layers take ")
+
+
+def test_quantization_is_told_what_experts_take() -> None:
+    assert "products of the layers 28 % at 64 %, experts 32 % at 62 %. " in head_words(of_experts(BASELINE))
+    assert "experts" not in head_words(view())
 
 
 def test_quantization_is_told_what_the_head_takes() -> None:

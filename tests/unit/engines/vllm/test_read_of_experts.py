@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.engines.vllm.kernel_parts import kind_of
 from experiments.engines.vllm.read_of_experts import step_weights, token_operations
-from experiments.engines.vllm.served_experts import linear_part
+from experiments.engines.vllm.served_experts import EXPERTS, SHARED_EXPERT, linear_part
 
 MIXTURE = {
     "weight_bytes": {"qkv_proj": 700, "shared_expert": 90},
@@ -55,3 +56,7 @@ def test_a_token_computes_with_its_own_experts_however_many_are_read() -> None:
 )
 def test_what_stands_beside_experts_is_one_part(name: str, part: str) -> None:
     assert linear_part(name.split(".")) == part
+
+
+def test_experts_are_a_kind_of_their_own_and_what_stands_beside_is_products() -> None:
+    assert [kind_of(part) for part in (EXPERTS, SHARED_EXPERT, "qkv_proj")] == [EXPERTS, "gemm", "gemm"]

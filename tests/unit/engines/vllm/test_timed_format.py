@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from configs.models import load_model_profile
+from configs.models import ModelProfile, load_model_profile
 from experiments.engines.kernel_timings import HEAD, products_of
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm.timed_format import timed_format
 from experiments.space.configuration import Configuration, KnobValue
 
-NINE, FOUR = (load_model_profile(name) for name in ("qwen3.5-9b", "qwen3.5-4b"))
+NINE, FOUR, MIXTURE = (load_model_profile(f"qwen3.5-{name}") for name in ("9b", "4b", "35b-a3b"))
 
 
 def packed(**knobs: KnobValue) -> Configuration:
@@ -40,11 +42,25 @@ def test_what_packs_nothing_or_does_not_divide_has_no_such_format(knobs: dict[st
 
 
 def test_of_a_mixture_of_experts_the_shared_expert_alone_is_a_product() -> None:
-    found = {each.part: each for each in products_of(load_model_profile("qwen3.5-35b-a3b"))}
+    found = {each.part: each for each in products_of(MIXTURE)}
     gate_up, down = found["gate_up_proj"], found["down_proj"]
     assert (gate_up.inputs, gate_up.outputs, gate_up.count) == (2048, 1024, 40)
     assert (down.inputs, down.outputs, down.count) == (512, 2048, 40)
     assert gate_up.module == "model.layers.0.mlp.shared_expert.gate_proj"
+
+
+@pytest.mark.parametrize("profile", [NINE, FOUR, MIXTURE])
+def test_every_product_that_is_timed_is_packed_in_its_format_and_no_router_is(profile: ModelProfile) -> None:
+    (group,) = timed_format(profile, packed())["config_groups"].values()
+    targets = [re.compile(each.removeprefix("re:")) for each in group["targets"]]
+
+    def is_packed(module: str) -> bool:
+        return any(target.match(module) for target in targets)
+
+    assert all(is_packed(product.module) for product in products_of(profile))
+    assert is_packed("model.layers.0.mlp.experts.7.down_proj") == (profile is MIXTURE)
+    for kept in ("mlp.gate", "mlp.shared_expert_gate", "linear_attn.in_proj_ba"):
+        assert not is_packed(f"model.layers.0.{kept}")
 
 
 def test_products_have_the_sizes_of_vllms_merged_layers() -> None:
