@@ -33,7 +33,6 @@ from experiments.stages.pruning.scores import Ranking, ranking_from
 from experiments.stages.pruning.scoring import PROCESS_MODULE, rank_layers
 from experiments.stages.pruning.scoring_process import answer
 from experiments.stages.pruning.stage import DepthPruning
-from experiments.stages.quantize.stage import WeightQuantization
 from tests.integration.engines.checkpoints import LAYERS, tiny_mixture, tiny_model, write_checkpoint
 from tests.unit.measurement.tiny_tokenizer import tiny_tokenizer
 
@@ -217,15 +216,6 @@ def test_experts_of_a_layer_that_are_not_all_there_or_differ_are_told(tmp_path: 
     save_file({key: each for key, each in tensors.items() if key != name}, source / "model.safetensors")
     with pytest.raises(Infeasible, match=r"lacks 2 of .*, first model\.layers\.2\.mlp\.experts\.down_proj"):
         load_model(inspect_checkpoint(source), torch.float32, torch.device("cpu"))
-
-
-def test_a_mixture_of_experts_is_not_quantized_and_a_sentence_says_so(tmp_path: Path) -> None:
-    source = write_checkpoint(tmp_path / "before", tiny_mixture(layers=LAYERS), wrapper=True)
-    quantized = Configuration.of({"quantization.method": "rtn", "quantization.group_size": 32})
-    with pytest.raises(Infeasible, match="A Mixture of Experts is not quantized here yet: on a GPU") as told:
-        WeightQuantization().build(quantized, source, tmp_path / "after")
-    assert told.value.kind == "unsupported"
-    assert not (tmp_path / "after").exists()
 
 
 def test_models_to_rank_on_must_be_there_and_have_the_same_layers(tmp_path: Path) -> None:
