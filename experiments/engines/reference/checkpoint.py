@@ -55,7 +55,7 @@ def empty_model(files: CheckpointFiles, dtype: torch.dtype) -> Qwen3_5ForCausalL
     """The text model without storage, for inference. Raises `Infeasible` (`checkpoint`) for a configuration
     that is not acceptable."""
     not_passed_on = ("model_type", *QUANTIZATION_KEYS)
-    config_class, model_class = _classes(files)
+    config_class, model_class = model_classes(files)
     try:
         config = config_class(
             **{name: value for name, value in files.text_config.items() if name not in not_passed_on}
@@ -74,7 +74,7 @@ def empty_model(files: CheckpointFiles, dtype: torch.dtype) -> Qwen3_5ForCausalL
     return model
 
 
-def _classes(files: CheckpointFiles) -> tuple[type[Qwen3_5TextConfig], type[Qwen3_5ForCausalLM]]:
+def model_classes(files: CheckpointFiles) -> tuple[type[Qwen3_5TextConfig], type[Qwen3_5ForCausalLM]]:
     """The classes of a model's configuration and of the model itself."""
     if not files.has_experts:
         return Qwen3_5TextConfig, Qwen3_5ForCausalLM
