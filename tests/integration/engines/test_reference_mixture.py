@@ -35,7 +35,7 @@ CPU = torch.device("cpu")
 
 OF_8 = Experts(count=8, per_token=2, intermediate=32)
 
-NEW_TOKENS = 30
+NEW_TOKENS = 20
 
 
 @pytest.fixture(scope="module")
@@ -46,19 +46,17 @@ def model() -> Qwen3_5MoeForCausalLM:
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory, model: Qwen3_5MoeForCausalLM) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("mixture")
-    dense = tiny_model(layers=LAYERS)
     return {
         "target": write_target(folder / "target", model),
         "apart": write_target(folder / "apart", model, each_expert=True),
         "near": write_nearly_the_same(folder / "near", model, 0.03),
-        "dense": write_checkpoint(folder / "dense", dense),
-        "near the dense": write_nearly_the_same(folder / "near-dense", dense, 0.03),
+        "dense": write_checkpoint(folder / "dense", tiny_model(layers=LAYERS)),
         "blocks": write_block_drafter(folder / "blocks"),
     }
 
 
 def requests(new_tokens: int = NEW_TOKENS) -> list[GenerationRequest]:
-    prompts = [prompt(1, 1), prompt(3, 70), prompt(4, 6) * 4]
+    prompts = [prompt(3, 70), prompt(4, 6) * 4]
     return [GenerationRequest(f"prose:{place}", ids, new_tokens) for place, ids in enumerate(prompts)]
 
 
@@ -99,11 +97,11 @@ def test_the_fixed_shape_step_computes_what_the_growing_cache_computes(
     ("method", "draft_tokens", "target", "drafter"),
     [
         ("ngram", 3, "target", ""),
-        ("mtp", 1, "target", ""),
+        pytest.param("mtp", 1, "target", "", marks=pytest.mark.bench_only),
         ("mtp", 3, "apart", ""),
         ("draft_model", 3, "target", "near"),
         ("draft_model", 2, "target", "dense"),
-        ("draft_model", 2, "dense", "near"),
+        pytest.param("draft_model", 2, "dense", "near", marks=pytest.mark.bench_only),
         ("dflash", 3, "target", "blocks"),
     ],
 )
@@ -127,7 +125,7 @@ def test_drafting_changes_no_token(
 def test_in_bfloat16_texts_differ_at_near_ties_alone(folders: dict[str, Path]) -> None:
     order = DraftingOrder("draft_model", 2, str(folders["near"]))
     _, speculation = with_and_without(folders["target"], order, dtype=torch.bfloat16)
-    assert [check.divergences for check in check_drafting(speculation, requests(25))] == [0, 0, 0]
+    assert [check.divergences for check in check_drafting(speculation, requests())] == [0, 0]
 
 
 def test_the_experts_of_a_head_are_joined_and_one_that_lacks_is_named(
@@ -165,7 +163,7 @@ def test_a_step_is_profiled_and_reads_the_experts_of_its_tokens(
     of_one = 3 * 48 * 32 * 4
     assert read["layers.0.mlp"] == 2 * of_one + (3 * 48 * 64 + 9 * 48) * 4
     assert sum(read.values()) == bytes_of(model) - 5 * 6 * of_one + 48 * 4
-    drafted = {part.part: part for part in profile_speculation(speculation, requests(12)[2])}
+    drafted = {part.part: part for part in profile_speculation(speculation, requests(12)[1])}
     more = 5 * (OF_8.read(3) - 2) * of_one
     assert drafted["verify"].weight_bytes == pytest.approx(sum(read.values()) + more, abs=5)
     head = speculation.decoder.head
@@ -187,11 +185,9 @@ def test_a_compiled_step_gives_the_eager_text(tmp_path: Path, mode: str) -> None
     target = write_target(tmp_path / "target", tiny_mixture(layers=LAYERS[:2]))
     order = DraftingOrder("mtp", 1)
     eager, _ = with_and_without(target, order)
-    plain, speculation = with_and_without(target, order, mode=mode, cache_dir=tmp_path / "cache")
+    _, speculation = with_and_without(target, order, mode=mode, cache_dir=tmp_path / "cache")
     for request in requests(12):
-        expected = eager.generate(request).token_ids
-        assert plain.generate(request).token_ids == expected
-        assert speculation.generate(request).token_ids == expected
+        assert speculation.generate(request).token_ids == eager.generate(request).token_ids
     told = resolved_configuration(speculation.decoder, speculation)["compile"]
     assert isinstance(told, dict)
     assert (told["mode"], told["used"]) == (mode, True)
