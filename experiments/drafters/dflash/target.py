@@ -37,8 +37,8 @@ def load_target(checkpoint: Path, device: torch.device) -> LoadedCheckpoint:
     if files.has_experts:
         raise Infeasible(
             "unsupported",
-            f"The checkpoint at {checkpoint} is of a Mixture of Experts, for which no drafter is trained or "
-            "run here yet: draft with its own MTP head, drafting.method=mtp, on the engine vllm.",
+            f"The checkpoint at {checkpoint} is of a Mixture of Experts, for which no drafter is trained "
+            "here yet: draft with its own MTP head (drafting.method=mtp) or a draft model.",
         )
     if not (checkpoint / "tokenizer.json").is_file():
         raise Infeasible("checkpoint", f"The checkpoint at {checkpoint} has no tokenizer.json.")

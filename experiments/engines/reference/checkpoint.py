@@ -66,6 +66,10 @@ def empty_model(files: CheckpointFiles, dtype: torch.dtype) -> Qwen3_5ForCausalL
             "checkpoint", f"config.json in {files.folder} is not acceptable: {sentence}"
         ) from cause
     config.dtype = dtype
+    if files.has_experts:
+        from experiments.engines.reference.experts import BY_ROWS
+
+        config._experts_implementation = BY_ROWS
     with torch.device("meta"):
         model = model_class(config)
     model.model.rotary_emb = type(model.model.rotary_emb)(config)

@@ -23,7 +23,7 @@ from configs.memory import available_memory_bytes
 from experiments.engines.port import Infeasible, Launch
 from experiments.engines.reference.device_fit import check_fits_device
 from experiments.engines.reference.drafting.order import check_drafter, drafting_order
-from experiments.engines.reference.inspection import CheckpointFiles, check_dense, inspect_checkpoint
+from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
 from experiments.engines.reference.launch import ReferenceLaunch
 from experiments.engines.reference.memory import (
     LAUNCHES_AT_ONCE,
@@ -135,7 +135,6 @@ class ReferenceEngine:
                 "unsupported", f"There is no GPU driver on this machine for the device {device}."
             )
         files = inspect_checkpoint(checkpoint)
-        check_dense(files)
         drafting = drafting_order(configuration)
         if drafting.active:
             check_drafter(drafting, files)

@@ -100,16 +100,6 @@ def inspect_checkpoint(folder: Path) -> CheckpointFiles:
     )
 
 
-def check_dense(files: CheckpointFiles) -> None:
-    """Raise `Infeasible`, kind `unsupported`, for a model that this package's own code can't compute."""
-    if files.has_experts:
-        raise Infeasible(
-            "unsupported",
-            f"The checkpoint at {files.folder} is of a Mixture of Experts, and the reference engine does not "
-            "serve Mixture-of-Experts models yet; take the engine vllm.",
-        )
-
-
 def json_object(path: Path, of: str = "checkpoint") -> dict[str, Any]:
     """A JSON file of a checkpoint, or of what else `of` calls it.
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from experiments.engines.port import Infeasible
+from experiments.engines.reference.inspection import OF_ONE_MODEL
 
 PROJECTIONS = GATE, UP, DOWN = ("gate_proj", "up_proj", "down_proj")
 
@@ -17,11 +18,11 @@ _OF_ONE_EXPERT = re.compile(rf"(.*\.mlp\.experts\.)(\d+)\.({'|'.join(PROJECTIONS
 
 
 def join_experts(state: dict[str, Tensor], count: int) -> None:
-    """Put the tensors of each layer's `count` experts together, by their names in the text model; those of a
-    layer that are not all there stay as they are.
+    """Put the tensors of each layer's `count` experts together, by their names in the text model.
 
     Raises:
-        Infeasible: kind `checkpoint`, for experts of a layer that differ in their shapes.
+        Infeasible: kind `checkpoint`, for experts of a layer that are not all there, are more than `count` or
+        differ in their shapes.
     """
     layers: defaultdict[str, dict[tuple[int, str], str]] = defaultdict(dict)
     for name in state:
@@ -30,8 +31,13 @@ def join_experts(state: dict[str, Tensor], count: int) -> None:
             layers[found[1]][int(found[2]), found[3]] = name
     whole = {(number, projection) for number in range(count) for projection in PROJECTIONS}
     for prefix, names in layers.items():
-        if names.keys() != whole:
-            continue
+        if wrong := sorted(names.keys() ^ whole):
+            (number, projection), which = wrong[0], "is missing" if wrong[0] in whole else "is one too many"
+            raise Infeasible(
+                "checkpoint",
+                f"{prefix}{number}.{projection}.weight {which}, where config.json tells of {count} experts: "
+                f"{OF_ONE_MODEL}.",
+            )
         each = range(count)
         try:  # what was joined is let go at once, for a layer's experts may be gigabytes
             joined = [torch.cat([state.pop(names[number, part]) for part in (GATE, UP)]) for number in each]

@@ -12,29 +12,31 @@ import copy
 
 import torch
 from torch import Tensor, nn
-from transformers.models.qwen3_5 import Qwen3_5ForCausalLM, Qwen3_5TextConfig
-from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5DecoderLayer, Qwen3_5RMSNorm
+from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
 from experiments.cache_keyword import with_cache
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.attention import KeyValueBuffers, visible
 from experiments.engines.reference.checkpoint import read_tensors
 from experiments.engines.reference.inspection import MTP_PREFIXES, CheckpointFiles
+from experiments.engines.reference.joined_experts import join_experts
 
 
 class MtpHead(nn.Module):
-    """The head's own weights; embedding, rotary table and output head are the trunk's."""
+    """The head's own weights; embedding, rotary table and output head are the trunk's. Its layer is of the
+    class of the trunk's, so that of a Mixture of Experts it has as many experts of its own."""
 
-    def __init__(self, config: Qwen3_5TextConfig) -> None:
+    def __init__(self, trunk: Qwen3_5ForCausalLM) -> None:
         super().__init__()
+        config, layer, norm = trunk.config, type(trunk.model.layers[0]), type(trunk.model.norm)
         own = copy.deepcopy(config)
         own.num_hidden_layers, own.layer_types = 1, ["full_attention"]
         size, epsilon = config.hidden_size, config.rms_norm_eps
-        self.pre_fc_norm_embedding = Qwen3_5RMSNorm(size, eps=epsilon)
-        self.pre_fc_norm_hidden = Qwen3_5RMSNorm(size, eps=epsilon)
+        self.pre_fc_norm_embedding = norm(size, eps=epsilon)
+        self.pre_fc_norm_hidden = norm(size, eps=epsilon)
         self.fc = nn.Linear(2 * size, size, bias=False)
-        self.layers = nn.ModuleList([Qwen3_5DecoderLayer(own, 0)])
-        self.norm = Qwen3_5RMSNorm(size, eps=epsilon)
+        self.layers = nn.ModuleList([layer(own, 0)])
+        self.norm = norm(size, eps=epsilon)
 
     def forward(
         self,
@@ -88,7 +90,7 @@ def load_head(files: CheckpointFiles, model: Qwen3_5ForCausalLM) -> MtpHead:
             "draft with another method, or with a checkpoint that has one.",
         )
     with torch.device("meta"):
-        head = MtpHead(model.config)
+        head = MtpHead(model)
     wanted = head.state_dict()
     for name in sorted(wanted.keys() | state.keys()):
         if name not in state or name not in wanted or wanted[name].shape != state[name].shape:
@@ -104,12 +106,14 @@ def load_head(files: CheckpointFiles, model: Qwen3_5ForCausalLM) -> MtpHead:
 
 
 def _head_tensors(files: CheckpointFiles, dtype: torch.dtype) -> dict[str, Tensor]:
-    """The head's tensors by their names within it; packed ones unpacked."""
+    """The head's tensors by their names within it; packed ones unpacked, experts joined."""
 
     def within(stored_name: str) -> str | None:
         found = (each for each in MTP_PREFIXES if stored_name.startswith(each))
         prefix = next(found, None)
         return None if prefix is None else stored_name.removeprefix(prefix)
 
-    read = read_tensors(files, dtype, lambda stored_name: within(stored_name) is not None)
-    return {str(within(stored_name)): tensor for stored_name, tensor in read}
+    read = dict(read_tensors(files, dtype, lambda stored_name: within(stored_name) is not None))
+    if files.has_experts:
+        join_experts(read, files.text_config["num_experts"])
+    return {str(within(stored_name)): tensor for stored_name, tensor in read.items()}

@@ -24,17 +24,20 @@ from statistics import median
 import torch
 from torch import nn
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
-from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5GatedDeltaNet
 
 from experiments.engines.port import GenerationRequest, PartTime
 from experiments.engines.reference.checkpoint import layer_kinds
 from experiments.engines.reference.decode import Decoder, Sequence
+from experiments.engines.reference.module_bytes import bytes_read
 
 RUNS = 2
 """Alternating runs with and without hooks, each over the request's new tokens."""
 
 CALIBRATION_CALLS = 2000
 """Calls of an empty hooked module from which the cost of the clock readings is taken."""
+
+GDN_ENDS = ("in_proj_qkv", "out_proj")
+"""The first and the last projection of a GatedDeltaNet mixer; no other part has modules of these names."""
 
 _SAMPLING = "sampling"
 _REST = "rest"
@@ -171,9 +174,8 @@ def _hooked(clock: _Clock, modules: dict[str, nn.Module]) -> Iterator[None]:
 def _ends(module: nn.Module) -> tuple[nn.Module, nn.Module]:
     """The modules that begin and end a part: of a GatedDeltaNet mixer, whose parts the step calls itself,
     its first projection and its last."""
-    if isinstance(module, Qwen3_5GatedDeltaNet):
-        return module.in_proj_qkv, module.out_proj
-    return module, module
+    first, last = (getattr(module, name, module) for name in GDN_ENDS)
+    return first, last
 
 
 def model_parts(model: Qwen3_5ForCausalLM) -> dict[str, nn.Module]:
@@ -204,11 +206,9 @@ def kind_of(part: str) -> str:
     }[part.rsplit(".", 1)[-1]]
 
 
-def weight_bytes(model: Qwen3_5ForCausalLM) -> dict[str, int]:
-    """Bytes of weights that each part reads in a decode step; of the embedding that is one row."""
-    read = {
-        part: sum(weight.numel() * weight.element_size() for weight in module.parameters())
-        for part, module in model_parts(model).items()
-    }
+def weight_bytes(model: Qwen3_5ForCausalLM, rows: int = 1) -> dict[str, int]:
+    """Bytes of weights that each part reads in a decode step of so many rows; of the embedding that is one
+    row, and of experts those that the rows are sent to (`bytes_read`)."""
+    read = {part: bytes_read(module, rows) for part, module in model_parts(model).items()}
     embedding = model.model.embed_tokens.weight
     return read | {"embed_tokens": embedding.shape[-1] * embedding.element_size()}

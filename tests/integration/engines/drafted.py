@@ -1,10 +1,12 @@
 """Tiny targets and what drafts for them."""
 
+import copy
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
+from transformers.models.qwen3_5_moe import Qwen3_5MoeForCausalLM
 
 from experiments.drafters.dflash.files import save_drafter
 from experiments.drafters.dflash.network import DFlashNetwork
@@ -16,31 +18,47 @@ from experiments.engines.reference.drafting.order import DraftingOrder
 from experiments.engines.reference.drafting.speculation import Speculation
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.mtp_head import MtpHead
-from tests.integration.engines.checkpoints import LAYERS, VOCABULARY, tiny_model, write_checkpoint
+from tests.integration.engines.checkpoints import (
+    LAYERS,
+    VOCABULARY,
+    each_expert_alone,
+    tiny_model,
+    write_checkpoint,
+)
+
+TextModel = Qwen3_5ForCausalLM | Qwen3_5MoeForCausalLM
 
 
-def write_target(folder: Path, model: Qwen3_5ForCausalLM | None = None) -> Path:
-    """A tiny checkpoint with an MTP head of the right sizes and random weights."""
+def write_target(
+    folder: Path,
+    model: Qwen3_5ForCausalLM | Qwen3_5MoeForCausalLM | None = None,
+    *,
+    each_expert: bool = False,
+) -> Path:
+    """A tiny checkpoint with an MTP head of the right sizes and random weights; `each_expert` gives each one
+    tensors of its own, those of the head too."""
     model = model or tiny_model(layers=LAYERS)
-    write_checkpoint(folder, model)
+    write_checkpoint(folder, model, each_expert=each_expert)
     torch.manual_seed(1)
-    head = MtpHead(model.config)
+    head = MtpHead(model)
     tensors = {
         name: tensor
         for name, tensor in load_file(folder / "model.safetensors").items()
         if not name.startswith("mtp.")
     }
-    for name, tensor in head.state_dict().items():
-        random = torch.randn_like(tensor) * (0.25 if tensor.ndim > 1 else 0.05)
-        tensors[f"mtp.{name}"] = random.contiguous()
+    of_head = {
+        f"mtp.{name}": torch.randn_like(tensor) * (0.25 if tensor.ndim > 1 else 0.05)
+        for name, tensor in head.state_dict().items()
+    }
+    tensors |= each_expert_alone(of_head) if each_expert else of_head
+    tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     return folder
 
 
-def write_nearly_the_same(folder: Path, model: Qwen3_5ForCausalLM, scale: float) -> Path:
+def write_nearly_the_same(folder: Path, model: TextModel, scale: float) -> Path:
     """A draft model whose greedy token is often, not always, that of `model`: its weights and some noise."""
-    other = tiny_model(layers=list(model.config.layer_types or ()))
-    other.load_state_dict(model.state_dict())
+    other = copy.deepcopy(model)
     torch.manual_seed(2)
     with torch.no_grad():
         for weight in other.parameters():

@@ -10,9 +10,7 @@ from safetensors.numpy import save_file
 from configs.cpu import usable_cores
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.drafting.order import DraftingOrder, check_drafter
 from experiments.engines.reference.engine import ReferenceEngine
-from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.space.configuration import Configuration, KnobValue
 
 
@@ -190,18 +188,15 @@ def a_mixture(folder: Path) -> Path:
     return folder
 
 
-def test_a_mixture_of_experts_is_neither_served_nor_drafts_and_another_engine_is_named(
-    tmp_path: Path,
-) -> None:
-    mixture, dense = a_mixture(tmp_path / "mixture"), a_drafter(tmp_path / "dense", 100, None)
-    drafts: dict[str, KnobValue] = {"drafting.method": "draft_model", "drafting.drafter": str(mixture)}
-    for knobs, folder in (({}, mixture), (drafts, dense)):
-        with pytest.raises(Infeasible, match="models yet; take the engine vllm") as told:
-            ReferenceEngine().check(Configuration.of(knobs), folder, "cpu")
-        assert told.value.kind == "unsupported"
-    with pytest.raises(Infeasible, match="take the engine vllm"):
-        ReferenceEngine().launch(Configuration.of({}), mixture, "cpu", tmp_path / "log", tmp_path)
-    check_drafter(DraftingOrder("draft_model", 1, str(mixture)), inspect_checkpoint(dense), built_here=False)
+def test_a_mixture_of_experts_is_served_and_drafts_and_a_dense_model_beside_it(tmp_path: Path) -> None:
+    folders = {"mixture": a_mixture(tmp_path / "mixture"), "dense": a_drafter(tmp_path / "dense", 100, None)}
+    for target in folders.values():
+        ReferenceEngine().check(Configuration.of({}), target, "cpu")
+        for drafter in folders.values():
+            drafts: dict[str, KnobValue] = {
+                "drafting.method": "draft_model", "drafting.drafter": str(drafter)
+            }  # fmt: skip
+            ReferenceEngine().check(Configuration.of(drafts), target, "cpu")
 
 
 def test_a_drafter_in_the_home_folder_may_be_written_with_a_tilde(

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from experiments.engines.reference.decode import Decoder
-from experiments.engines.reference.drafting.mtp import bytes_of
 from experiments.engines.reference.drafting.order import DrafterSource
 from experiments.engines.reference.drafting.port import Outcome
+from experiments.engines.reference.module_bytes import bytes_of
 from experiments.engines.reference.profile import weight_bytes
 from experiments.measurement.evidence import Json
 

@@ -8,6 +8,7 @@ import torch
 
 from experiments.engines.reference.decode import Decoder, Prefilled
 from experiments.engines.reference.drafting.port import Outcome
+from experiments.engines.reference.module_bytes import bytes_of, bytes_read
 from experiments.measurement.evidence import Json
 
 
@@ -45,9 +46,12 @@ class MtpDrafter:
         self._drafts = outcome.drafts
 
     def step_weight_bytes(self) -> int:
-        """The head and the target's output head, once for each token drafted."""
+        """The head and the target's output head, once for each token drafted; of the head's experts those of
+        every token that the step read, and then those of one token."""
         assert self._decoder.head is not None
-        return self._draft_tokens * (bytes_of(self._decoder.head) + bytes_of(self._decoder.model.lm_head))
+        rows = (self._draft_tokens + 1, *(self._draft_tokens - 1) * (1,))
+        own = sum(bytes_read(self._decoder.head, each) for each in rows)
+        return own + self._draft_tokens * bytes_of(self._decoder.model.lm_head)
 
     def describe(self) -> Mapping[str, Json]:
         """The head's own weights; the embedding and the output head that it shares are the target's."""
@@ -57,8 +61,3 @@ class MtpDrafter:
             "weight_bytes": bytes_of(self._decoder.head),
             "in_step": True,
         }
-
-
-def bytes_of(module: torch.nn.Module) -> int:
-    """Bytes of a module's weights, each counted once."""
-    return sum(weight.numel() * weight.element_size() for weight in module.parameters())

@@ -15,12 +15,7 @@ from experiments.drafters.dflash.shape import DFlashShape
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.hybrid_cache import DrafterLayers
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.inspection import (
-    MTP_PREFIXES,
-    CheckpointFiles,
-    check_dense,
-    inspect_checkpoint,
-)
+from experiments.engines.reference.inspection import MTP_PREFIXES, CheckpointFiles, inspect_checkpoint
 from experiments.measurement.evidence import Json
 from experiments.reference_model.load import CheckpointMissing, checkpoint_fingerprint, reference_model_path
 from experiments.shapes.marker import drafter_of_shape
@@ -139,8 +134,6 @@ def check_drafter(order: DraftingOrder, target: CheckpointFiles, *, built_here: 
         )
     if order.method == "draft_model":
         drafter = inspect_checkpoint(drafter_folder(order, target.folder))
-        if built_here:
-            check_dense(drafter)
         _check_same_vocabulary("draft model", drafter.folder, drafter.text_config.get("vocab_size"), target)
     if order.method == "dflash":
         folder = drafter_folder(order, target.folder)

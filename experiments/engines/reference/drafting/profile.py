@@ -46,7 +46,7 @@ def profile_speculation(speculation: Speculation, request: GenerationRequest) ->
     )
     read = {
         "draft": speculation.drafter.step_weight_bytes(),
-        "verify": sum(weight_bytes(decoder.model).values()),
+        "verify": sum(weight_bytes(decoder.model, count).values()),
     }
     return [PartTime(part, part, time_ms, read.get(part, 0)) for part, time_ms in parts_ms.items()]
 
