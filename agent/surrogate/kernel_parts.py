@@ -178,6 +178,9 @@ def by_part(
                 else PartEffect(known.mean_log, {**_of(f"timed {part}", own), **_of(part, known.open)})
             )
         return found
+    if lever == "experts_kernel" and EXPERTS in parts.time_ms:
+        own = resemblance.of_all(knobs, KERNEL_SD_LOG / math.sqrt(2))  # the difference of two has it all
+        return {part: PartEffect(0.0, _of(part, own)) for part in (EXPERTS, BESIDE)}
     if lever == "scheduling":
         return {part: PartEffect(0.0, {f"{lever} of {part}": SHARE_SD}) for part in (OUTSIDE, BESIDE)}
     if lever == "gdn_state":
