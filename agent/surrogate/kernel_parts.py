@@ -4,8 +4,8 @@ From the profile by kernels (docs/profile.md). Matrix products are above the flo
 kernel loses; which kernel loses least is not known before it is measured, so each is expected to change
 nothing, with a spread; where they were timed alone, what that says (`timed_kernels.py`). What lies outside
 kernels is what graphs and scheduling act on. Narrower caches and states save their bytes. Experts of a
-Mixture of Experts are a kind of their own: fewer bits save bytes there as of products, but the engine chooses
-by itself what multiplies them, and they are not timed alone.
+Mixture of Experts are a kind of their own: fewer bits save bytes there as of products, they have kernels of
+their own, and they are not timed alone.
 
 A token of a busy server takes longer than the profiled step: other requests read their prompts in between and
 keep states of their own. That time is a part of its own, `beside`; prompts are arithmetic more than bytes, so

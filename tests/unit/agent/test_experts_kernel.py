@@ -16,6 +16,8 @@ from agent.replay.cells import is_knob, read_lines
 from agent.replay.knobs import restricted, space_of
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.kernel_parts import KernelParts, by_part
+from agent.surrogate.lone_prompt import FirstTokenShares
+from agent.surrogate.objective import of_first_token
 from agent.surrogate.physics import Physics
 from configs.models import load_model_profile
 from experiments.engines.port import PartTime
@@ -115,6 +117,16 @@ def test_it_acts_on_experts_and_what_lies_beside_the_step_alone() -> None:
     assert found is not None
     assert set(found) == {"experts", "beside"}
     assert "experts" not in (by_part(parts, "kernel", {"serving.linear_backend": "marlin"}) or {})
+
+
+def test_of_a_first_token_it_acts_on_what_experts_take_of_the_prompt() -> None:
+    mean, little = of_first_token("experts_kernel", True, FirstTokenShares(0.3, 0.2, 0.1))
+    assert mean == pytest.approx(0, abs=1e-9)
+    _, more = of_first_token("experts_kernel", True, FirstTokenShares(0.3, 0.2, 0.4))
+    _, same = of_first_token("experts_kernel", True, FirstTokenShares(0.1, 0.2, 0.1))
+    assert same < 0.06
+    assert little == pytest.approx(same, abs=0.01)
+    assert more > 2 * little
 
 
 def test_where_a_profile_does_not_tell_experts_apart_nothing_is_said_of_their_share() -> None:
