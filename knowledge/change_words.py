@@ -33,6 +33,7 @@ _SETTINGS = {
     "serving.graph_mode": "running the step with graph mode {after}{instead}",
     "serving.max_graph_tokens": "capturing steps of up to {after} tokens in CUDA graphs{instead}",
     "serving.linear_backend": "multiplying quantized weights by kernel {after}{instead}",
+    "serving.moe_backend": "computing experts by {after}{instead}",
     "serving.weight_dtype": "keeping weights as {after}{instead}",
     "serving.kv_cache_dtype": "keeping keys and values as {after}{instead}",
     "serving.gdn_state_dtype": "keeping GatedDeltaNet states as {after}{instead}",

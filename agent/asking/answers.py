@@ -103,6 +103,7 @@ def what_is_untested(session: Session, campaign: str | None, ground_of: GroundOf
     if desk is None:
         raise UsageError(f"{label} has no best before its baseline is measured.", "See: autoinfer queue")
     full = with_stored_kernels(space_of(desk.facts.spec), desk.legal.packing)
+    full = full.that_has(desk.baseline_configuration)
     waiting = {
         each.candidate.digest: format_label(Noun.HYPOTHESIS, each.id) for each in reversed(desk.facts.queue)
     }

@@ -74,7 +74,7 @@ def read_without_shape(session: Session, campaign_id: int) -> Desk | None:
     facts = read_facts(session, campaign_id)
     if facts.baseline is None or facts.baseline_experiment_id is None:
         return None
-    legal = Legal(space_of(facts.spec))
+    legal = Legal(space_of(facts.spec).that_has(facts.baseline))
     return Desk(facts, legal, read_measured(session, facts), read_directives(session, campaign_id))
 
 

@@ -59,13 +59,15 @@ class TooManyAtOnce(TooMuch):
 
 def space_on(spec: CampaignSpec, profile: ModelProfile, packing: StoredPacking | None = None) -> Space:
     """The campaign's space; with all positions of the model as one more context, where the space offers
-    longer ones and none that is both long enough for the workload and no longer than these; and with a choice
-    of kernels for the weights of a checkpoint of this packing.
+    longer ones and none that is both long enough for the workload and no longer than these, with a choice of
+    kernels for weights of a checkpoint of this packing, and with the knobs of experts where there are any.
 
     Raises `UsageError` as `space_of`, `TooLong` for a workload that is longer than the model's positions, or
     than every context of the space, and `TooManyAtOnce`, with the largest numbers that fit.
     """
     space = with_stored_kernels(space_of(spec), packing)
+    if profile.experts is not None:
+        space = space.of_experts()
     if not has_model_len(space):
         return space
     workload = Workload.model_validate(spec.plan.workload.model_dump())
@@ -92,12 +94,12 @@ def space_on(spec: CampaignSpec, profile: ModelProfile, packing: StoredPacking |
 
 def space_before(spec: CampaignSpec) -> Space:
     """The space by whose knobs a campaign's file is checked before its checkpoint is there: with a choice of
-    kernels for stored weights, unless a folder's config.json tells that it has none. What a model of the hub
-    has is known once it is fetched.
+    kernels for stored weights, unless a folder's config.json tells that it has none, and with the knobs of
+    experts. What a model of the hub has is known once it is fetched.
 
     Raises `UsageError` for a space that can't be read.
     """
-    space, folder = load_space(spec.space), Path(spec.model).expanduser()
+    space, folder = load_space(spec.space).of_experts(), Path(spec.model).expanduser()
     if spec.latency_only or spec.model == REFERENCE:
         return space
     return with_stored_kernels(space, told_packing(folder))

@@ -78,6 +78,7 @@ CONSEQUENCES: Mapping[str, Phrases] = {
     "serving.graph_mode": _phrases("compile", "graph", "graphs", "cudagraph", "cudagraphs"),
     "serving.max_graph_tokens": _phrases("graph", "graphs", "cudagraph", "cudagraphs"),
     "serving.linear_backend": _phrases("linear kernel", "loaded bytes", "weights dtype"),
+    "serving.moe_backend": _phrases("experts kernel", "loaded bytes", "weights dtype"),
     "serving.max_model_len": (*_phrases("max batch tokens"), *_CAPTURED),
     "serving.max_sequences": (*_phrases("max batch tokens"), *_CAPTURED),
     "serving.chunked_prefill": (*_phrases("max batch tokens"), *_CAPTURED),

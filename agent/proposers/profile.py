@@ -21,7 +21,7 @@ from agent.surrogate.objective import OF_STEPS
 
 NAME = "profile"
 
-BY_KERNELS = ("kernel", "graphs", "scheduling")
+BY_KERNELS = ("kernel", "experts_kernel", "graphs", "scheduling")
 """Levers of which a profile by kernels says what they could win of the time."""
 
 COMPILE, COMPILE_OFF = "serving.compile", "off"

@@ -19,7 +19,7 @@ from agent.surrogate.kernel_parts import EXPERTS, HEAD, OUTSIDE, PRODUCTS, Kerne
 from experiments.space.configuration import Configuration
 from experiments.space.steps_ahead_rules import AHEAD, OFF
 
-LEVERS = ("kernel", "graphs", "scheduling", "gdn_state", "kv_cache", "weight_dtype")
+LEVERS = ("kernel", "experts_kernel", "graphs", "scheduling", "gdn_state", "kv_cache", "weight_dtype")
 """Levers that act on one part of the step."""
 
 OF_OUTSIDE = ("graphs", "scheduling")
@@ -39,12 +39,14 @@ def by_profile(view: CampaignView, lever: str) -> list[Idea]:
     parts = parts_of(view)
     if parts is None or lever not in LEVERS:
         return []
+    if lever == "experts_kernel" and EXPERTS not in parts.time_ms:
+        return []
     if lever in OF_OUTSIDE and parts.share(OUTSIDE) < view.min_effect:
         return []
     found = [each for each in other_values(view, lever) if _may_help(view, lever, each)]
     if lever == "kernel":
         return [Idea(each, _why_kernel(parts, timed_words(view, each))) for each in found]
-    why = _why(parts, lever)
+    why = _why_experts(parts) if lever == "experts_kernel" else _why(parts, lever)
     return [Idea(candidate, why) for candidate in found]
 
 
@@ -106,7 +108,17 @@ def _why_kernel(parts: KernelParts, timed: str) -> str:
     found = f"{timed}{products}." if timed else f"{products}; which does is not known before it is measured."
     if EXPERTS not in parts.multiplied:
         return found
-    return f"{found} Experts, whose kernel the engine chooses, take {_percent(parts.share(EXPERTS))} of it."
+    return f"{found} Experts, which have kernels of their own, take {_percent(parts.share(EXPERTS))} of it."
+
+
+def _why_experts(parts: KernelParts) -> str:
+    """What another kernel of experts could win or lose of the step."""
+    return (
+        f"Experts take {_percent(parts.share(EXPERTS))} of the step and read at "
+        f"{_percent(parts.bandwidth_share(EXPERTS) or 0.0)} of the bandwidth: "
+        f"{parts.step_ms * parts.above_share(EXPERTS):.2f} ms lie above their floor, which another kernel "
+        "may win or lose more of; which does is not known before it is measured."
+    )
 
 
 def _narrow(parts: KernelParts, what: str, *kinds: str) -> str:

@@ -24,10 +24,14 @@ from experiments.measurement.evidence import Metric
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.legality import KEEP
+from experiments.space.moe_backend_rules import MOE_BACKEND
 
 METHOD, LM_HEAD = "quantization.method", "quantization.lm_head"
 KERNEL, CORPUS = "serving.linear_backend", "quantization.corpus"
 GROUP_SIZE, BITS = "quantization.group_size", "quantization.bits"
+
+KERNELS: Mapping[str, str] = {KERNEL: "kernel", MOE_BACKEND: "experts' kernel"}
+"""The knobs of what multiplies packed weights, and what each chooses, in words."""
 
 STARTS: tuple[Mapping[str, KnobValue], ...] = (
     {METHOD: "awq", GROUP_SIZE: 128},
@@ -89,10 +93,10 @@ def _on_other_kernels(view: CampaignView) -> list[Idea]:
         tried = {knob: value for knob, value in trial.candidate.items() if knob.startswith("quantization.")}
         if not slower or not trial.on_objective or tried.get(METHOD, "none") == "none":
             continue
-        for value in enumerated(view, KERNEL):
-            candidate = changed(view, {**tried, KERNEL: value})
-            if candidate is not None and value != trial.candidate.get(KERNEL):
-                now = trial.candidate.get(KERNEL)
+        for knob, value in ((each, value) for each in KERNELS for value in enumerated(view, each)):
+            candidate = changed(view, {**tried, knob: value})
+            if candidate is not None and value != trial.candidate.get(knob):
+                now = f"{KERNELS[knob]} {trial.candidate.get(knob)}"
                 differ = (
                     "which kernel reads a prompt fastest is not known"
                     if of_first_tokens(view)
@@ -101,7 +105,7 @@ def _on_other_kernels(view: CampaignView) -> list[Idea]:
                 )
                 why = timed_words(view, candidate) + (
                     f"{format_label(Noun.EXPERIMENT, trial.experiment_id)} found it not faster with the "
-                    f"kernel {now}, and {differ}, and {value} was not measured. {_bits_of(candidate)}"
+                    f"{now}, and {differ}, and {value} was not measured. {_bits_of(candidate)}"
                 )
                 ideas.append(_idea(view, candidate, why))
     return ideas

@@ -34,10 +34,10 @@ def space_of(
     is empty in some lines and no other column tells when.
     """
     if asked is not None:
-        space = load_space(asked)
+        space = load_space(asked).that_has(columns)
         return asked, space, [_parsed(space, columns, line) for line in lines]
     for name in sorted(packaged_names(Kind.SPACES)):
-        space = load_space(name)
+        space = load_space(name).that_has(columns)
         try:
             found = [_parsed(space, columns, line) for line in lines]
         except UsageError:

@@ -4,8 +4,8 @@ From the profile by kernels (docs/profile.md). Matrix products are above the flo
 kernel loses; which kernel loses least is not known before it is measured, so each is expected to change
 nothing, with a spread; where they were timed alone, what that says (`timed_kernels.py`). What lies outside
 kernels is what graphs and scheduling act on. Narrower caches and states save their bytes. Experts of a
-Mixture of Experts are a kind of their own: fewer bits save bytes there as of products, but the engine chooses
-by itself what multiplies them, and they are not timed alone.
+Mixture of Experts are a kind of their own: fewer bits save bytes there as of products, they have kernels of
+their own, and they are not timed alone.
 
 A token of a busy server takes longer than the profiled step: other requests read their prompts in between and
 keep states of their own. That time is a part of its own, `beside`; prompts are arithmetic more than bytes, so
@@ -178,6 +178,9 @@ def by_part(
                 else PartEffect(known.mean_log, {**_of(f"timed {part}", own), **_of(part, known.open)})
             )
         return found
+    if lever == "experts_kernel" and EXPERTS in parts.time_ms:
+        own = resemblance.of_all(knobs, KERNEL_SD_LOG / math.sqrt(2))  # the difference of two has it all
+        return {part: PartEffect(0.0, _of(part, own)) for part in (EXPERTS, BESIDE)}
     if lever == "scheduling":
         return {part: PartEffect(0.0, {f"{lever} of {part}": SHARE_SD}) for part in (OUTSIDE, BESIDE)}
     if lever == "gdn_state":

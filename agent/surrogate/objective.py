@@ -28,8 +28,9 @@ UNPACKING_LOG, WEIGHTS_SD_LOG = 0.1, 0.2
 do, may be off."""
 
 EXPERTS_SD_LOG = 0.3
-"""How far narrower weights may move what experts take of a prompt, either way: their bytes, of which a short
-prompt reads all and a long one hardly feels it, get fewer, and packed ones are unpacked."""
+"""How far narrower weights, or another kernel, may move what experts take of a prompt, either way: their
+bytes, of which a short prompt reads all and a long one hardly feels it, get fewer, and packed ones are
+unpacked."""
 
 STEPS_SD_LOG = 0.05
 """Standard deviation for levers that act on steps of decoding, or on room, and of what lies beside products
@@ -66,7 +67,10 @@ OF_STEPS = (
 """Levers that act on steps of decoding, and hardly on reading prompts."""
 
 KERNEL = "kernel"
-"""The lever that chooses what multiplies packed weights; of experts the engine chooses it by itself."""
+"""The lever that chooses what multiplies packed weights, but for experts."""
+
+EXPERTS_KERNEL = "experts_kernel"
+"""The one that chooses what computes experts."""
 
 OF_PRODUCTS = ("quantization", "weight_dtype", KERNEL, "dtype")
 """Levers that change what multiplies weights, and in which bits."""
@@ -94,10 +98,11 @@ def of_first_token(lever: str, packs: bool, shares: FirstTokenShares | None = No
     if lever in (*OF_STEPS, *OF_ROOM) or (lever == "quantization" and not packs):
         return 0.0, STEPS_SD_LOG
     found = (UNPACKING_LOG if lever == "quantization" else 0.0), WEIGHTS_SD_LOG
-    if shares is None or lever not in OF_PRODUCTS:
+    if shares is None or lever not in (*OF_PRODUCTS, EXPERTS_KERNEL):
         return found
     beside = 0.0, STEPS_SD_LOG
-    mean, spread, _ = with_first_token(beside, found, shares.products / (1 - shares.experts))
+    multiplied = beside if lever == EXPERTS_KERNEL else found
+    mean, spread, _ = with_first_token(beside, multiplied, shares.products / (1 - shares.experts))
     if shares.experts:
         of_experts = beside if lever == KERNEL else (0.0, EXPERTS_SD_LOG)
         mean, spread, _ = with_first_token((mean, spread), of_experts, shares.experts)

@@ -49,7 +49,7 @@ BITS_BY_LEVER: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(
         (
             *("drafting", "kernel", "graphs", "scheduling", "context", "batching", "chunking"),
-            *("gdn_prefill", "prompt_graphs"),
+            *("gdn_prefill", "prompt_graphs", "experts_kernel"),
         ),
         (0.0, 0.0002),
     ),

@@ -46,6 +46,7 @@ ADDED_LATER: Mapping[str, KnobValue] = {
     "serving.gdn_decode_kernel": "auto",
     "serving.max_batch_tokens": "auto",
     "serving.max_graph_tokens": "auto",
+    "serving.moe_backend": "auto",
 }
 """Knobs that the space vllm got after tables had been measured, with what was done before: so set, they are
 no part of what names a load, or what is in those tables would be measured again."""
@@ -319,7 +320,7 @@ def load_grid(name_or_path: str | Path, model: str | None = None, weights: str |
         for knobs in entry.points():
             asked = {**told.base, **knobs}
             try:
-                configuration = space.configuration(asked)
+                configuration = space.that_has(asked).configuration(asked)
             except UsageError as error:
                 hint = NO_STORED_KERNEL if unnamed and LINEAR_BACKEND in asked else error.hint
                 raise UsageError(f"{document.where}: {error.message}", hint) from None

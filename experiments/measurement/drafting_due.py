@@ -16,6 +16,7 @@ ALTERS_DRAFTING = frozenset(
         "serving.graph_mode",
         "serving.max_graph_tokens",
         "serving.linear_backend",
+        "serving.moe_backend",
         "serving.kv_cache_dtype",
         "serving.gdn_state_dtype",
         "serving.gdn_prefill_backend",

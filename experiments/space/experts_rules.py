@@ -1,8 +1,8 @@
 """Which packed experts of a Mixture of Experts vLLM has no kernel for on a GPU. Pure.
 
 Read in `select_wna16_moe_backend` of 0.32 and 0.33, and in what each of its kernels supports: experts of 8
-bits with zero points are in none, and no load gets past that ("No WNA16 MoE backend"). What multiplies
-experts of other formats vLLM chooses by itself: `serving.linear_backend` is of the other projections.
+bits with zero points are in none, and no load gets past that ("No WNA16 MoE backend"). Which
+kernels multiply experts of other formats stands in `moe_backend_rules.py`.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from experiments.space.gdn_decode_rules import GDN_DECODE, decode_refused, decod
 from experiments.space.gdn_prefill_rules import GDN_PREFILL, prefill_doubted, prefill_refused, prefill_same
 from experiments.space.gpu import VLLM, Gpu
 from experiments.space.knob import Same
+from experiments.space.moe_backend_rules import MOE_BACKEND, moe_backend_refused
 from experiments.space.number_formats import (
     CACHE_DTYPE,
     DRAFT_LM_HEAD,
@@ -246,6 +247,7 @@ Rule = Callable[[KnobValue, ModelProfile, Gpu], str | None]
 _REFUSED_BY: Mapping[str, Rule] = {
     DTYPE: dtype_refused,
     LINEAR_BACKEND: kernel_refused,
+    MOE_BACKEND: moe_backend_refused,
     WEIGHT_DTYPE: weights_refused,
     CACHE_DTYPE: cache_refused,
     DRAFT_LM_HEAD: draft_lm_head_refused,

@@ -13,6 +13,10 @@ from experiments.space.configuration import KnobValue
 Condition = tuple[str, tuple[KnobValue, ...]]
 """Another knob, and the values of it under which the conditioned knob is active."""
 
+WITH_EXPERTS: Condition = ("model.experts", (True,))
+"""The condition that the model is a Mixture of Experts. No knob says so: a space is of dense models, which
+never meet it, until it is asked for one `of_experts`."""
+
 TRUE_WORDS = frozenset({"true", "on", "yes"})
 """What a user may write for a knob that is on."""
 
@@ -235,6 +239,11 @@ class Knob:
         if self.is_open(text):
             return text
         raise UsageError(f"{self.name} cannot be {text!r}.", f"It can be {self.choices}.")
+
+    @property
+    def of_experts(self) -> bool:
+        """Whether it means something for a Mixture of Experts alone."""
+        return WITH_EXPERTS in self.when
 
     def unmet(self, chosen: Mapping[str, KnobValue]) -> Condition | None:
         """The first condition that does not hold under the chosen values; None when the knob is active."""

@@ -22,6 +22,12 @@ from experiments.space.gpu_rules import (
     stored_format_refused,
 )
 from experiments.space.knob import Same, SameBeside, is_among, written
+from experiments.space.moe_backend_rules import (
+    MOE_BACKEND,
+    NO_EXPERTS,
+    experts_format_refused,
+    same_beside_sixteen_bits,
+)
 from experiments.space.number_formats import WEIGHT_DTYPE
 from experiments.space.space import Space
 from experiments.space.steps_ahead_rules import AHEAD, ahead_refused, never_ahead
@@ -192,7 +198,8 @@ def legal_levers(space: Space, facts: ModelFacts) -> tuple[Space, tuple[Withheld
     """The space less what this model and engine never allow, and what went, in the space's order.
 
     A knob that would be left without a value takes the values with it under which it is active, and stays as
-    it was, never active. Raises `UsageError` when nothing is left of a knob that is always active.
+    it was, never active; of a dense model knobs of experts go altogether. Raises `UsageError` when nothing
+    is left of a knob that is always active.
     """
     keeps = next((knob.values for knob in space.knobs if knob.name == KEEP), ())
     spared = frozenset[str]().union(*(SPARED.get(value, ()) for value in keeps))
@@ -200,7 +207,9 @@ def legal_levers(space: Space, facts: ModelFacts) -> tuple[Space, tuple[Withheld
         each
         for each in _withheld(facts)
         if _has(space, each.knob, each.value)
-        and not (each.same and _never_fits(each.knob, each.value, facts, spared))
+        and not (
+            (each.same or each.knob == MOE_BACKEND) and _never_fits(each.knob, each.value, facts, spared)
+        )
     ]
     known = {(each.knob, each.value) for each in withheld}
     for knob in space.knobs:
@@ -233,6 +242,12 @@ def legal_levers(space: Space, facts: ModelFacts) -> tuple[Space, tuple[Withheld
     for (name, _), each_same in facts.same.items():
         if isinstance(each_same, SameBeside):
             found = found.with_same_beside(name, each_same)
+    for of_experts in same_beside_sixteen_bits(
+        has_experts=facts.has_experts, stored_quantized=facts.stored_quantized
+    ):
+        found = found.with_same_beside(MOE_BACKEND, of_experts)
+    if not facts.has_experts:
+        found = found.without_experts()
     beside = never_ahead(facts.gpu)
     return found if beside is None else found.with_same_beside(AHEAD, beside), told
 
@@ -261,6 +276,7 @@ def joint_refusal(configuration: Mapping[str, KnobValue], facts: ModelFacts) -> 
         or decode_and_step_refused(configuration)
         or ahead_refused(configuration, facts.gpu)
         or whole_prompts_refused(configuration, facts.layer_types)
+        or experts_format_refused(configuration, facts.gpu, stored_quantized=facts.stored_quantized)
     )
 
 
@@ -298,6 +314,8 @@ def _never_fits(knob: str, value: KnobValue, facts: ModelFacts, spared: frozense
         return ALREADY_QUANTIZED
     if knob == WEIGHT_DTYPE and value != AS_STORED and facts.stored_quantized:
         return NOT_ROUNDED_AGAIN
+    if knob == MOE_BACKEND and not facts.has_experts:
+        return NO_EXPERTS
     if knob == LINEAR_BACKEND and facts.packing is not None:
         return stored_format_refused(value, facts.packing)
     if isinstance(value, bool) or not isinstance(value, int):

@@ -14,7 +14,7 @@ from configs.catalog import Document, Kind, packaged_names, read_document
 from configs.errors import UsageError
 from configs.validation import validated
 from experiments.space.configuration import KnobValue
-from experiments.space.knob import Knob, Pin, listed
+from experiments.space.knob import WITH_EXPERTS, Knob, Pin, listed
 from experiments.space.space import Space
 
 MOST_VALUES = 10_000
@@ -141,6 +141,8 @@ def space_of(document: Document) -> Space:
     space = _in(document.where, lambda: Space(knobs))
     for knob in space.knobs:
         for other, allowed in knob.when:
+            if (other, allowed) == WITH_EXPERTS:
+                continue
             never = _never(space.knob(other), allowed)
             if never or not allowed:
                 what = f"{other} to be {listed(never)}" if never else f"{other} to have no value"

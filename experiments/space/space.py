@@ -7,7 +7,7 @@ given and are never enumerated: no neighbour and no point has one that was not t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -15,7 +15,7 @@ from functools import cached_property
 
 from configs.errors import UsageError
 from experiments.space.configuration import Change, Configuration, KnobValue
-from experiments.space.knob import Knob, Same, SameBeside, listed, same_value
+from experiments.space.knob import WITH_EXPERTS, Knob, Same, SameBeside, listed, same_value
 
 __all__ = ["Knob", "Space"]
 
@@ -39,8 +39,9 @@ class Space:
             if names.count(name) > 1:
                 raise UsageError(f"The knob {name} is defined twice.", "Define it once.")
         for knob in self.knobs:
-            for other, _ in knob.when:
-                if other not in names:
+            for condition in knob.when:
+                other, _ = condition
+                if other not in names and condition != WITH_EXPERTS:
                     raise UsageError(
                         f"The condition of the knob {knob.name} names {other}, which is no knob.",
                         _did_you_mean(other, names),
@@ -50,10 +51,11 @@ class Space:
     @cached_property
     def in_order(self) -> tuple[Knob, ...]:
         """All knobs, each after those its conditions name; otherwise in the order they were given."""
+        names = {knob.name for knob in self.knobs}
         placed: dict[str, Knob] = {}
         left = list(self.knobs)
         while left:
-            ready = next((k for k in left if all(other in placed for other, _ in k.when)), None)
+            ready = next((k for k in left if not _names(k) & names - placed.keys()), None)
             if ready is None:
                 circle = ", ".join(knob.name for knob in left)
                 raise UsageError(f"The conditions of {circle} go in a circle.", "Break it at one of them.")
@@ -292,6 +294,24 @@ class Space:
         free = replace(free, when=tuple(each for each in free.when if each[0] != other))
         return Space(tuple(free if knob.name == name else knob for knob in self.knobs))
 
+    def of_experts(self) -> Space:
+        """The space of a Mixture of Experts, in which the knobs that are of one alone are active."""
+        return Space(
+            tuple(
+                replace(knob, when=tuple(each for each in knob.when if each != WITH_EXPERTS))
+                for knob in self.knobs
+            )
+        )
+
+    def that_has(self, names: Container[str]) -> Space:
+        """The space in which a configuration with these knobs may be: that of a Mixture of Experts where it
+        has one that is of experts alone."""
+        return self.of_experts() if any(k.of_experts and k.name in names for k in self.knobs) else self
+
+    def without_experts(self) -> Space:
+        """The space less the knobs that mean nothing in it, for it is of dense models."""
+        return Space(tuple(knob for knob in self.knobs if not knob.of_experts))
+
     def only_when_given(self, values: Mapping[str, Iterable[KnobValue]]) -> Space:
         """The space where these values of the named knobs are legal when given, but never enumerated.
 
@@ -354,6 +374,11 @@ class Space:
         return count(0, {})
 
 
+def _names(knob: Knob) -> set[str]:
+    """The names in a knob's conditions."""
+    return {other for other, _ in knob.when}
+
+
 def _choices(knobs: tuple[Knob, ...]) -> Iterator[dict[str, KnobValue]]:
     def extend(chosen: dict[str, KnobValue], at: int) -> Iterator[dict[str, KnobValue]]:
         if at == len(knobs):
@@ -389,6 +414,12 @@ def _contradiction(
     knob: Knob, unmet: tuple[str, tuple[KnobValue, ...]], chosen: Mapping[str, KnobValue]
 ) -> UsageError:
     other, values = unmet
+    if unmet == WITH_EXPERTS:
+        return UsageError(
+            f"{knob.name} is set, but it only means something for a Mixture of Experts, and this model has "
+            "no experts.",
+            f"Leave {knob.name} out.",
+        )
     now = f"it is {listed([chosen[other]])}" if other in chosen else "it is not active itself"
     return UsageError(
         f"{knob.name} is set, but it only means something when {other} is {listed(values)}, and {now}.",

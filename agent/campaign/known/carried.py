@@ -211,7 +211,9 @@ def _imported(session: Session, campaign: Campaign, spec: CampaignSpec, here: _A
         if told.outcome is VerdictOutcome.CONFOUNDED or told.of_an_open_test or not bearing.believed:
             continue
         try:
-            control, candidate = (space.configuration(each) for each in (told.control, told.candidate))
+            control, candidate = (
+                space.that_has(each).configuration(each) for each in (told.control, told.candidate)
+            )
         except UsageError:
             continue  # what this space has no place for says nothing that is known of it
         at_once, tokens = (_count(told.workload.get(name)) for name in ("concurrency", "prompt_tokens"))

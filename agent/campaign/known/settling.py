@@ -59,7 +59,7 @@ def stored_digests(
         return {}
     names = {name for each in known for name in each}
     try:
-        crossed = swept(space, start, sweep)
+        crossed = swept(space.that_has(names), start, sweep)
     except UsageError:
         return found
     for each in crossed:
@@ -73,6 +73,7 @@ def _settled(stored: Configuration, space_name: str, written_at_ns: int) -> Conf
     space = _space(space_name, written_at_ns)
     if space is None:
         return stored
+    space = space.that_has(stored)  # what the model has is not lost by another knob
     try:
         found = space.with_change(stored, {})
     except UsageError:

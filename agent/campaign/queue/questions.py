@@ -79,6 +79,7 @@ def arms_of(question: Question, legal: Legal, baseline: Configuration) -> tuple[
 def _put_down_as_infeasible(session: Session, desk: Desk, question: Question, cause: str) -> None:
     # with what this model and machine do not have
     space = with_stored_kernels(space_of(desk.facts.spec), desk.legal.packing)
+    space = space.that_has(desk.baseline_configuration)
     control, candidate = (
         _as_written(knobs, space, desk.baseline_configuration)
         for knobs in (question.control, question.candidate)

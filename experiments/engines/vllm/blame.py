@@ -12,6 +12,7 @@ from experiments.engines.port import Blames, Infeasible
 from experiments.engines.vllm.order import AUTO
 from experiments.space.configuration import Configuration
 from experiments.space.gpu_rules import BITS, LINEAR_BACKEND
+from experiments.space.moe_backend_rules import MOE_BACKEND
 
 _GDN_PREFILL = "serving.gdn_prefill_backend"
 _CACHE = "serving.kv_cache_dtype"
@@ -46,6 +47,9 @@ _PARTS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
 
 _NO_LINEAR_KERNEL = re.compile(r"cannot implement due to|find a kernel that can implement|linear[-_]backend")
 
+_NO_EXPERTS_KERNEL = re.compile(r"moe_backend|MoE backend\b.* does not support|No \S+ MoE backend")
+"""vLLM's words where a kernel of experts was named that does not suit, or none does."""
+
 _FORMATS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (re.compile(r"group[ _]size", re.I), ("quantization.group_size",)),
     (re.compile(r"(?:quant|weight) type", re.I), (*BITS, "quantization.symmetric")),
@@ -53,6 +57,12 @@ _FORMATS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (re.compile(r"\bactivations\b", re.I), ("serving.dtype",)),
 )
 """Why a kernel of quantized weights does not take them, and the knobs of what it does not take."""
+
+_OF_EXPERTS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
+    (re.compile(r"WNA16 MoE"), ("quantization.bits", "quantization.group_size", "quantization.symmetric")),
+    (re.compile(r"FP8 MoE"), ("serving.weight_dtype",)),
+)
+"""What vLLM calls experts of a format there, and the knobs of that format."""
 
 _TYPE_BITS = re.compile(r"(?:quant|weight) type \(?(?:ScalarType\.)?u?int(\d+)", re.I)
 """Bits of the weights that a kernel does not take: vLLM's `uint8b128`, `uint4`."""
@@ -70,6 +80,11 @@ def blamed_by(cause: str, log: str = "") -> Blames:
     if _NO_LINEAR_KERNEL.search(cause):
         named.append(LINEAR_BACKEND)
         named += [knob for words, knobs in _FORMATS if words.search(cause) for knob in knobs]
+    if _NO_EXPERTS_KERNEL.search(cause):
+        named += [
+            MOE_BACKEND,
+            *(knob for words, knobs in _OF_EXPERTS if words.search(cause) for knob in knobs),
+        ]
     return {knob: _behind(log) if knob == _GDN_PREFILL else None for knob in named}
 
 

@@ -15,6 +15,7 @@ from experiments.space.space import Space
 TYPES: Mapping[str, str] = {
     "serving.dtype": "config/model.py:ModelDType",
     "serving.linear_backend": "config/kernel.py:LinearBackend",
+    "serving.moe_backend": "config/kernel.py:MoEBackend",
     "serving.weight_dtype": "model_executor/layers/quantization/__init__.py:QuantizationMethods",
     "serving.kv_cache_dtype": "config/cache.py:CacheDType",
     "serving.gdn_state_dtype": "config/cache.py:MambaDType",
@@ -29,6 +30,7 @@ TYPES: Mapping[str, str] = {
 LATER: Mapping[str, str] = {
     "drafting.lm_head": TYPES["drafting.method"],
     "serving.gdn_decode_kernel": "envs.py:VLLM_WORKER_MULTIPROC_METHOD",
+    "serving.moe_backend": TYPES["serving.linear_backend"],
 }
 """Knobs whose setting some of these versions lack (the first before 0.33), and a type that all of them have
 in the same file: where that was read and the knob's was not, there is none."""

@@ -44,6 +44,10 @@ _PARTS: tuple[tuple[re.Pattern[str], str], ...] = (
         "serving.kv_cache_dtype=auto does without",
     ),
     (
+        re.compile(r"layers/fused_moe|flashinfer/(?:jit/)?fused_moe"),
+        "another serving.moe_backend does without",
+    ),
+    (
         re.compile(r"kernels/linear|flashinfer/(?:jit/)?gemm"),
         "another serving.linear_backend does without",
     ),

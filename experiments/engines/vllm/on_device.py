@@ -35,6 +35,12 @@ ON_PROCESSORS: Mapping[str, tuple[tuple[str, ...], str]] = {
         ("auto",),
         f"On a processor no kernel for packed weights goes by a name that vLLM can be asked for ({_READ}).",
     ),
+    # fused_moe/oracle: of a processor's backends none has a name of --moe-backend
+    "serving.moe_backend": (
+        ("auto",),
+        "On a processor vLLM computes experts by kernels of its own, which go by no name that it can be "
+        "asked for (read in vLLM 0.32 and 0.33).",
+    ),
     # the same layer of 0.32 and 0.33: its own method too
     "serving.gdn_decode_kernel": (
         ("auto",),

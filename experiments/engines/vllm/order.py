@@ -59,6 +59,7 @@ DEFAULTS: Mapping[str, KnobValue] = {
     "serving.graph_mode": AUTO,
     "serving.max_graph_tokens": AUTO,
     "serving.linear_backend": AUTO,
+    "serving.moe_backend": AUTO,
     "serving.kv_cache_dtype": AUTO,
     "serving.weight_dtype": STORED,
     "serving.gdn_state_dtype": AUTO,
@@ -218,6 +219,7 @@ def order_for(
         ("serving.gdn_state_dtype", "mamba_ssm_cache_dtype"),
         ("serving.gdn_prefill_backend", "gdn_prefill_backend"),
         ("serving.max_batch_tokens", "max_num_batched_tokens"),
+        ("serving.moe_backend", "moe_backend"),
     ):
         if chosen[knob] != AUTO:
             arguments[argument] = chosen[knob]

@@ -5,7 +5,7 @@ What of them a step reads depends on how many tokens it has: `read_of_experts.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 EXPERTS, SHARED_EXPERT = "experts", "shared_expert"
@@ -42,11 +42,13 @@ def experts_told(model: Any) -> dict[str, int] | None:
     }
 
 
-def experts_kernel(model: Any) -> str | None:
-    """What computes the experts, as vLLM chose it: its backend and the class that runs it; None of a dense
-    model."""
-    found = {_kernel(layer) for layer in expert_layers(model)}
-    return ", ".join(sorted(found)) or None
+def experts_kernel(model: Any) -> dict[str, str] | None:
+    """What computes the experts: vLLM's `backend` and the `class` that runs it, of layers that differ each
+    one; None of a dense model."""
+    layers = list(expert_layers(model))
+    if not layers:
+        return None
+    return {"backend": _each(map(_backend, layers)), "class": _each(map(_class, layers))}
 
 
 def linear_part(words: list[str]) -> str:
@@ -56,13 +58,20 @@ def linear_part(words: list[str]) -> str:
     return SHARED_EXPERT if beside else words[-1]
 
 
-def _kernel(layer: Any) -> str:
+def _each(names: Iterable[str]) -> str:
+    return ", ".join(sorted(set(names)))
+
+
+def _backend(layer: Any) -> str:
     method = getattr(layer, "quant_method", None)
     backends = (getattr(method, f"{kind}_backend", None) for kind in ("unquantized", "fp8", "wna16"))
     backend = next((each for each in backends if each is not None), None)
-    runs = getattr(method, "experts_cls", None)
-    named = [getattr(backend, "name", None) or type(method).__name__, getattr(runs, "__name__", None)]
-    return " by ".join(each for each in named if each)
+    return getattr(backend, "name", None) or type(method).__name__
+
+
+def _class(layer: Any) -> str:
+    method = getattr(layer, "quant_method", None)
+    return getattr(getattr(method, "experts_cls", None), "__name__", None) or type(method).__name__
 
 
 def _bytes(layer: Any) -> int:

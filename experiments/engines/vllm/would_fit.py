@@ -118,6 +118,8 @@ def _told(
     tokens = place.context_tokens + draft_tokens(configuration)
     packing = packing_at(place.checkpoint) if plain else None
     space = with_stored_kernels(load_space(SPACE), packing)
+    if profile.experts is not None:
+        space = space.of_experts()
     if profile.max_positions is not None:
         space = with_all_positions(space, profile.max_positions, tokens)
     facts = ModelFacts.of(

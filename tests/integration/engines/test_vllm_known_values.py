@@ -31,7 +31,7 @@ import json, typing
 import vllm.envs
 from vllm.config.cache import CacheDType, MambaDType
 from vllm.config.compilation import CUDAGraphMode
-from vllm.config.kernel import LinearBackend
+from vllm.config.kernel import LinearBackend, MoEBackend
 from vllm.config.model import ModelDType
 from vllm.config.speculative import SpeculativeConfig, SpeculativeMethod
 from vllm.engine.arg_utils import EngineArgs
@@ -44,6 +44,7 @@ print("said:" + json.dumps({
     "serving.gdn_state_dtype": flat(MambaDType),
     "serving.graph_mode": [each.name.lower() for each in CUDAGraphMode],
     "serving.linear_backend": flat(LinearBackend),
+    "serving.moe_backend": flat(MoEBackend),
     "serving.dtype": flat(ModelDType),
     "drafting.method": [each for each in flat(SpeculativeMethod) if not each.endswith("_mtp")],
     "serving.gdn_prefill_backend": flat(EngineArgs.__annotations__["gdn_prefill_backend"]),

@@ -81,7 +81,7 @@ def test_experts_are_served_whichever_way_they_are_stored_and_told_by_part(tmp_p
         resolved = launch.resolved()
         profile = launch.profile(request)
     assert tokens[0] == first_token(model.float())
-    assert resolved["experts_kernel"] == "CPU by CPUUnquantizedExperts"
+    assert resolved["experts_kernel"] == {"backend": "CPU", "class": "CPUUnquantizedExperts"}
     assert resolved["linear_kernel"] == "UnquantizedLinearMethod"
     assert resolved["attention"] == "CPU_ATTN"
     parts = {part.part: part for part in profile}

@@ -3,7 +3,7 @@ or what fits is told."""
 
 import pytest
 
-from agent.ground.positions import space_on, what_fits
+from agent.ground.positions import space_before, space_on, what_fits
 from configs.campaign import CampaignSpec, load_campaign
 from configs.errors import UsageError
 from configs.models import ModelProfile, load_model_profile
@@ -37,6 +37,13 @@ def test_nothing_is_added_where_a_context_fits_or_the_model_has_more_positions_t
         profile = WITH_FEWER.model_copy(update={"max_positions": positions})
         assert space_on(spec_of(), profile).knob(MAX_MODEL_LEN).values == whole
     assert space_on(load_campaign("default", {}), WITH_FEWER) == load_space("reference")
+
+
+def test_a_mixture_of_experts_has_knobs_of_experts_and_before_a_model_is_there_they_may_be_named() -> None:
+    mixture = load_model_profile("qwen3.5-35b-a3b")
+    assert "serving.moe_backend" in space_on(spec_of(), mixture).configuration({})
+    assert "serving.moe_backend" not in space_on(spec_of(), WITH_FEWER).configuration({})
+    assert "serving.moe_backend" in space_before(spec_of()).configuration({})
 
 
 def test_of_a_workload_that_is_too_long_the_largest_numbers_that_fit_are_said_and_fit() -> None:

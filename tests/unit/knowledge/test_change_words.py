@@ -32,6 +32,10 @@ TWO_LAYERS = (
             [Change("serving.max_sequences", 16, 1), Change("serving.prefix_caching", "off", "on")],
             "taking at most 1 sequence at once instead of 16 and switching prefix caching on together",
         ),
+        (
+            [Change("serving.moe_backend", "auto", "triton")],
+            "computing experts by triton instead of auto",
+        ),
         ([Change("serving.a_flag", "a", "b")], "changing serving.a_flag a → b"),
         ([Change("serving.async_scheduling", "auto", None)], "leaving asynchronous scheduling to the engine"),
     ],

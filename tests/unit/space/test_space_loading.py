@@ -100,12 +100,25 @@ def test_a_corpus_that_is_none_is_refused_with_what_it_can_be(text: str) -> None
     assert "raw, instruct, blend:0.5, self or blend:SHARE, user:PATH, hf:NAME[:split]" in str(caught.value)
 
 
+def test_a_knob_of_experts_is_active_in_the_space_of_a_mixture_of_experts_alone(tmp_path: Path) -> None:
+    text = GOOD.replace("when: {a.method: on_demand}", "when: {model.experts: true}", 1)
+    space = load_space(written_space(tmp_path, text))
+    (knob,) = (each for each in space.knobs if each.of_experts)
+    assert knob.name not in space.configuration({})
+    assert space.of_experts().configuration({})[knob.name] == knob.default
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
         ("when: {a.method: on_demand}", "when: {a.share: 0.5}", "go in a circle"),
         ("when: {a.method: on_demand}", "when: {a.count: 5}", "go in a circle"),
         ("when: {a.method: on_demand}", "when: {a.metod: on_demand}", "names a.metod, which is no knob"),
+        (
+            "when: {a.method: on_demand}",
+            "when: {model.experts: false}",
+            "names model.experts, which is no knob",
+        ),
         ("when: {a.method: on_demand}", "when: {a.method: always}", "asks a.method to be always, which"),
         ("when: {a.method: on_demand}", "when: {a.method: []}", "asks a.method to have no value"),
         ("when: {a.count: [5, 8]}", "when: {a.count: [5.0]}", "asks a.count to be 5.0, which cannot be"),

@@ -257,6 +257,7 @@ def test_an_evaluation_without_the_check_leaves_it_open() -> None:
         ((Change("serving.threads", 1, 2),), True, False),
         ((Change("serving.kv_cache_dtype", "auto", "fp8"),), True, True),
         ((Change("serving.prefix_caching", "off", "on"),), True, True),
+        ((Change("serving.moe_backend", "auto", "triton"),), True, True),
         ((Change("serving.max_sequences", 16, 1),), True, False),
     ],
 )

@@ -108,7 +108,7 @@ def test_a_reason_tells_experts_apart_and_that_no_kernel_is_named_for_them() -> 
         reasons = {idea.rationale for idea in by_profile(each, "kernel")}
         assert len(reasons) == 1, "the reason is the same for every kernel"
         (reason,) = reasons
-        assert ("Experts, whose kernel the engine chooses, take 32 % of it." in reason) is says
+        assert ("Experts, which have kernels of their own, take 32 % of it." in reason) is says
         assert reason.startswith("Products of the layers take ")
     assert "Products of the layers take 28 % of the step" in by_profile(mixture, "kernel")[0].rationale
 

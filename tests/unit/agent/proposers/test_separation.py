@@ -42,6 +42,25 @@ TRAP = Confounded(
 )
 
 
+def test_another_kernel_of_experts_is_a_cause_that_its_knob_fixes_with_what_follows_from_it() -> None:
+    space = REAL.of_experts()
+    packed = space.configuration({"quantization.method": "rtn", "quantization.group_size": 128})
+    differences = (
+        Difference("experts_kernel.backend", "HUMMING", "MARLIN"),
+        Difference("experts_kernel.class", "HummingIndexedExperts", "MarlinExperts"),
+    )
+    trap = replace(
+        TRAP,
+        control=packed,
+        candidate=space.with_change(packed, {"quantization.symmetric": False}),
+        differences=differences,
+    )
+    found = separate(space, trap, nothing_known)
+    assert found.why_not == ""
+    arms = [tuple(str(arm["serving.moe_backend"]) for arm in (d.control, d.candidate)) for d in found.drafts]
+    assert arms == [("humming", "humming"), ("marlin", "humming")]
+
+
 def on(configuration: Configuration, kernel: str) -> Configuration:
     return SPACE.with_change(configuration, {KNOB: kernel})
 

@@ -184,6 +184,20 @@ def test_what_was_measured_of_such_a_checkpoint_before_a_kernel_could_be_named_c
     assert as_measured(quantized) == Configuration.of(quantized)
 
 
+def test_a_load_that_names_what_computes_experts_is_another_and_the_engine_s_choice_none(
+    tmp_path: Path,
+) -> None:
+    text = KERNELS.replace("checkpoint", "dummy").replace("MODEL", "qwen3.5-35b-a3b")
+    grid = load_grid(
+        written(tmp_path, text.replace("linear_backend: [marlin, triton]", "moe_backend: [triton]"))
+    )
+    plain, named = (load.configuration for load in grid.loads)
+    assert "serving.moe_backend" not in plain
+    assert named["serving.moe_backend"] == "triton"
+    assert len({grid.digest(load) for load in grid.loads}) == 2
+    assert as_measured({**plain, "serving.moe_backend": "auto"}) == as_measured(plain)
+
+
 @pytest.mark.parametrize("quantization", [None, {"quant_method": "fp8"}, {**GPTQ, "desc_act": True}])
 def test_a_kernel_for_weights_that_none_is_named_for_is_refused_with_the_reason(
     quantization: dict[str, object] | None, tmp_path: Path

@@ -68,6 +68,25 @@ MISSING = f"{ERROR}NotImplementedError: SM90 GDN prefill DSL kernel is unavailab
             {"serving.linear_backend"},
         ),
         (
+            "ValueError: moe_backend='cutlass' is not supported for unquantized MoE. Expected one of "
+            "['triton'].",
+            {"serving.moe_backend"},
+        ),
+        (
+            "ValueError: FP8 MoE backend HUMMING does not support the deployment configuration since kernel "
+            "does not support quantization scheme.",
+            {"serving.moe_backend", "serving.weight_dtype"},
+        ),
+        (
+            "NotImplementedError: No WNA16 MoE backend supports the deployment configuration.",
+            {
+                "serving.moe_backend",
+                "quantization.bits",
+                "quantization.group_size",
+                "quantization.symmetric",
+            },
+        ),
+        (
             "ValueError: Currently, async scheduling is only supported with EAGLE/MTP kind of speculative "
             "decoding",
             {"serving.async_scheduling", "drafting.method"},

@@ -27,6 +27,11 @@ LINEAR = (
     "flashinfer/gemm/gemm_base.py",
     "flashinfer/jit/core.py",
 )
+EXPERTS = (
+    "vllm/model_executor/layers/fused_moe/experts/flashinfer_cutlass_moe.py",
+    "flashinfer/fused_moe/core.py",
+    "flashinfer/jit/core.py",
+)
 GDN = (
     "vllm/model_executor/layers/mamba/gdn_linear_attn.py",
     "flashinfer/gdn_prefill.py",
@@ -214,6 +219,7 @@ def test_what_lacked_is_told_with_how_to_install_it_and_what_goes_around_it(
     [
         (ATTENTION, ["serving.kv_cache_dtype"]),
         (LINEAR, ["serving.linear_backend"]),
+        (EXPERTS, ["serving.moe_backend"]),
         (GDN, ["serving.gdn_prefill_backend"]),
         (SAMPLING, []),
     ],

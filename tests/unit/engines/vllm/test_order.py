@@ -37,6 +37,7 @@ def test_auto_leaves_every_choice_to_vllm() -> None:
 def test_a_value_that_is_given_reaches_vllm_under_its_own_name() -> None:
     told = arguments(
         serving__linear_backend="marlin",
+        serving__moe_backend="triton",
         serving__kv_cache_dtype="fp8_e4m3",
         serving__gdn_state_dtype="bfloat16",
         serving__gdn_prefill_backend="triton",
@@ -46,6 +47,8 @@ def test_a_value_that_is_given_reaches_vllm_under_its_own_name() -> None:
     )
     assert told["max_num_batched_tokens"] == 4096
     assert told["linear_backend"] == "marlin"
+    assert told["moe_backend"] == "triton"
+    assert "moe_backend" not in arguments(serving__moe_backend="auto"), "which older versions do not know"
     assert told["kv_cache_dtype"] == "fp8_e4m3"
     assert told["mamba_ssm_cache_dtype"] == "bfloat16"
     assert told["gdn_prefill_backend"] == "triton"

@@ -13,6 +13,7 @@ from torch import nn
 from experiments.engines.vllm import served_weights
 from experiments.engines.vllm.describe import _linear_kernel, gdn_and_attention
 from experiments.engines.vllm.served_experts import experts_kernel, experts_told
+from experiments.space.loading import load_space
 
 HIDDEN, INTERMEDIATE, COUNT, PER_TOKEN = 8, 4, 6, 2
 
@@ -86,9 +87,25 @@ def test_the_experts_of_all_layers_are_told_with_what_a_token_computes() -> None
 
 
 def test_what_computes_experts_is_told_and_is_no_linear_kernel() -> None:
-    assert experts_kernel(mixture()) == "TRITON by TritonExperts"
+    assert experts_kernel(mixture()) == {"backend": "TRITON", "class": "TritonExperts"}
     assert experts_kernel(nn.Linear(2, 2)) is None
     assert "MoE" not in _linear_kernel(mixture())
+
+
+def test_experts_that_two_kernels_compute_are_told_with_both() -> None:
+    model = mixture(2)
+    other = SimpleNamespace(
+        wna16_backend=SimpleNamespace(name="MARLIN"), experts_cls=type("MarlinExperts", (), {})
+    )
+    model.layers[1].mlp.experts.routed_experts.quant_method = other
+    assert experts_kernel(model) == {"backend": "MARLIN, TRITON", "class": "MarlinExperts, TritonExperts"}
+
+
+def test_a_value_of_the_knob_reads_as_the_backend_that_it_asks_for() -> None:
+    knob = load_space("vllm").knob("serving.moe_backend")
+    read = {value: knob.reads_as("experts_kernel.backend", value) for value in knob.values}
+    # the names of the enums UnquantizedMoeBackend, Fp8MoeBackend and WNA16MoEBackend
+    assert read == {value: None if value == "auto" else str(value).upper() for value in knob.values}
 
 
 def test_what_stands_beside_experts_counts_once_though_it_is_held_twice(

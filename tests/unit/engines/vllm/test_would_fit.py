@@ -57,6 +57,15 @@ def test_what_is_named_saves_what_was_missing_and_is_no_more_than_was_free(
     assert ("quantization.method", "awq") in [(knob, value) for _, _, knob, value in ways]
 
 
+def test_for_a_mixture_of_experts_whose_kernel_is_named_a_change_is_told_too(tmp_path: Path) -> None:
+    write_shape(load_model_profile("qwen3.5-35b-a3b"), Configuration.of({}), tmp_path)
+    asked = {"serving.moe_backend": "triton", "serving.max_sequences": 64}
+    configuration = load_space("vllm").of_experts().configuration(asked)
+    failure = Infeasible("out_of_memory", "The GPU's memory is full.", GB)
+    told = with_what_would_fit(failure, configuration, Place(tmp_path, 80 * GB, 640, 1), 80 * GB)
+    assert SEQUENCES in {knob for _, _, knob, _ in WAY.findall(told.cause)}
+
+
 def test_what_can_not_be_counted_keeps_its_cause(tmp_path: Path) -> None:
     failure = Infeasible("out_of_memory", "The GPU's memory is full.", GB)
     place = Place(tmp_path / "gone", 24 * GB, 640, 1)
