@@ -116,9 +116,10 @@ def find_start(asked: BaselineSpec, room: Room) -> Start:
     begun: Start | None = None
     for each in reversed(found):
         one = _begun(start, each, room, f"it does not fit: {why}")
+        takes = f"{format_bytes(room.count(each))}{_bits(each, room)}"
         told = (
             f"The engine's default does not fit: {why}, {format_bytes(needed - room.usable)} too few. The "
-            f"campaign begins from {one.words} ({format_bytes(room.count(each))}{_bits(each)}), the least "
+            f"campaign begins from {one.words} ({takes}), the least "
             f"change of the model that fits, {_against(one, room)}"
         )
         begun = replace(one, told=told, then=begun)
@@ -191,16 +192,18 @@ def _nothing_fits(room: Room, default: Configuration) -> str:
     counted = [(room.count(each), knobs, each) for knobs, each in _candidates(room.legal, default)]
     least, _, leanest = min(counted, key=lambda it: it[:2], default=(room.count(default), 0, default))
     words = assignments_words(assignments_between(room.legal.space, default, leanest))
-    what = f"the least it may begin from is {words}{_bits(leanest)}" if words else "it has but the default"
+    what = (
+        f"the least it may begin from is {words}{_bits(leanest, room)}" if words else "it has but the default"
+    )
     return (
         f"No campaign can begin here: {what}, and that does not fit: "
         f"{figures(least, room.usable, f' of {room.where}')}, {format_bytes(least - room.usable)} too few."
     )
 
 
-def _bits(begun: Configuration) -> str:
+def _bits(begun: Configuration, room: Room) -> str:
     quantized = begun.get("quantization.method", "none") != "none"
-    return f", {format_words(begun)}" if quantized else ""
+    return f", {format_words(begun, experts=room.profile.experts is not None)}" if quantized else ""
 
 
 def _against(start: Start, room: Room) -> str:

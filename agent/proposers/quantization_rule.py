@@ -176,9 +176,10 @@ def _bytes_of(step: StepProfile | None) -> str:
         return ""
     packed = sum(step.bytes_by_kind.get(kind, 0) for kind in PROJECTION_KINDS) / step.weight_bytes
     head = step.bytes_by_kind.get("lm_head", 0) / step.weight_bytes
+    named = "projections and experts" if step.bytes_by_kind.get("experts") else "projections"
     return (
         f"A step reads {step.weight_bytes / 1e6:.1f} MB of weights, {100 * packed:.0f} % of them in "
-        f"projections and {100 * head:.0f} % in the output head. "
+        f"{named} and {100 * head:.0f} % in the output head. "
     )
 
 

@@ -102,10 +102,12 @@ def of_first_token(lever: str, packs: bool, shares: FirstTokenShares | None = No
         return found
     beside = 0.0, STEPS_SD_LOG
     multiplied = beside if lever == EXPERTS_KERNEL else found
-    mean, spread, _ = with_first_token(beside, multiplied, shares.products / (1 - shares.experts))
-    if shares.experts:
+    experts = min(shares.experts, 1.0)  # parts are timed apart from the whole, and may come to more
+    rest = max(shares.products, 1 - experts)
+    mean, spread, _ = with_first_token(beside, multiplied, shares.products / rest if rest else 0.0)
+    if experts:
         of_experts = beside if lever == KERNEL else (0.0, EXPERTS_SD_LOG)
-        mean, spread, _ = with_first_token((mean, spread), of_experts, shares.experts)
+        mean, spread, _ = with_first_token((mean, spread), of_experts, experts)
     return mean, spread
 
 

@@ -234,7 +234,11 @@ def _weights(profile: ModelProfile, configuration: Mapping[str, KnobValue], aske
         return Part(WEIGHTS, round(weight_bytes(profile, configuration)), AS_STORED)
     if asked.stored_weight_bytes is not None:
         return Part(WEIGHTS, asked.stored_weight_bytes, AS_STORED)
-    return Part(WEIGHTS, round(weight_bytes(profile, configuration)), format_words(configuration))
+    return Part(
+        WEIGHTS,
+        round(weight_bytes(profile, configuration)),
+        format_words(configuration, experts=profile.experts is not None),
+    )
 
 
 def weight_bytes(profile: ModelProfile, configuration: Mapping[str, KnobValue]) -> float:
@@ -256,13 +260,15 @@ def weight_bytes(profile: ModelProfile, configuration: Mapping[str, KnobValue]) 
     return total
 
 
-def format_words(configuration: Mapping[str, KnobValue]) -> str:
-    """In how many bits weights are held, in words."""
+def format_words(configuration: Mapping[str, KnobValue], *, experts: bool = False) -> str:
+    """In how many bits weights are held, in words; `experts`: of a Mixture of Experts."""
     method, bits = configuration.get("quantization.method", "none"), configuration.get("quantization.bits")
     if method == "none" or bits is None:
         return "every parameter in 16 bits"
     group = configuration.get("quantization.group_size")
-    return f"projections in {bits} bits, groups of {group}, the rest in 16"
+    packed = "projections and experts" if experts else "projections"
+    head = ", the head too," if head_quantized(configuration) else ","
+    return f"{packed} in {bits} bits, groups of {group}{head} the rest in 16"
 
 
 def _graph_bytes(configuration: Mapping[str, KnobValue]) -> int:

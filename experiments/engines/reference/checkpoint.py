@@ -8,7 +8,7 @@ dtype. Quantized weights (`packed_layout.py`) are dequantized into it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import cast
 
 import torch
@@ -24,7 +24,7 @@ from experiments.engines.reference.inspection import (
     CheckpointFiles,
 )
 from experiments.engines.reference.joined_experts import join_experts
-from experiments.engines.reference.packed_layout import packed_modules
+from experiments.engines.reference.packed_layout import PackedModule, packed_modules
 from experiments.engines.reference.packed_tensors import dequantized
 
 DTYPES: Mapping[str, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -131,14 +131,19 @@ def _state(
 
 
 def read_tensors(
-    files: CheckpointFiles, dtype: torch.dtype, wanted: Callable[[str], bool]
+    files: CheckpointFiles,
+    dtype: torch.dtype,
+    wanted: Callable[[str], bool],
+    packed: Iterable[PackedModule] | None = None,
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """The wanted tensors in `dtype`, by the names they are stored under; packed weights are unpacked, as soon
     as all of their parts are read, and named as if they were not packed.
 
-    Raises `Infeasible` of kind `checkpoint` for files that can't be read.
+    `packed` are those that may be met, where they are known: to find them takes seconds where there are tens
+    of thousands. Raises `Infeasible` of kind `checkpoint` for files that can't be read.
     """
-    owners = {part: module for module in packed_modules(files).values() for part in module.parts}
+    found = packed_modules(files).values() if packed is None else packed
+    owners = {part: module for module in found for part in module.parts}
     waiting: dict[str, dict[str, torch.Tensor]] = {}
     for path in files.weight_files:
         try:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 PROFILE_VERSION = 3
 """Raised when the same would be profiled otherwise, or more of it: the first had no lone prompt, the second
-counted the weights of DFlash's drafter once for each token."""
+counted the weights of DFlash's drafter once for each token. That experts are a kind of their own now did not
+raise it, for no profile with experts of a GPU had been kept."""
 
 MOST_TOKENS = 48
 """Tokens that are generated while kernels are recorded: each step has hundreds of them."""

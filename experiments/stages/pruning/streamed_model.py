@@ -6,6 +6,7 @@ there. Each forward reads every layer again, from the files or from what the sys
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from experiments.engines.port import Infeasible
 from experiments.engines.reference.checkpoint import empty_model, fill_model, module_tensor, read_tensors
 from experiments.engines.reference.inspection import CheckpointFiles
 from experiments.engines.reference.joined_experts import join_experts
-from experiments.engines.reference.packed_layout import packed_modules
+from experiments.engines.reference.packed_layout import PackedModule, packed_modules
 
 LAYERS = "model.layers."
 
@@ -35,18 +36,26 @@ def streamed_model(files: CheckpointFiles, dtype: torch.dtype, device: torch.dev
     for name, child in model.model.named_children():
         if name != "layers":
             nn.Module.to(child, device)
+    packed = packed_modules(files)
     for index, layer in enumerate(model.model.layers):
-        _stream(layer, _of_layer(files, index), f"{LAYERS}{index}.", dtype, device)
+        own = _of_layer(files, index)
+        parts = [module for module in packed.values() if module.parts[0] in own.tensors]
+        _stream(layer, own, parts, f"{LAYERS}{index}.", dtype, device)
     return model
 
 
 def _stream(
-    layer: nn.Module, files: CheckpointFiles, prefix: str, dtype: torch.dtype, device: torch.device
+    layer: nn.Module,
+    files: CheckpointFiles,
+    packed: Sequence[PackedModule],
+    prefix: str,
+    dtype: torch.dtype,
+    device: torch.device,
 ) -> None:
     def fill(module: nn.Module, args: Any, kwargs: Any) -> None:
         found: dict[str, Tensor] = {
             module_tensor(name): tensor.to(device)
-            for name, tensor in read_tensors(files, dtype, files.tensors.__contains__)
+            for name, tensor in read_tensors(files, dtype, files.tensors.__contains__, packed)
         }
         if files.has_experts:
             join_experts(found, files.text_config["num_experts"])
@@ -71,5 +80,4 @@ def _of_layer(files: CheckpointFiles, index: int) -> CheckpointFiles:
     """The checkpoint as if it held this layer alone."""
     prefix = f"{LAYERS}{index}."
     own = {name: path for name, path in files.tensors.items() if module_tensor(name).startswith(prefix)}
-    packed = any(part in own for module in packed_modules(files).values() for part in module.parts)
-    return replace(files, tensors=own, quantization=files.quantization if packed else None)
+    return replace(files, tensors=own)

@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
-from experiments.stages.quantize.modules import mlp_width
 from experiments.stages.quantize.recipe import kept_bytes, kept_in_host
 
 
@@ -65,8 +64,7 @@ def _kept_on(model: Qwen3_5ForCausalLM, states: Sequence[Tensor]) -> torch.devic
     if model.device.type != "cuda":
         return None
     tokens = sum(batch.shape[0] * batch.shape[1] for batch in states)
-    config = model.config
-    kept = kept_bytes(tokens, config.hidden_size, mlp_width(config.to_dict()), model.dtype.itemsize)
+    kept = kept_bytes(tokens, model.config.to_dict(), model.dtype.itemsize)
     free, _ = torch.cuda.mem_get_info(model.device)
     at_hand = torch.cuda.memory_reserved(model.device) - torch.cuda.memory_allocated(model.device)
     said = kept_in_host(kept, free + at_hand)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.inspection import CheckpointFiles
+from experiments.engines.reference.inspection import OF_ONE_MODEL, CheckpointFiles
 
 HEAD = "lm_head"
 OUT_PROJ = "linear_attn.out_proj"
@@ -102,7 +102,7 @@ def matrix(files: CheckpointFiles, headers: Headers, kind: str, name: str, sourc
 def _experts(files: CheckpointFiles, headers: Headers, prefix: str) -> Iterator[Linear]:
     """Those of a layer's experts, expert by expert, however they are stored."""
     count = int(files.text_config["num_experts"])
-    joined = f"{prefix}{JOINED_GATE_UP}" in headers
+    joined = any(f"{prefix}{each}" in headers for each in (JOINED_GATE_UP, JOINED_DOWN))
     shapes = _joined_shapes(files, headers, prefix, count) if joined else {}
     for number in range(count):
         for projection in MLP_PROJECTIONS:
@@ -126,7 +126,8 @@ def _joined_shapes(
         raise Infeasible(
             "checkpoint",
             f"{gate_up} and {down} of the checkpoint at {files.folder} have the shapes "
-            f"{(experts, rows, hidden)} and {tuple(down_shape)}, which are not those of {count} experts.",
+            f"{(experts, rows, hidden)} and {tuple(down_shape)}, which are not those of {count} experts: "
+            f"{OF_ONE_MODEL}.",
         )
     return {GATE: (rows // 2, hidden), UP: (rows // 2, hidden), DOWN: (hidden, rows // 2)}
 
@@ -135,5 +136,7 @@ def _shape(files: CheckpointFiles, headers: Headers, name: str, axes: int) -> Se
     entry = headers.get(name)
     if entry is None or len(entry["shape"]) != axes:
         form = "matrix" if axes == 2 else "tensor of experts"
-        raise Infeasible("checkpoint", f"The checkpoint at {files.folder} has no {form} {name}.")
+        raise Infeasible(
+            "checkpoint", f"The checkpoint at {files.folder} has no {form} {name}: {OF_ONE_MODEL}."
+        )
     return list(map(int, entry["shape"]))

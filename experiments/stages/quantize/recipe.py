@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from experiments.engines.port import Infeasible
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.stages.quantize.modules import mlp_width
 
 METHODS = ("none", "awq", "rtn")
 """Values of `quantization.method`: nothing, AWQ (arXiv 2306.00978), plain rounding to the nearest."""
@@ -123,10 +125,10 @@ def calibration_of(configuration: Configuration) -> Calibration | None:
     )
 
 
-def kept_bytes(tokens: int, hidden: int, mlp_width: int, value_bytes: int) -> int:
+def kept_bytes(tokens: int, text_config: Mapping[str, Any], value_bytes: int) -> int:
     """What AWQ keeps of a text between the scales that it tries for a layer, in bytes: what goes into its
     mixer, its MLP and its down projections, all those together that a token goes through."""
-    return tokens * (2 * hidden + mlp_width) * value_bytes
+    return tokens * (2 * int(text_config["hidden_size"]) + mlp_width(text_config)) * value_bytes
 
 
 def kept_in_host(kept: int, free: int) -> str | None:

@@ -3,10 +3,12 @@
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 from transformers.models.qwen3_5_moe import Qwen3_5MoeForCausalLM
 
 from configs.models import Experts
@@ -68,6 +70,25 @@ def test_loading_gives_what_from_pretrained_gives(folders: dict[str, Path], form
     found = dict(ours.named_parameters()) | dict(ours.named_buffers())
     assert found.keys() == expected.keys()
     assert all(torch.equal(tensor, found[name]) for name, tensor in expected.items())
+
+
+@pytest.mark.parametrize(("compiles", "way"), [(False, "grouped_mm"), (True, "batched_mm")])
+def test_a_compiled_step_multiplies_each_row_with_its_own_experts_and_all_else_by_expert(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch, compiles: bool, way: str
+) -> None:
+    loaded = load_model(inspect_checkpoint(folders["target"]), torch.float32, CPU)
+    ways, taken = ("grouped_mm", "batched_mm"), list[str]()
+    for each in ways:
+
+        def spy(*given: torch.Tensor, each: str = each, own: Any = ALL_EXPERTS_FUNCTIONS[each]) -> Any:
+            taken.append(each)
+            return own(*given)
+
+        monkeypatch.setitem(ALL_EXPERTS_FUNCTIONS, each, spy)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: compiles)
+    with torch.inference_mode():
+        loaded(torch.tensor([[1, 2, 3]]))
+    assert taken == [way] * len(LAYERS)
 
 
 def test_greedy_text_is_that_of_generate(tmp_path: Path, model: Qwen3_5MoeForCausalLM) -> None:

@@ -3,10 +3,12 @@
 Skipped where this Python has no torch that sees a GPU; quantizing also where there is no llmcompressor.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.checkpoint import load_model
@@ -17,7 +19,7 @@ from experiments.stages.quantize.environment import needed_python
 from experiments.stages.quantize.recipe import QuantizationRecipe
 from experiments.stages.quantize.stage import quantize
 from tests.integration.engines.checkpoints import LAYERS, tiny_model, write_checkpoint
-from tests.integration.stages.quantizable import CPU, quantizable, quantizable_model
+from tests.integration.stages.quantizable import CPU, quantizable, quantizable_mixture, quantizable_model
 from tests.integration.stages.test_prune_resuming import Told as ScoringTold
 from tests.integration.stages.test_prune_resuming import ranked, row_files
 from tests.integration.stages.test_quantize import TEXT
@@ -47,10 +49,11 @@ def without_llmcompressor() -> str:
 
 @pytest.mark.skipif(bool(without_llmcompressor()), reason=without_llmcompressor() or "it is there")
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.method)
+@pytest.mark.parametrize("make", [quantizable_model, quantizable_mixture])
 def test_a_wrapped_checkpoint_in_files_is_quantized_there_and_goes_on_after_a_kill(
-    tmp_path: Path, recipe: QuantizationRecipe
+    tmp_path: Path, recipe: QuantizationRecipe, make: Callable[[], Qwen3_5ForCausalLM]
 ) -> None:
-    source = quantizable(tmp_path / "before", quantizable_model(), wrapper=True, shards=3)
+    source = quantizable(tmp_path / "before", make(), wrapper=True, shards=3)
     told = Told()
     report = quantize(source, tmp_path / "whole", recipe, TEXT, device=DEVICE, tell=told)
     assert str(report["device"]) == DEVICE

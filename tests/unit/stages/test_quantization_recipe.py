@@ -10,7 +10,6 @@ from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.loading import load_space
 from experiments.stages.pruning.stage import DepthPruning
 from experiments.stages.quantize.environment import PYTHON_VARIABLE, quantize_python
-from experiments.stages.quantize.modules import mlp_width
 from experiments.stages.quantize.recipe import (
     calibration_of,
     grid_points,
@@ -131,19 +130,19 @@ def test_awq_searches_more_finely_where_an_accelerator_works_and_rounding_search
 
 def test_what_awq_keeps_of_a_text_is_by_how_much_less_a_gpu_was_seen_to_hold_without_it() -> None:
     # a 4B's layer of GDN on an H200, 128 documents of 512 tokens in 16 bits: 4.041 GB at most, and 2.173
-    kept = kept_bytes(128 * 512, hidden=2560, mlp_width=9216, value_bytes=2)
+    kept = kept_bytes(128 * 512, {"hidden_size": 2560, "intermediate_size": 9216}, value_bytes=2)
     assert kept == pytest.approx(4.041e9 - 2.173e9, rel=0.02)
 
 
-def test_a_token_goes_through_its_experts_and_the_shared_one() -> None:
+def test_awq_keeps_what_goes_into_a_token_s_experts_and_the_shared_one() -> None:
     of_experts = {
+        "hidden_size": 2048,
         "num_experts": 256,
         "num_experts_per_tok": 8,
         "moe_intermediate_size": 512,
         "shared_expert_intermediate_size": 640,
     }
-    assert mlp_width({"intermediate_size": 9216}) == 9216
-    assert mlp_width(of_experts) == 8 * 512 + 640
+    assert kept_bytes(10, of_experts, value_bytes=2) == 10 * (2 * 2048 + 8 * 512 + 640) * 2
 
 
 def test_awq_keeps_in_the_host_what_would_fill_more_than_a_quarter_of_what_is_free() -> None:

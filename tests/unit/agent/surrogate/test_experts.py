@@ -208,3 +208,10 @@ def test_a_lone_prompts_experts_are_changed_by_what_changes_weights_and_by_no_na
     told = of_first_token("kernel", True, shares)
     assert told[1] < 0.05, "of the products' part alone"
     assert told[1] == pytest.approx(of_first_token("kernel", True, replace(shares, experts=0.0))[1], rel=0.2)
+
+
+@pytest.mark.parametrize("shares", [FirstTokenShares(0.0, 0.0, 1.0), FirstTokenShares(0.1, 0.0, 1.02)])
+def test_experts_that_were_timed_longer_than_the_whole_prompt_are_all_of_it(shares: FirstTokenShares) -> None:
+    mean, wide = of_first_token("quantization", True, shares)
+    assert mean == pytest.approx(0.0)
+    assert wide == pytest.approx(EXPERTS_SD_LOG)
