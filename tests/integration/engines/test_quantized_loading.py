@@ -84,7 +84,7 @@ def test_a_packed_mtp_head_is_unpacked_too(tmp_path: Path) -> None:
     model = tiny_model()
     write_checkpoint(tmp_path, model)
     tensors = load_file(tmp_path / "model.safetensors")
-    head = {f"mtp.{name}": value for name, value in MtpHead(model.config).state_dict().items()}
+    head = {f"mtp.{name}": value for name, value in MtpHead(model).state_dict().items()}
     trunk = {name: value for name, value in tensors.items() if not name.startswith("mtp.")}
     save_file(trunk | head, tmp_path / "model.safetensors", metadata={"format": "pt"})
     config = compressed_tensors_config(4, False)
