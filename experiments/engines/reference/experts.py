@@ -7,7 +7,8 @@ weights first; Inductor, for a processor, takes the copy into the product, so th
 
 Processor time of a layer's experts on one thread, milliseconds, of one row and of four: 8 of 256 experts that
 are 2,048 × 512 wide, in bfloat16, and 4 of 32 that are 256 × 128 wide, in float32 (torch 2.13, transformers
-5.24, 2026-11-30, an AMD EPYC beside other work, so that a tenth more or less says nothing):
+5.24, 2026-11-30, an AMD EPYC beside other work, so that a tenth more or less says nothing; timed by hand, and
+no command repeats it):
 
 | | 8 of 256, one row | four | 4 of 32, one row | four |
 |---|---|---|---|---|
