@@ -44,11 +44,17 @@ KERNEL_SD_LOG = 0.3
 reached 32 to 49 % of the bandwidth of an H200. Which is which is not known before it is measured. What
 multiplies 8-bit weights is one such kernel, and as little is known of it."""
 
-AS_OTHERS_SD_LOG = 0.1
-"""Standard deviation of products that stand as with other kernels, on the log scale. By the first of six
-alone all six together were told within −0.053 and +0.053, of 40 kernels and formats in six timings on H200s
-and an H100 (`tests/device/by_one_product.py`; those far behind left out). At the ratio of that one to 16
-bits, which small products exceed with every kernel, they would have been 0.04 to 0.18 below."""
+AS_OTHERS_SD_LOG = 0.08
+"""Standard deviation, on the log scale, between classes of kernels of what the products that were cut off
+take over those that were timed, before a class was seen. By the first of six alone all six together were told
+within −0.053 and +0.053, of 76 kernels and formats of a dense model in ten timings on H200s and an H100
+(`tests/device/by_one_product.py`; those far behind left out). At the ratio of that one to 16 bits, which
+small products exceed with every kernel, they would have been 0.04 to 0.18 below."""
+
+AS_OTHERS_SEEN = 1
+"""As how many classes that deviation counts beside those that were timed. Classes differ by more where
+products are small: of a Mixture of Experts, on an H200, by 0.2, and nine kernels and formats were told within
+−0.198 and +0.229."""
 
 LEAST_TIMED = 0.25
 """Share of the layers' packed products, by what they take with 16 bits, that must have been timed for the
@@ -152,9 +158,10 @@ class StandIns:
                 shares.append(rest_us / others_us)
         if not shares or known_us <= 0:
             return None
-        us = known_us * math.exp(fmean(map(math.log, shares)))
+        logs = [math.log(share) for share in shares]
+        us = known_us * math.exp(fmean(logs))
         return Timed(
-            us, {f"cut off of {self.kernel}, {self.knobs[BITS]} bits": AS_OTHERS_SD_LOG}, whole=False
+            us, {f"cut off of {self.kernel}, {self.knobs[BITS]} bits": as_others_sd_log(logs)}, whole=False
         )
 
     def is_cut_off(self, part: str) -> bool:
@@ -186,6 +193,15 @@ def distance(one: Knobs, other: Knobs) -> float:
     groups = [size for size in sizes if isinstance(size, int) and size > 0]
     doublings = abs(math.log2(groups[0] / groups[1])) if len(groups) == len(sizes) else 1.0
     return doublings + (one.get(SYMMETRIC) != other.get(SYMMETRIC))
+
+
+def as_others_sd_log(logs: Sequence[float]) -> float:
+    """How far off one class more may be from the mean of these, by how they differ among each other and by
+    `AS_OTHERS_SD_LOG`."""
+    middle = fmean(logs)
+    scatter = math.fsum((each - middle) ** 2 for each in logs)
+    variance = (AS_OTHERS_SEEN * AS_OTHERS_SD_LOG**2 + scatter) / (AS_OTHERS_SEEN + len(logs) - 1)
+    return math.sqrt(variance * (1 + 1 / len(logs)))
 
 
 def _classes(timings: Iterable[KernelTiming]) -> frozenset[str]:

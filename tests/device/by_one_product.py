@@ -1,6 +1,6 @@
 """Holds what one product tells of a kernel against what all of them took, by timings that are kept.
 
-    python -m tests.device.by_one_product docs/results/campaigns/*-kernels.json
+    python -m tests.device.by_one_product docs/results/campaigns/*-9b*-kernels.json
 
 A file holds the timings of one device (`KernelTimings.data`), or several by its name. Of each kernel and
 format that was timed wholly, all but the first product are taken for cut off, in every format of its bits and

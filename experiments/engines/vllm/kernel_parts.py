@@ -1,6 +1,6 @@
 """Which part of the model a kernel belongs to, by its name and its place in the step. Pure; imports no torch.
 
-`FAMILIES` is the one place where names of kernels stand. They are those of vLLM 0.26 to 0.32, of the
+`FAMILIES` is the one place where names of kernels stand. They are those of vLLM 0.26 to 0.33, of the
 libraries that it calls and of the code that its compiler writes, and of the operators of vLLM on a CPU.
 A name that nothing here knows is of the part `other`, and is told with its time.
 
@@ -58,7 +58,7 @@ _FAMILIES: tuple[tuple[Family, str], ...] = (
         # a norm or a change of format around a product has the product's words in its name at times
         Family.SMALL,
         r"rms_?norm|layer_?norm|l2norm|permute_cols|(quant|cast|scale)_(fp8|int8)|scaled_(fp8|int8)_quant"
-        r"|dynamic_(per_token_)?scaled|group_quant|per_token_quant|quantize_|rotary|rope",
+        r"|dynamic_(per_token_)?scaled|absmax|group_quant|per_token_quant|quantize_|rotary|rope",
     ),
     (
         Family.GEMM,

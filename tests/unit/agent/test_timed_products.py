@@ -11,7 +11,13 @@ from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.carried import Carried
 from agent.surrogate.kernel_parts import HEAD, PRODUCTS
 from agent.surrogate.timed_kernels import TIMED_SD_LOG, TimedKernels
-from agent.surrogate.timed_products import AS_OTHERS_SD_LOG, KERNEL_SD_LOG, OTHER_FORMAT_SD_LOG, Timed
+from agent.surrogate.timed_products import (
+    AS_OTHERS_SD_LOG,
+    KERNEL_SD_LOG,
+    OTHER_FORMAT_SD_LOG,
+    Timed,
+    as_others_sd_log,
+)
 from experiments.engines.kernel_timings import KERNEL, KernelTiming, KernelTimings
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Margins, Prediction
@@ -179,7 +185,16 @@ def test_products_that_were_cut_off_stand_as_they_do_with_other_kernels() -> Non
     shares = [(qkv + o) / (sum(of) - qkv - o) for of in others for _, _, _, _, qkv, o in [of]]
     assert partly.us == pytest.approx((whole.us - (103 + 71)) * (1 + math.sqrt(math.prod(shares))))
     assert (whole.whole, partly.whole) == (True, False)
-    assert (whole.sd_log, partly.sd_log) == (0.0, pytest.approx(AS_OTHERS_SD_LOG * rest_share(partly, whole)))
+    sd_log = as_others_sd_log([math.log(share) for share in shares])
+    assert (whole.sd_log, partly.sd_log) == (0.0, pytest.approx(sd_log * rest_share(partly, whole)))
+
+
+def test_the_more_classes_differ_the_more_is_open_of_another() -> None:
+    alike, apart = as_others_sd_log([0.1, 0.11, 0.12]), as_others_sd_log([0.86, 1.02, 1.31])
+    assert alike < AS_OTHERS_SD_LOG < apart < 0.3
+    assert as_others_sd_log([0.4]) == pytest.approx(AS_OTHERS_SD_LOG * math.sqrt(2)), (
+        "of one class little is known"
+    )
 
 
 def rest_share(partly: Timed, whole: Timed) -> float:
@@ -197,7 +212,7 @@ def test_the_first_product_alone_tells_of_a_kernel_nearly_what_all_of_them_do() 
         )
         assert whole is not None
         assert partly is not None
-        assert abs(math.log(partly.us / whole.us)) < 2 * partly.sd_log < 2 * AS_OTHERS_SD_LOG
+        assert abs(math.log(partly.us / whole.us)) < 2 * partly.sd_log < 0.2
 
 
 def test_kernels_of_which_one_is_far_slower_tell_nothing_of_one_another() -> None:

@@ -30,6 +30,7 @@ NAMES = {
     "triton_tem_fused_mm_2": Family.GEMM,
     "void vllm::act_and_mul_kernel<c10::BFloat16>()": Family.SMALL,
     "void vllm::dynamic_per_token_scaled_fp8_quant_kernel_strided<c10::BFloat16>()": Family.SMALL,
+    "void vllm::absmax_reduction_flat<c10::BFloat16, c10::Float8_e4m3fn>(float*)": Family.SMALL,
     "_fused_qk_rmsnorm_rope_gate_kernel": Family.SMALL,
     "_layer_norm_fwd_1pass_kernel": Family.SMALL,
     "Memcpy HtoD (Pinned -> Device)": Family.SMALL,
