@@ -17,15 +17,15 @@ from experiments.drafters.dflash.shape import DFlashShape
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import inspect_checkpoint, told_quantization
 from experiments.engines.reference.packed_layout import (
-    PACKED_HEAD,
     packing_of,
+    packing_told,
     stored_quantized,
     unread_layout,
 )
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.reference.stored_weights import as_stored, by_profile_part, bytes_by_part
 from experiments.shapes.drafter import drafter_for
-from experiments.space.stored_packing import StoredPacking, stored_packing
+from experiments.space.stored_packing import StoredPacking
 
 NOT_SERVED = ("vision", "mtp")
 """Parts of a checkpoint that serving its text without drafting leaves out."""
@@ -86,8 +86,7 @@ def model_at(asked: str, checkpoint: Checkpoint) -> ModelFound:
         size, stored = checkpoint.weight_bytes, None if told is None else checkpoint.weight_bytes
         listed = None if told is None else _listed_bytes(checkpoint)
         profile = profile if listed is None else profile.as_stored(by_profile_part(listed))
-        head = any(name.startswith(PACKED_HEAD) for name in listed or ())
-        ways = (unread_layout(told), stored_packing(told, head=head))
+        ways = (unread_layout(told), packing_told(told, listed or ()))
         return ModelFound(asked, profile, checkpoint, False, told is not None, stored, size, *ways)
     size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
     try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from configs.errors import UsageError
 from configs.models import ModelProfile
 from experiments.space.configuration import KnobValue
-from experiments.space.experts_rules import packed_experts_refused
+from experiments.space.experts_rules import ExpertSizes, packed_experts_refused
 from experiments.space.gdn_decode_rules import decode_and_step_refused
 from experiments.space.gpu import Gpu
 from experiments.space.gpu_rules import (
@@ -88,15 +88,15 @@ class ModelFacts:
     """What of a model, its engine and its target decides which values there are.
 
     `layer_types` names each layer's kind as in the checkpoint; `input_sizes` the inputs of each projection
-    that is quantized, by its name; `has_experts` tells of a Mixture of Experts; `most_draft_tokens` what each
-    method drafts at most; `packaged_drafters` the methods for which this model has a packaged drafter;
-    `drafter` the one that the user gave, which the space has as a value and takes where none is named.
-    `not_served` holds, by knob and value, why the engine can't serve it, `same` which value does what another
-    one does, everywhere or, as a `SameBeside`, beside a value of another knob alone, where it stays in the
-    space; `cores` how many the target has for us (None: not known). `stored_quantized` tells that the
-    checkpoint's weights are quantized as they are stored, `packing` how, where kernels can be named for it;
-    `max_positions` the most tokens of a sequence (None: not known); `gpu` what serves, with its
-    engine and version (None: no GPU, or not known).
+    that is quantized, by its name; `experts` the sizes of those of a Mixture of Experts (None: a dense
+    model); `most_draft_tokens` what each method drafts at most; `packaged_drafters` the methods for which
+    this model has a packaged drafter; `drafter` the one that the user gave, which the space has as a value
+    and takes where none is named. `not_served` holds, by knob and value, why the engine can't serve it,
+    `same` which value does what another one does, everywhere or, as a `SameBeside`, beside a value of another
+    knob alone, where it stays in the space; `cores` how many the target has for us (None: not known).
+    `stored_quantized` tells that the checkpoint's weights are quantized as they are stored, `packing` how,
+    where kernels can be named for it; `max_positions` the most tokens of a sequence (None: not known); `gpu`
+    what serves, with its engine and version (None: no GPU, or not known).
     """
 
     layer_types: tuple[str, ...]
@@ -112,7 +112,7 @@ class ModelFacts:
     packing: StoredPacking | None = None
     max_positions: int | None = None
     gpu: Gpu | None = None
-    has_experts: bool = False
+    experts: ExpertSizes | None = None
 
     @classmethod
     def of(
@@ -144,8 +144,13 @@ class ModelFacts:
             packing=packing,
             max_positions=profile.max_positions,
             gpu=gpu,
-            has_experts=profile.experts is not None,
+            experts=ExpertSizes.of(profile),
         )
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether it is a Mixture of Experts."""
+        return self.experts is not None
 
     def removable(self, restrict: str) -> int:
         """How many layers of the kinds that `pruning.restrict` allows can go, one of each kind staying."""
@@ -272,7 +277,7 @@ def joint_refusal(configuration: Mapping[str, KnobValue], facts: ModelFacts) -> 
         return f"{method} drafts at most {most} tokens a step here, and {tokens} were asked for."
     return (
         kernel_and_format_refused(configuration, facts.packing)
-        or packed_experts_refused(configuration, facts.gpu, has_experts=facts.has_experts)
+        or packed_experts_refused(configuration, facts.gpu, facts.experts, facts.packing)
         or decode_and_step_refused(configuration)
         or ahead_refused(configuration, facts.gpu)
         or whole_prompts_refused(configuration, facts.layer_types)

@@ -39,21 +39,27 @@ class PackedFormat:
 
 @dataclass(frozen=True)
 class StoredPacking:
-    """All formats that weights of a checkpoint are packed in, and whether its output head is packed too."""
+    """All formats that weights of a checkpoint are packed in, and whether its output head is packed too, and
+    the experts of a Mixture of Experts, these by compressed-tensors."""
 
     formats: tuple[PackedFormat, ...]
     head: bool = False
+    experts: bool = False
 
 
-def stored_packing(quantization: Mapping[str, Any] | None, *, head: bool = False) -> StoredPacking | None:
+def stored_packing(
+    quantization: Mapping[str, Any] | None, *, head: bool = False, experts: bool = False
+) -> StoredPacking | None:
     """The packing that config.json tells of in `quantization`; None where no kernel can be named for it, or
-    nothing is quantized. `head` tells whether the output head is packed."""
+    nothing is quantized. `head` and `experts` tell whether these are packed."""
     if quantization is None:
         return None
     read = _READ.get(str(quantization.get("quant_method")))
     formats = [] if read is None else list(read(quantization))
     known = [each for each in formats if each is not None]
-    return StoredPacking(tuple(dict.fromkeys(known)), head) if known and known == formats else None
+    if not known or known != formats:
+        return None
+    return StoredPacking(tuple(dict.fromkeys(known)), head, experts)
 
 
 def _of_compressed_tensors(told: Mapping[str, Any]) -> Iterator[PackedFormat | None]:

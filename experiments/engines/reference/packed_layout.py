@@ -13,8 +13,9 @@ Weights are w = (q − zero point) · scale in both. `packed_tensors.py` compute
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,9 @@ _NEEDED = {PACK_QUANTIZED: LAYOUT_PARTS[PACK_QUANTIZED][:3], AWQ_GEMM: LAYOUT_PA
 
 PACKED_HEAD = ("lm_head.weight_packed", "lm_head.qweight")
 """The integers of an output head that is packed, as layouts name them."""
+
+PACKED_EXPERTS = re.compile(r"\.experts\..*\.weight_packed$")
+"""The integers of an expert that compressed-tensors packed."""
 
 _SHAPE_FORMATS = {"I64": "<2q", "I32": "<2i"}
 
@@ -91,8 +95,17 @@ def stored_quantized(files: CheckpointFiles) -> bool:
 def packing_of(files: CheckpointFiles) -> StoredPacking | None:
     """How weights are packed as they are stored, where an engine's kernels can be named for that; None of all
     others."""
-    head = any(name.startswith(PACKED_HEAD) for name in files.tensors)
-    return stored_packing(files.quantization, head=head)
+    return packing_told(files.quantization, files.tensors)
+
+
+def packing_told(quantization: Mapping[str, Any] | None, tensors: Iterable[str]) -> StoredPacking | None:
+    """As `packing_of`, by what config.json tells of the weights and the names of their tensors."""
+    names = tuple(tensors)
+    return stored_packing(
+        quantization,
+        head=any(name.startswith(PACKED_HEAD) for name in names),
+        experts=any(PACKED_EXPERTS.search(name) for name in names),
+    )
 
 
 def told_method(folder: Path) -> str | None:
@@ -106,8 +119,9 @@ def told_method(folder: Path) -> str | None:
 
 
 def told_packing(folder: Path) -> StoredPacking | None:
-    """The packing that a folder's config.json tells of, as `packing_of`, but for its output head; of a folder
-    that is not here, or can't be read, one without formats: what is wrong is told by who reads it."""
+    """The packing that a folder's config.json tells of, as `packing_of`, but for its output head and experts;
+    of a folder that is not here, or can't be read, one without formats: what is wrong is told by who reads
+    it."""
     try:
         return stored_packing(told_quantization(folder))
     except (OSError, ValueError, AttributeError):

@@ -9,10 +9,11 @@ from pathlib import Path
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.memory import LAUNCHES_AT_ONCE
 from experiments.engines.reference.shape import read_profile
-from experiments.engines.vllm.needed_memory import GB, LEANER, doubt, parts_needed, refusal
+from experiments.engines.vllm.needed_memory import GB, LEANER, doubt, packing_at, parts_needed, refusal
 from experiments.engines.vllm.order import chosen_knobs
 from experiments.engines.vllm.would_fit import Place, would_fit
 from experiments.space.configuration import Configuration
+from experiments.space.experts_rules import ExpertSizes, packed_experts_refused
 from experiments.space.gpu import SERVED_FROM, VLLM, Gpu
 from experiments.space.gpu_rules import KERNEL_PACKAGES, LINEAR_BACKEND, refused_on
 from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice, identify
@@ -59,6 +60,9 @@ def check_device(
     if refused_there is not None:
         knob, value, why = refused_there
         raise Infeasible("unsupported", f"{knob}={value} can't serve this on {gpu.name}: {why}")
+    packing = None if (sizes := ExpertSizes.of(profile)) is None else packing_at(checkpoint)
+    if (of_experts := packed_experts_refused(chosen, served, sizes, packing)) is not None:
+        raise Infeasible("unsupported", of_experts)
     package = KERNEL_PACKAGES.get(str(backend))
     if package is not None and not has_package(package):
         raise Infeasible(

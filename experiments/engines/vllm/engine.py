@@ -22,6 +22,7 @@ from experiments.checkpoints.tokenizer_file import SAVE_TOKENIZER, TOKENIZER_FIL
 from experiments.engines.kernel_timings import KERNEL, KernelTimings, products_of, timed_by
 from experiments.engines.port import Infeasible, Launch
 from experiments.engines.reference.memory import LAUNCHES_AT_ONCE
+from experiments.engines.reference.packed_layout import packing_of
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.serve_command import NOTHING_RAN, ServeCommand
 from experiments.engines.vllm.checked_order import checked_order
@@ -39,7 +40,7 @@ from experiments.engines.vllm.order import (
     drafting_of,
     text_only,
 )
-from experiments.engines.vllm.packed_experts import AMX, experts_not_taken
+from experiments.engines.vllm.packed_experts import AMX, experts_not_taken, stored_experts_not_taken
 from experiments.engines.vllm.profile import PROFILE_VERSION
 from experiments.engines.vllm.reserved_cache import layout_of
 from experiments.engines.vllm.serve_command import as_measured, vllm_serve
@@ -173,7 +174,11 @@ class VllmEngine:
         if (why := ahead_refused(configuration, Gpu(None, self.name, found.number))) is not None:
             raise Infeasible("unsupported", why)
         told = [known.unread]
-        if device != "cpu":
+        if device == "cpu":
+            stored = stored_experts_not_taken(packing_of(files), has_amx=AMX in (cpu_flags() or ()))
+            if stored is not None:
+                raise Infeasible("unsupported", stored)
+        else:
             doubt = check_device(
                 configuration,
                 checkpoint,

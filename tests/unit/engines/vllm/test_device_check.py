@@ -15,6 +15,8 @@ from experiments.shapes.folder import write_shape
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.loading import load_space
 from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice
+from tests.integration.engines.checkpoints import Sizes, tiny_mixture, write_checkpoint
+from tests.integration.engines.packed_checkpoints import by_hand, compressed_tensors_config, pack_quantized
 
 
 def check(
@@ -129,6 +131,23 @@ def test_a_kernel_of_a_package_that_vllm_s_python_lacks_is_refused_with_how_to_g
     assert refused.value.kind == "unsupported"
     check_device(given, reference_model_path(), "cuda:0", 1, lambda _: gpu, has_package=lambda _: True)
     assert asked == ["conch-triton-kernels"]
+
+
+def test_experts_that_are_stored_as_marlin_multiplies_them_wrongly_are_refused(tmp_path: Path) -> None:
+    sizes = Sizes(hidden=128, intermediate=128, linear_value_heads=4)
+    write_checkpoint(tmp_path, tiny_mixture(sizes=sizes), each_expert=True)
+    by_hand(tmp_path, pack_quantized, compressed_tensors_config(4, True, 64), symmetric=True, group=64)
+    gpu = DeviceIdentity("a GPU", 2**40, 2**40, "8.9")
+
+    def checked(kernel: str) -> None:
+        configuration = Configuration.of({"serving.moe_backend": kernel})
+        check_device(configuration, tmp_path, "cuda:0", identified=lambda device: gpu)
+
+    for kernel in ("auto", "marlin"):
+        with pytest.raises(Infeasible, match="wrong answers where experts are packed in groups of 64"):
+            checked(kernel)
+    for kernel in ("humming", "triton"):
+        checked(kernel)
 
 
 def test_too_little_free_memory_is_told_in_figures_and_an_unknown_amount_passes(tmp_path: Path) -> None:
