@@ -15,7 +15,7 @@ from agent.plan.at_once import (
     at_once_told,
     launches_at_once,
     launches_of_test,
-    parts_on,
+    launches_on,
     usable_on,
 )
 from agent.plan.building import build_of
@@ -225,10 +225,10 @@ def _with_memory(
 ) -> Check | None:
     """The engine's check, with what the plan counts of memory after it; where not even `begun` fits, values
     say nothing of memory."""
-    usable = usable_on(card)
+    usable, parts = usable_on(card), launches_on(spec, model, card)
 
     def needed(each: Configuration) -> int:
-        return needed_bytes(parts_on(spec, model, card, each, context_tokens))
+        return needed_bytes(parts(each, context_tokens))
 
     if needed(begun) > usable:
         return check
@@ -273,8 +273,7 @@ def _memory(
     *,
     in_turn: bool,
 ) -> MemoryPlan:
-    def parts_at(each: Configuration, tokens: int) -> tuple[Part, ...]:
-        return parts_on(spec, model, card, each, tokens)
+    parts_at = launches_on(spec, model, card)
 
     @cache  # the baseline is beside each way out
     def needed_at(each: Configuration, tokens: int) -> int:
