@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from agent.ground.legal import Legal
+from agent.ground.legal import Legal, gpu_served
 from agent.ground.positions import space_on
 from agent.ground.sweep import passed_over
 from agent.plan.at_once import (
@@ -38,9 +38,11 @@ from agent.plan.levers import (
 )
 from agent.plan.load_and_request import (
     Stored,
+    changed_load_takes_more_s,
     expected_load,
     expected_request,
     first_load_takes_more_s,
+    longest_load_takes_more_s,
     weights_read,
 )
 from agent.plan.memory import Room
@@ -354,19 +356,22 @@ def _duration(
     held = weight_bytes(model.profile, begun)
     as_files = begun.get("quantization.method", "none") == "none"
     size = model.stored_bytes or (model.file_bytes if as_files else None) or held
+    version = gpu_served(spec, card.compute_capability).version
     return duration(
         spec.plan,
         len(swept_from(start, spec, legal)),
         baseline.sweep_blocks,
         (baseline.noise_launches, baseline.noise_blocks),
         spec.budget.wall_s,
-        expected_load(spec.engine, size, on_gpu=card.is_gpu, made_up=spec.latency_only),
+        expected_load(spec.engine, size, on_gpu=card.is_gpu, made_up=spec.latency_only, version=version),
         request,
         stored,
         in_turn=in_turn,
         together=card.is_gpu and not in_turn,
         pairs_together=loaded_together(spec.plan, at_once, cores, latency_only=spec.latency_only),
-        first_load_more_s=first_load_takes_more_s(spec.engine, on_gpu=card.is_gpu),
+        first_load_more_s=first_load_takes_more_s(spec.engine, on_gpu=card.is_gpu, version=version),
+        changed_load_more_s=changed_load_takes_more_s(spec.engine, on_gpu=card.is_gpu, version=version),
+        longest_load_more_s=longest_load_takes_more_s(spec.engine, on_gpu=card.is_gpu, version=version),
         kernels_s=kernels_seconds(
             spec.engine,
             baseline.time_kernels,
