@@ -170,12 +170,11 @@ def _plans(
     dummy: bool,
 ) -> list[Plan]:
     from agent.campaign.beginning.named import check_names, engine_of
-    from agent.campaign.beginning.survey import ENGINE_IS_THERE
     from agent.ground.model_told import with_the_model
     from agent.ground.positions import space_before
     from agent.ground.shape import check_serves_shapes
     from agent.ground.target import find_target
-    from agent.plan.begin import devices_told, engine_check, space_that_is_here
+    from agent.plan.begin import ENGINE_IS_THERE, devices_told, engine_check, space_that_is_here
     from agent.plan.card import card_asked, card_of, listed_cards
     from agent.plan.model import ModelFound
     from agent.plan.plan import make_plan

@@ -43,9 +43,8 @@ def registered(port: Port, name: str) -> Any:
     """
     check_registered(port, name)
     noun = port.name.lower()
-    found = _entry_points(port, tuple(sys.path))
     try:
-        return found[name].load()
+        return _loaded(port, tuple(sys.path), name)
     except (Exception, SystemExit) as error:  # a package of others may do anything when it is imported
         missing = isinstance(error, ImportError) and port == Port.ENGINE
         why = f"it ends the process (exit code {error})" if isinstance(error, SystemExit) else error
@@ -55,6 +54,12 @@ def registered(port: Port, name: str) -> Any:
             if missing
             else "Install what its package needs, or mend it.",
         ) from error
+
+
+@lru_cache
+def _loaded(port: Port, path: tuple[str, ...], name: str) -> Any:
+    """What is registered under `name`; a failure is not kept, for what lacks may be installed meanwhile."""
+    return _entry_points(port, path)[name].load()
 
 
 @lru_cache

@@ -8,7 +8,8 @@ given.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from agent.ground.legal import drafter_cache, drafter_parameters
 from agent.plan.card import Card
@@ -16,7 +17,7 @@ from agent.plan.memory import usable_bytes
 from agent.plan.model import ModelFound, packaged_with
 from agent.plan.processor_memory import dense_parts
 from configs.campaign import CampaignSpec
-from configs.models import BFLOAT16_BYTES
+from configs.models import BFLOAT16_BYTES, ModelProfile
 from configs.quantities import format_bytes
 from experiments.engines.launch_memory import Asked, Part, launch_parts, needed_bytes
 from experiments.job.named import serves_packed
@@ -26,6 +27,10 @@ TEST_LAUNCHES = 2
 """Launches that a test has up side by side."""
 
 IN_TURN = 1
+
+MOST_COUNTED = 4096
+"""Launches whose parts are kept: a plan asks of the same ones again and again, for each of a space's values
+and for each card of one size."""
 
 THIS_IN_TURN = (
     "A test of this configuration runs in turn, for it does not fit beside the baseline: each launch is "
@@ -38,19 +43,38 @@ def parts_on(
     spec: CampaignSpec, model: ModelFound, card: Card, configuration: Configuration, context_tokens: int
 ) -> tuple[Part, ...]:
     """What a launch of the configuration takes on the card, part by part."""
+    return launches_on(spec, model, card)(configuration, context_tokens)
+
+
+def launches_on(
+    spec: CampaignSpec, model: ModelFound, card: Card
+) -> Callable[[Configuration, int], tuple[Part, ...]]:
+    """As `parts_on`, of each configuration at a context of so many tokens: for who asks of many."""
     packaged = packaged_with(model, made_up=spec.latency_only)
-    asked = Asked(
-        context_tokens,
-        spec.plan.workload.concurrency,
-        model.stored_bytes,
-        BFLOAT16_BYTES * sum(drafter_parameters(configuration, packaged).values()),
-        card.memory_bytes if card.is_gpu else None,
-        graphs=card.is_gpu,
-        scored_tokens=0 if spec.latency_only else spec.plan.workload.evaluation_tokens_per_document,
-        drafter=drafter_cache(configuration, packaged),
-    )
-    counted = launch_parts if serves_packed(spec.engine) else dense_parts
-    return counted(model.profile, configuration, asked)
+    packed, workload = serves_packed(spec.engine), spec.plan.workload
+    scored = 0 if spec.latency_only else workload.evaluation_tokens_per_document
+
+    def parts(configuration: Configuration, context_tokens: int) -> tuple[Part, ...]:
+        asked = Asked(
+            context_tokens,
+            workload.concurrency,
+            model.stored_bytes,
+            BFLOAT16_BYTES * sum(drafter_parameters(configuration, packaged).values()),
+            card.memory_bytes if card.is_gpu else None,
+            graphs=card.is_gpu,
+            scored_tokens=scored,
+            drafter=drafter_cache(configuration, packaged),
+        )
+        return _counted(model.profile, configuration, asked, packed=packed)
+
+    return parts
+
+
+@lru_cache(maxsize=MOST_COUNTED)
+def _counted(
+    profile: ModelProfile, configuration: Configuration, asked: Asked, *, packed: bool
+) -> tuple[Part, ...]:
+    return (launch_parts if packed else dense_parts)(profile, configuration, asked)
 
 
 def usable_on(card: Card) -> int:

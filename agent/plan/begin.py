@@ -42,6 +42,11 @@ FALLBACK_SPACE = "levers"
 
 WEIGHTS_NOT_HERE = "The engine itself was not asked: it looks at weights, and they are not here."
 
+ENGINE_IS_THERE = (
+    "The engine itself was not asked: it is on the rented machine, and the first job there is the first that "
+    "it says anything about."
+)
+
 
 def space_that_is_here(spec: CampaignSpec) -> tuple[CampaignSpec, tuple[str, ...]]:
     """The campaign in a space that this installation has, and what to say where that is not its engine's."""

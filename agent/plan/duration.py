@@ -42,6 +42,8 @@ class Duration:
     least_test_s: float
     most_test_s: float
     basis: tuple[str, ...]
+    baseline_more_s: float = 0.0
+    """By how much the baseline may take longer, where its loads are as long as the longest that are known."""
 
     @property
     def least_s(self) -> float:
@@ -51,7 +53,7 @@ class Duration:
     @property
     def most_s(self) -> float:
         """The first verdict where everything that the plan allows is measured."""
-        return self.baseline_s + self.most_test_s
+        return self.baseline_s + self.baseline_more_s + self.most_test_s
 
 
 def duration(
@@ -67,6 +69,8 @@ def duration(
     in_turn: bool = False,
     together: bool = False,
     first_load_more_s: float = 0.0,
+    changed_load_more_s: float = 0.0,
+    longest_load_more_s: float = 0.0,
     kernels_s: float = 0.0,
     compiles_s: float = 0.0,
     further: Iterable[FurtherWorkload] = (),
@@ -79,31 +83,47 @@ def duration(
 
     `in_turn`: one launch is up at a time. `together`: as many load at once as are asked for, so that the
     launches of a sweep, or for noise, take the time of one load; else loads are added up, which is the most.
-    The first load of all takes `first_load_more_s` more, where no load was measured here; `kernels_s` are
-    those of timing kernels alone before it, at most, `compiles_s` as in `test_seconds`. `further` workloads
-    are measured in every launch of the test. `scored`: quality is, which that of made-up weights is not;
-    `pairs_together` as `together` in `test_seconds`.
+    Where no load was measured here, the first of all takes `first_load_more_s` more and the first of another
+    configuration `changed_load_more_s`: in a test one wait for loads, in a sweep all but the first, which
+    those that load with it are as one; at most each wait takes `longest_load_more_s` more. `kernels_s` are
+    those of timing kernels alone before the loads, at most, `compiles_s` as in `test_seconds`. `further`
+    workloads are measured in every launch of the test. `scored`: quality is, which that of made-up weights is
+    not; `pairs_together` as `together` in `test_seconds`.
     `build` comes before the first load; baselines that were measured have it.
     """
     load_s, load_basis = known_load(load, stored)
     told = known_request(request, stored)
-    baseline_s = baseline_seconds(
-        plan.workload, sweep, sweep_blocks, noise, load_s, told, together=together, scored=scored
+    known = stored.load_s is not None
+    first_s, changed_s, longest_s = (
+        (0.0, 0.0, 0.0) if known else (first_load_more_s, changed_load_more_s, longest_load_more_s)
     )
-    first_s = first_load_more_s if stored.load_s is None else 0.0
-    baseline_s += first_s + kernels_s + (0.0 if build is None else build.seconds)
     further_s = further_seconds(further, plan.workload, told)
-    quick_s, most_s = test_seconds(
-        plan,
-        budget_s,
-        load_s,
-        told,
-        in_turn=in_turn,
-        compiles_s=compiles_s,
-        further_s=further_s,
-        scored=scored,
-        together=pairs_together,
-    )
+
+    def baseline_of(load_s: float) -> float:
+        return baseline_seconds(
+            plan.workload, sweep, sweep_blocks, noise, load_s, told, together=together, scored=scored
+        )
+
+    def test_of(load_s: float) -> tuple[float, float]:
+        return test_seconds(
+            plan,
+            budget_s,
+            load_s,
+            told,
+            in_turn=in_turn,
+            compiles_s=compiles_s,
+            further_s=further_s,
+            scored=scored,
+            together=pairs_together,
+        )
+
+    baseline_s = baseline_of(load_s)
+    baseline_more_s = baseline_of(load_s + longest_s) - baseline_s
+    others = min(1, sweep - 1) if together else sweep - 1
+    baseline_s += first_s + others * changed_s + kernels_s + (0.0 if build is None else build.seconds)
+    quick_s, most_s = test_of(load_s)
+    most_s = max(most_s, test_of(load_s + longest_s)[1])
+    quick_s, most_s = quick_s + changed_s, most_s + changed_s
     each_s = told.seconds(plan.workload.new_tokens)
     basis = [
         f"a load of {format_duration(round(load_s))} ({load_basis})",
@@ -113,6 +133,12 @@ def duration(
         basis.insert(
             1, f"{format_duration(round(first_s))} more for the first load, which builds what later ones find"
         )
+    if changed_s:
+        basis.insert(
+            2, f"{format_duration(round(changed_s))} more for the first load of another configuration"
+        )
+    if longest_s:
+        basis.insert(3, f"{format_duration(round(longest_s))} more at most at each wait for loads")
     if kernels_s:
         basis.append(f"{format_duration(round(kernels_s))} at most for timing kernels alone")
     if compiles_s:
@@ -125,7 +151,7 @@ def duration(
             f"{format_duration(round(further_s))} more in each launch of a test for further workloads"
         )
     if stored.baseline_s is not None:
-        baseline_s = stored.baseline_s + kernels_s
+        baseline_s, baseline_more_s = stored.baseline_s + kernels_s, 0.0
         basis.append(
             f"a baseline of {format_duration(round(stored.baseline_s))} ({stored.baselines} measured here)"
         )
@@ -139,7 +165,7 @@ def duration(
         quick_s = min(quick_s, test_s)
         most_s = max(most_s, test_s)
         basis.append(f"a test of {format_duration(round(stored.test_s))} ({stored.tests} measured here)")
-    return Duration(baseline_s, quick_s, most_s, tuple(basis))
+    return Duration(baseline_s, quick_s, most_s, tuple(basis), baseline_more_s)
 
 
 KERNELS_S = 105.0
@@ -172,7 +198,7 @@ def baseline_seconds(
     as in `duration`."""
     block_s, warm_s = block_seconds(workload, request), warm_seconds(workload, request)
     launches, blocks = noise
-    loads = 2 if together else sweep + launches + 1
+    loads = 2 if together else sweep + launches  # the last one is scored and profiled too
     timed_s = sweep * (warm_s + sweep_blocks * block_s) + launches * (warm_s + blocks * block_s)
     return loads * load_s + timed_s + (_scoring_s(workload, request) if scored else 0.0)
 

@@ -11,7 +11,7 @@ from itertools import islice, product
 from agent.ground.legal import Legal
 from configs.errors import UsageError
 from experiments.engines.port import Infeasible
-from experiments.engines.single_changes import single_changes
+from experiments.engines.single_changes import fitting_changes
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import Knob, is_among, listed, same_value, written
 from experiments.space.legality import LAYERS
@@ -113,14 +113,14 @@ def _told(
     knob with which it fits, fewer sequences before narrower weights."""
     if refused.kind == OUT_OF_MEMORY:
         with suppress(UsageError):
-            ways = single_changes(
+            ways = fitting_changes(
                 legal.space,
                 configuration,
                 lambda each: 0 if refusal_of(check, each) is None else 1,
                 0,
                 lambda each: legal.refused(each),
             )
-            for way in ways.fitting:
+            for way in ways:
                 changed = legal.space.with_change(configuration, {way.knob: way.value})
                 if way.knob != name and changed.get(name) == configuration.get(name):
                     had = f"{refused.cause.rstrip('.')}; it can be had with {way.knob}={written(way.value)}."

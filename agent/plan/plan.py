@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from agent.ground.legal import Legal
+from agent.ground.legal import Legal, gpu_served
 from agent.ground.positions import space_on
 from agent.ground.sweep import passed_over
 from agent.plan.at_once import (
@@ -15,7 +15,7 @@ from agent.plan.at_once import (
     at_once_told,
     launches_at_once,
     launches_of_test,
-    parts_on,
+    launches_on,
     usable_on,
 )
 from agent.plan.building import build_of
@@ -38,9 +38,11 @@ from agent.plan.levers import (
 )
 from agent.plan.load_and_request import (
     Stored,
+    changed_load_takes_more_s,
     expected_load,
     expected_request,
     first_load_takes_more_s,
+    longest_load_takes_more_s,
     weights_read,
 )
 from agent.plan.memory import Room
@@ -225,10 +227,10 @@ def _with_memory(
 ) -> Check | None:
     """The engine's check, with what the plan counts of memory after it; where not even `begun` fits, values
     say nothing of memory."""
-    usable = usable_on(card)
+    usable, parts = usable_on(card), launches_on(spec, model, card)
 
     def needed(each: Configuration) -> int:
-        return needed_bytes(parts_on(spec, model, card, each, context_tokens))
+        return needed_bytes(parts(each, context_tokens))
 
     if needed(begun) > usable:
         return check
@@ -273,8 +275,7 @@ def _memory(
     *,
     in_turn: bool,
 ) -> MemoryPlan:
-    def parts_at(each: Configuration, tokens: int) -> tuple[Part, ...]:
-        return parts_on(spec, model, card, each, tokens)
+    parts_at = launches_on(spec, model, card)
 
     @cache  # the baseline is beside each way out
     def needed_at(each: Configuration, tokens: int) -> int:
@@ -355,19 +356,22 @@ def _duration(
     held = weight_bytes(model.profile, begun)
     as_files = begun.get("quantization.method", "none") == "none"
     size = model.stored_bytes or (model.file_bytes if as_files else None) or held
+    version = gpu_served(spec, card.compute_capability).version
     return duration(
         spec.plan,
         len(swept_from(start, spec, legal)),
         baseline.sweep_blocks,
         (baseline.noise_launches, baseline.noise_blocks),
         spec.budget.wall_s,
-        expected_load(spec.engine, size, on_gpu=card.is_gpu, made_up=spec.latency_only),
+        expected_load(spec.engine, size, on_gpu=card.is_gpu, made_up=spec.latency_only, version=version),
         request,
         stored,
         in_turn=in_turn,
         together=card.is_gpu and not in_turn,
         pairs_together=loaded_together(spec.plan, at_once, cores, latency_only=spec.latency_only),
-        first_load_more_s=first_load_takes_more_s(spec.engine, on_gpu=card.is_gpu),
+        first_load_more_s=first_load_takes_more_s(spec.engine, on_gpu=card.is_gpu, version=version),
+        changed_load_more_s=changed_load_takes_more_s(spec.engine, on_gpu=card.is_gpu, version=version),
+        longest_load_more_s=longest_load_takes_more_s(spec.engine, on_gpu=card.is_gpu, version=version),
         kernels_s=kernels_seconds(
             spec.engine,
             baseline.time_kernels,

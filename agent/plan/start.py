@@ -221,13 +221,18 @@ def _least_changes(room: Room, default: Configuration) -> list[Configuration]:
     """What the rule of this module takes, and after it what it would take of fewer bits a weight and fewer
     bytes, in case that the former does not run; empty where nothing fits."""
     best: dict[int, tuple[tuple[float, bool, int, int], Configuration]] = {}
+    read: dict[tuple[tuple[str, KnobValue], ...], float] = {}  # by all but `SERVED`, which changes no weights
     for knobs, each in _candidates(room.legal, default):
         needed = room.count(each)
         if needed > room.usable:
             continue
-        kept = step_weight_bytes(room.profile, each).mean
+        stored = tuple(item for item in each.items_ if item[0] not in SERVED)
+        if stored not in read:
+            read[stored] = step_weight_bytes(room.profile, each).mean
+        kept, bits = read[stored], _weight_bits(each)
+        if bits in best and -kept > best[bits][0][0]:
+            continue
         key = (-kept, _has_no_room_to_draft(room, each), knobs, -needed)
-        bits = _weight_bits(each)
         if bits not in best or key < best[bits][0]:  # the earlier one wins a tie: the space's own order
             best[bits] = (key, each)
     found: list[Configuration] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agent.ground.legal import Legal
-from agent.plan.at_once import parts_on, usable_on
+from agent.plan.at_once import launches_on, usable_on
 from agent.plan.card import Card
 from agent.plan.model import ModelFound
 from agent.plan.start import Room, Start, find_start
@@ -42,9 +42,10 @@ def _told_in_use(start: Start, card: Card) -> Start:
 
 def start_on(spec: CampaignSpec, model: ModelFound, card: Card, legal: Legal, context_tokens: int) -> Start:
     """What the campaign begins from on the card; raises as `find_start`."""
+    parts = launches_on(spec, model, card)
 
     def count(each: Configuration) -> int:
-        return needed_bytes(parts_on(spec, model, card, each, context_tokens))
+        return needed_bytes(parts(each, context_tokens))
 
     room = Room(legal, model.profile, count, usable_on(card), card.name, not spec.latency_only)
     return _told_in_use(find_start(spec.baseline, room), card)

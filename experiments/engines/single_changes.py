@@ -7,8 +7,9 @@ named that changes least of those that fit. Which change is the better one is no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from configs.errors import UsageError
 from experiments.space.configuration import Configuration, KnobValue
@@ -73,21 +74,52 @@ def single_changes(
     Raises `UsageError` for a configuration that is not of the space.
     """
     start = space.configuration(configuration)
-    fitting: list[SingleChange] = []
     tried: list[str] = []
+    fitting: list[SingleChange] = []
     for knob, values in TRIED:
-        legal = [
-            (value, changed)
-            for value in _values(space, start, knob, values)
-            if (changed := _changed(space, start, knob, value)) is not None and refused(changed) is None
-        ]
+        legal = list(_legal(space, start, knob, values, refused))
         tried += [knob] if legal else []
-        for value, changed in legal:
-            size = needed(changed)
-            if size <= usable_bytes:
-                fitting.append(SingleChange(knob, value, size))
-                break
+        fitting += _fitting(knob, legal, needed, usable_bytes)
     return Tried(tuple(fitting), tuple(tried))
+
+
+def fitting_changes(
+    space: Space,
+    configuration: Configuration,
+    needed: Callable[[Configuration], int],
+    usable_bytes: int,
+    refused: Callable[[Configuration], str | None],
+) -> Iterator[SingleChange]:
+    """What `single_changes` finds that fits, one after another: of the first alone no more is asked than it
+    takes. Raises as it does."""
+    start = space.configuration(configuration)
+    for knob, values in TRIED:
+        yield from _fitting(knob, _legal(space, start, knob, values, refused), needed, usable_bytes)
+
+
+def _legal(
+    space: Space,
+    start: Configuration,
+    knob: str,
+    values: tuple[KnobValue, ...],
+    refused: Callable[[Configuration], str | None],
+) -> Iterator[tuple[KnobValue, Configuration]]:
+    """The values of a knob that nothing is against, with what they make."""
+    for value in _values(space, start, knob, values):
+        changed = _changed(space, start, knob, value)
+        if changed is not None and refused(changed) is None:
+            yield value, changed
+
+
+def _fitting(
+    knob: str,
+    legal: Iterable[tuple[KnobValue, Configuration]],
+    needed: Callable[[Configuration], int],
+    usable_bytes: int,
+) -> Iterator[SingleChange]:
+    """The first of these that fits; nothing where none does."""
+    sized = (SingleChange(knob, value, needed(changed)) for value, changed in legal)
+    yield from islice((each for each in sized if each.needed_bytes <= usable_bytes), 1)
 
 
 def sentence(tried: Tried, usable_bytes: int, launches: int = 1) -> str:

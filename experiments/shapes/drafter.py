@@ -7,6 +7,7 @@ docs/shapes.md says how near they are.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 from configs.models import ModelProfile
@@ -29,6 +30,7 @@ HEAD_SIZE = 128
 """Size of a published drafter's heads, of which it has as many as are as wide as the target's together."""
 
 
+@lru_cache(maxsize=8)  # a plan asks for it with each launch that it counts
 def drafter_for(profile: ModelProfile) -> DFlashShape:
     """The drafter for a target of these sizes: layers as wide as the target's, and as all MLPs that a token
     goes through in a Mixture of Experts; attention as wide too."""

@@ -7,6 +7,7 @@ import json
 from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import TypeVar, overload
 
 KnobValue = str | int | float | bool
@@ -40,7 +41,8 @@ class Configuration(Mapping[str, KnobValue]):
     @classmethod
     def of(cls, knobs: Mapping[str, KnobValue]) -> Configuration:
         """The canonical form of a mapping of dotted knob names to values; −0.0 becomes 0.0."""
-        return cls(tuple(sorted((name, _without_sign_of_zero(value)) for name, value in knobs.items())))
+        items = [(name, value + 0.0 if isinstance(value, float) else value) for name, value in knobs.items()]
+        return cls(tuple(sorted(items, key=itemgetter(0))))
 
     def __getitem__(self, knob: str) -> KnobValue:
         return self._values[knob]
@@ -82,10 +84,23 @@ class Configuration(Mapping[str, KnobValue]):
         return hashlib.sha256(self.canonical_json().encode()).hexdigest()
 
     def __hash__(self) -> int:
-        return hash(self.digest)
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.items_)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without what was derived: the hash of text is another one in each process."""
+        return {"items_": self.items_}
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Configuration) and self.digest == other.digest)
+        """By the items and their types, which is what digests say, and takes no JSON to be made."""
+        if self is other:
+            return True
+        if not isinstance(other, Configuration) or self.items_ != other.items_:
+            return False
+        return all(type(mine[1]) is type(its[1]) for mine, its in zip(self.items_, other.items_, strict=True))
 
     def changes_to(self, other: Configuration) -> tuple[Change, ...]:
         """What differs from here to `other`, by knob name; empty when they are equal."""
@@ -105,10 +120,6 @@ class Configuration(Mapping[str, KnobValue]):
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={_shown(value)}" for name, value in self.items_)
-
-
-def _without_sign_of_zero(value: KnobValue) -> KnobValue:
-    return value + 0.0 if isinstance(value, float) else value
 
 
 def _shown(value: KnobValue | None) -> str:

@@ -38,6 +38,18 @@ def is_among(value: KnobValue, values: Iterable[KnobValue]) -> bool:
     return False
 
 
+ByType = Mapping[type, frozenset[KnobValue]]
+"""Values by their types, in which one is looked up at once."""
+
+
+def by_type(values: Iterable[KnobValue]) -> ByType:
+    """The values by type, so that `value in by_type(values).get(type(value), ())` is `is_among`."""
+    found: dict[type, set[KnobValue]] = {}
+    for value in values:
+        found.setdefault(type(value), set()).add(value)
+    return {kind: frozenset(each) for kind, each in found.items()}
+
+
 def written(value: KnobValue) -> str:
     """The value as a user writes it after `=`: `true`, `32`, `0.5`, `depth`."""
     return str(value).lower() if isinstance(value, bool) else str(value)

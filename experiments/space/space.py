@@ -15,7 +15,7 @@ from functools import cached_property
 
 from configs.errors import UsageError
 from experiments.space.configuration import Change, Configuration, KnobValue
-from experiments.space.knob import WITH_EXPERTS, Knob, Same, SameBeside, listed, same_value
+from experiments.space.knob import WITH_EXPERTS, ByType, Knob, Same, SameBeside, by_type, listed, same_value
 
 __all__ = ["Knob", "Space"]
 
@@ -97,15 +97,34 @@ class Space:
 
     def _settled(self, given: Mapping[str, KnobValue], kept: Mapping[str, KnobValue]) -> Configuration:
         for name, value in (*given.items(), *kept.items()):
-            self.knob(name).check(value)
+            if value not in self._enumerated.get(name, {}).get(type(value), ()):
+                self.knob(name).check(value)  # what is open, and what is refused
+        wanted = {**dict(kept.items()), **given}
         chosen: dict[str, KnobValue] = {}
-        for knob in self.in_order:
-            unmet = knob.unmet(chosen) if knob.when else None
-            if unmet is None:
-                chosen[knob.name] = _value(knob, given, kept)
-            elif knob.name in given:
-                raise _contradiction(knob, unmet, chosen)
+        for name, knob, conditions in self._conditioned:
+            for other, held in conditions:
+                now = chosen.get(other)
+                if now not in held.get(type(now), ()):
+                    if name in given and (unmet := knob.unmet(chosen)) is not None:
+                        raise _contradiction(knob, unmet, chosen)
+                    break
+            else:
+                had = wanted.get(name, knob.default)
+                chosen[name] = _value(knob) if had is None else had
         return Configuration.of(chosen)
+
+    @cached_property
+    def _enumerated(self) -> Mapping[str, ByType]:
+        """The values that each knob has: planners ask for them by the million."""
+        return {knob.name: by_type(knob.values) for knob in self.knobs}
+
+    @cached_property
+    def _conditioned(self) -> tuple[tuple[str, Knob, tuple[tuple[str, ByType], ...]], ...]:
+        """The knobs in their order, each with the values of others under which it is active."""
+        return tuple(
+            (knob.name, knob, tuple((other, by_type(values)) for other, values in knob.when))
+            for knob in self.in_order
+        )
 
     def is_legal(self, configuration: Configuration) -> bool:
         """Whether the configuration holds exactly its active knobs, each with one of its values."""

@@ -26,6 +26,7 @@ from agent.ground.target import (
     machine_asked,
 )
 from agent.plan.at_once import IN_TURN, launches_at_once
+from agent.plan.begin import ENGINE_IS_THERE
 from agent.plan.card import card_of, limited
 from agent.plan.further import further_of, unserved_further
 from agent.plan.ground import Ground
@@ -49,12 +50,6 @@ from experiments.measurement.plan import Workload
 from experiments.measurement.prompts import load_tokenizer
 from experiments.reference_model.load import checkpoint_fingerprint
 from experiments.space.configuration import Configuration
-
-ENGINE_IS_THERE = (
-    "The engine itself was not asked: it is on the rented machine, and the first job there is the first that "
-    "it says anything about."
-)
-
 
 PUT_RIGHT = "Put that right first; no campaign was begun."
 

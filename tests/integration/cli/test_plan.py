@@ -263,7 +263,7 @@ def test_the_floor_of_weights_that_are_stored_packed_is_of_their_files_here_or_a
     files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     read = step_weight_bytes(inspect_checkpoint(folder))
     words = "--engine vllm --hardware h100"
-    (here,) = json.loads(autoinfer.fresh(f"plan --model {folder} {words} --json").out)["floors"]
+    (here,) = autoinfer(f"plan --model {folder} {words} --json").json()["floors"]
     assert (here["weights"], here["weight_bytes"]) == ("as_stored", read)
     with serving(us__packed=Repository({COMMIT: files}, {"main": COMMIT})) as hub:
         settings = {"HF_ENDPOINT": hub.address, "HF_HUB_CACHE": str(tmp_path / "cache")}

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
+import subprocess
+import sys
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,3 +87,18 @@ def test_a_change_reads_as_a_user_would_say_it() -> None:
     before, after = Configuration.of({"a.b": True}), Configuration.of({"a.c": 2})
     assert [str(change) for change in before.changes_to(after)] == ["a.b on → —", "a.c — → 2"]
     assert str(Configuration.of({"a.c": 2, "a.b": "x"})) == "a.b=x, a.c=2"
+
+
+def test_a_configuration_of_another_process_is_found_by_its_own_hash() -> None:
+    """What hashes to another number in each process, as text does, does not travel."""
+    configuration = Configuration.of({"serving.dtype": "bfloat16", "serving.max_sequences": 4})
+    told = "import pickle, sys; from experiments.space.configuration import Configuration as C; "
+    told += f"one = C.of({dict(configuration)!r}); hash(one); sys.stdout.buffer.write(pickle.dumps(one))"
+    for seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-c", told],
+            capture_output=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        )
+        assert pickle.loads(done.stdout) in {configuration}
