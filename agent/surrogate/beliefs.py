@@ -78,7 +78,8 @@ class Beliefs:
 
     def after(self, trial: Trial) -> Beliefs:
         """What is believed after one trial more, without looking at those before it: as `learn` of all of
-        them, but for rounding. Raises `ValueError` for one that reports an acceptance length."""
+        them, but for rounding. Raises `ValueError` for one that reports an acceptance length, or a profile of
+        its step by kernels."""
         return replace(
             self,
             latency=self.latency.after(trial),

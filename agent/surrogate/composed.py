@@ -9,7 +9,9 @@ So the output head in fewer bits saves the more of a step the shorter packed wei
 what is open about a kernel moves matrix products only. Everything that is open enters linearly, with the
 share that its part has in *this* configuration as expected: a surprise is credited to what acts on much of
 the step and is little known, not to whatever else was changed along with it. Where the candidate's own step
-was profiled, each part is an outcome by itself, which settles the credit.
+was profiled, each part is an outcome by itself, which settles the credit, and moves the shares: the log of a
+sum is near to linear around one point alone, and that is where profiles told the parts to be. Who halves what
+took half of a step and doubles what took a tenth saves 15 %; by the shares of before it were 24 %.
 
 Levers whose parts are not known act on the whole: their logs add, and what two of them do together is open by
 `TOGETHER_SHARE` of the smaller of both effects. Compiling what two threads do saves another share than
@@ -38,8 +40,15 @@ OTHER_STEPS = ("pruning", "drafting", "compile", "dtype")
 """Levers after which a part of the step is not the same work any more."""
 
 
-def composed(physics: Physics, settings: Mapping[str, Setting], target: Target) -> tuple[float, Features]:
-    """Mean of log(configuration / baseline) and the features of what is open, for these settings by lever."""
+NOWHERE: Features = {}
+"""The point at which all that is open is as physics expects it."""
+
+
+def composed(
+    physics: Physics, settings: Mapping[str, Setting], target: Target, near: Features = NOWHERE
+) -> tuple[float, Features]:
+    """Mean of log(configuration / baseline) and the features of what is open, for these settings by lever:
+    linear in what is open, and exact where that is `near`."""
     expected = {lever: physics.expect(lever, setting, target) for lever, setting in settings.items()}
     by_part = {lever: each for lever, each in expected.items() if each.parts}
     whole = {lever: each for lever, each in expected.items() if not each.parts}
@@ -50,7 +59,7 @@ def composed(physics: Physics, settings: Mapping[str, Setting], target: Target) 
     for one, other in combinations(sorted(whole), 2):
         _add(features, _together((one, whole[one]), (other, whole[other])))
     if by_part:
-        parts_mean, open_parts = _of_parts(physics.parts, by_part)
+        parts_mean, open_parts = _of_parts(physics.parts, by_part, near)
         mean += parts_mean
         _add(features, open_parts)
     return mean, features
@@ -92,21 +101,28 @@ def _together(one: tuple[str, Expectation], other: tuple[str, Expectation]) -> F
 
 
 def _of_parts(
-    shares: Mapping[str, float], by_part: Mapping[str, Expectation]
+    shares: Mapping[str, float], by_part: Mapping[str, Expectation], near: Features
 ) -> tuple[float, dict[str, float]]:
     """Mean log of the sum of parts, and what is open of each, weighed with its share of that sum."""
+    acting = [each.parts for each in by_part.values()]
     factors = {
-        part: math.fsum(each.parts[part].mean_log for each in by_part.values() if part in each.parts)
+        part: math.fsum(
+            parts[part].mean_log + _along(parts[part].open, near) for parts in acting if part in parts
+        )
         for part in shares
     }
     taken = {part: share * math.exp(factors[part]) for part, share in shares.items()}
     total = math.fsum(taken.values())
     features: dict[str, float] = {}
-    for each in by_part.values():
-        for part, effect in each.parts.items():
+    for parts in acting:
+        for part, effect in parts.items():
             weight = taken.get(part, 0.0) / total
             _add(features, {name: weight * spread for name, spread in effect.open.items()})
-    return math.log(total), features
+    return math.log(total) - _along(features, near), features
+
+
+def _along(features: Features, near: Features) -> float:
+    return math.fsum(value * near.get(name, 0.0) for name, value in features.items())
 
 
 def _add(features: dict[str, float], more: Features) -> None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from agent.proposers.port import Measured, Trial
@@ -28,10 +28,10 @@ from agent.surrogate.acceptance import AcceptanceBelief
 from agent.surrogate.averaged import BELIEVED, Averaged, believed
 from agent.surrogate.carried import Carried, by_scope
 from agent.surrogate.composed import composed, of_part
-from agent.surrogate.hearing import FARTHEST, Row
+from agent.surrogate.hearing import FARTHEST, Row, heard
 from agent.surrogate.kernel_parts import PROFILED, KernelParts
 from agent.surrogate.levers import LeverView
-from agent.surrogate.linear import Features
+from agent.surrogate.linear import Features, LinearBelief
 from agent.surrogate.physics import Physics
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
@@ -64,6 +64,8 @@ class LatencyBelief:
     belief: Averaged
     told: tuple[tuple[Carried, Row], ...] = ()
     """The rows of other campaigns, each with the trial that it is of."""
+    near: Features = field(default_factory=dict)
+    """What was open, by name, as profiles of candidates told it: near there sums of parts are linear."""
 
     @classmethod
     def learn(
@@ -92,6 +94,7 @@ class LatencyBelief:
             told += rows
             sources[scope] = [row for _, row in rows]
             turned[scope] = [row for each in found for row in there._rows_of_others(each.turned)]
+        begun = replace(begun, near=begun._told_by_profiles(trials))
         own = [row for trial in trials for row in begun._rows(trial)]
         return replace(begun, belief=Averaged.learn(own, sources, FARTHEST, turned), told=tuple(told))
 
@@ -126,6 +129,14 @@ class LatencyBelief:
             for features, residual, variance in self._rows(carried.trial)
         ]
 
+    def _told_by_profiles(self, trials: Sequence[Trial]) -> Features:
+        """What profiles tell of what is open of parts, by name: of one part by itself nothing is a sum."""
+        rows = heard([row for trial in trials for row in self._part_rows(trial)])
+        if not rows:
+            return {}
+        learnt = LinearBelief.learn(*zip(*rows, strict=True))
+        return dict(zip(learnt.names, map(float, learnt.mean), strict=True))
+
     def _part_rows(self, trial: Trial) -> Iterator[Row]:
         own, profiled = self.physics.own, KernelParts.of(trial.profile, self.physics.bandwidth_bytes_per_s)
         if own is None or profiled is None or trial.outcome == Outcome.CONFOUNDED:
@@ -139,14 +150,14 @@ class LatencyBelief:
                 yield features, math.log(after_ms / before_ms) - mean, PART_SE_LOG**2
 
     def after(self, trial: Trial) -> LatencyBelief:
-        """The belief after one trial more, that reports no acceptance length: one that does changes what is
-        expected of the others too, and raises `ValueError`."""
+        """The belief after one trial more, that reports no acceptance length and no profile of a step by
+        kernels: these change what is expected of the others too, and raise `ValueError`."""
         if trial.acceptance_length is not None:
             raise ValueError("what is believed of acceptance is learnt from all trials at once")
-        belief = self.belief
-        for row in self._rows(trial):
-            belief = belief.after(*row)
-        return replace(self, belief=belief)
+        if any(self._part_rows(trial)):
+            raise ValueError("what profiles tell of parts is learnt from all trials at once")
+        row = self._row(trial)
+        return self if row is None else replace(self, belief=self.belief.after(*row))
 
     def _row(self, trial: Trial) -> Row | None:
         """Features, residual and its variance of a trial; None of one that teaches nothing."""
@@ -161,7 +172,8 @@ class LatencyBelief:
         return features, trial.effect_log - mean, error**2 + INTERACTION_SD_LOG**2 + LAUNCHES_SD_LOG**2
 
     def contrast(self, control: Configuration, candidate: Configuration) -> tuple[float, Features]:
-        """Physics mean of log(candidate / control), and the features of the residual."""
+        """Mean of log(candidate / control) where nothing open is otherwise than physics expects, and the
+        features of the residual, which is linear around `near`."""
         (before, less), (after, more) = self._of(control), self._of(candidate)
         features = dict(more)
         for name, value in less.items():
@@ -179,10 +191,11 @@ class LatencyBelief:
         return {}
 
     def _of(self, configuration: Configuration) -> tuple[float, Features]:
-        """Physics mean of log(configuration / baseline), and the features of the residual."""
+        """The same of log(configuration / baseline)."""
         if configuration not in self._known:
             settings = self.view.settings(configuration)
-            self._known[configuration] = composed(self.physics, settings, self.view.target(settings))
+            target = self.view.target(settings)
+            self._known[configuration] = composed(self.physics, settings, target, self.near)
         return self._known[configuration]
 
     def rests_on(self, control: Configuration, candidate: Configuration) -> dict[str, float]:

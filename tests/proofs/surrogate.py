@@ -200,18 +200,25 @@ def walk(table: Table, order: int, variant: Variant, carried: Sequence[Carried])
     best, known = first, believed(table, first, variant, carried)
     left = [each for each in problem.configurations if each != problem.baseline]
     random.Random(order).shuffle(left)
+    trials: list[Trial] = []
     for number, candidate in enumerate(left, start=1):
         belief = known.about([(best.configuration, candidate)])[0]
         now = world.measure(number, candidate)
         trial = trial_of(table, best, now, profiles=variant.profiles)
         yield number, belief.prediction, trial.effect_log, belief.p_feasible, trial.effect_se_log
-        known = known.after(trial) if variant.learns else known
+        trials.append(trial)
+        if variant.learns and trial.profile:  # which changes what the trials before it are taken to say
+            known = believed(table, first, variant, carried, trials)
+        elif variant.learns:
+            known = known.after(trial)
         if accepted(problem, first, now) and now.mean_ms < (1 - MIN_EFFECT) * best.mean_ms:
             best = now
 
 
-def believed(table: Table, first: Told, variant: Variant, carried: Sequence[Carried]) -> Beliefs:
-    """The surrogate of a campaign on this table's ground before its first trial."""
+def believed(
+    table: Table, first: Told, variant: Variant, carried: Sequence[Carried], trials: Sequence[Trial] = ()
+) -> Beliefs:
+    """The surrogate of a campaign on this table's ground after these trials."""
     prior = table.prior
     physics = variant.physics(
         baseline=first.configuration,
@@ -223,7 +230,7 @@ def believed(table: Table, first: Told, variant: Variant, carried: Sequence[Carr
         serves_packed=prior.serves_packed,
     )
     return Beliefs.learn(
-        table.space, physics, (), Margins(), judges_quality=first.quality is not None, carried=carried
+        table.space, physics, trials, Margins(), judges_quality=first.quality is not None, carried=carried
     )
 
 

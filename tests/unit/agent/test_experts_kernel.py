@@ -110,12 +110,12 @@ def test_what_the_engine_chose_is_not_measured_again_under_its_name() -> None:
     assert set(named(drafts, BASELINE)) == {"batched_triton", "flashinfer_cutlass"}
 
 
-def test_it_acts_on_experts_and_what_lies_beside_the_step_alone() -> None:
+def test_it_acts_on_experts_and_what_is_no_product_alone() -> None:
     parts = KernelParts.of(STEP, BANDWIDTH)
     assert parts is not None
     found: Mapping[str, object] | None = by_part(parts, "experts_kernel", {MOE_BACKEND: "triton"})
     assert found is not None
-    assert set(found) == {"experts", "beside"}
+    assert set(found) == {"experts", "rest", "beside"}
     assert "experts" not in (by_part(parts, "kernel", {"serving.linear_backend": "marlin"}) or {})
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agent.campaign.known.measured import lone_prompt_of
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.drafting import DraftingCost
-from agent.surrogate.kernel_parts import BESIDE, EXPERTS, HEAD, PRODUCTS, KernelParts, by_part, packed
+from agent.surrogate.kernel_parts import BESIDE, EXPERTS, HEAD, PRODUCTS, REST, KernelParts, by_part, packed
 from agent.surrogate.lone_prompt import FirstTokenShares, LonePrompt
 from agent.surrogate.objective import EXPERTS_SD_LOG, UNPACKING_LOG, of_first_token
 from agent.surrogate.physics import Physics
@@ -62,7 +62,7 @@ def set_to(configuration: Configuration, **knobs: KnobValue) -> Configuration:
 def test_packed_experts_save_their_own_bytes_beside_those_of_products() -> None:
     quantized = SPACE.configuration(KNOBS)
     expected = physics().expect("quantization", SETTING)
-    assert set(expected.parts) == {PRODUCTS, EXPERTS, BESIDE}
+    assert set(expected.parts) == {PRODUCTS, EXPERTS, REST, BESIDE}
     bits = bits_per_weight(4, 128, symmetric=True)
     at_floor = 0.5 / 0.8
     assert math.exp(expected.parts[EXPERTS].mean_log) == pytest.approx(1 - at_floor * (1 - bits / 16 / 0.5))
@@ -109,7 +109,7 @@ def test_kernels_timed_alone_say_nothing_of_experts() -> None:
 def test_a_named_kernel_does_nothing_to_experts_and_is_as_open_of_products_as_any() -> None:
     setting = (("serving.linear_backend", "marlin"),)
     found = physics().expect("kernel", setting, (("quantization", SETTING),))
-    assert set(found.parts) == {PRODUCTS, BESIDE}
+    assert set(found.parts) == {PRODUCTS, REST, BESIDE}
     assert all(effect.mean_log == 0 for effect in found.parts.values())
     alike = {
         kernel: physics().expect("kernel", (("serving.linear_backend", kernel),))
@@ -121,18 +121,18 @@ def test_a_named_kernel_does_nothing_to_experts_and_is_as_open_of_products_as_an
 def test_8_bit_floats_halve_the_floor_of_experts_too() -> None:
     found = by_part(parts(), "weight_dtype", {"serving.weight_dtype": "fp8"})
     assert found is not None
-    assert set(found) == {PRODUCTS, EXPERTS, BESIDE}
+    assert set(found) == {PRODUCTS, EXPERTS, REST, BESIDE}
     assert math.exp(found[EXPERTS].mean_log) == pytest.approx(1 - 0.5 / 0.8 / 2)
     assert found[EXPERTS].open
     dense = by_part(parts(DENSE), "weight_dtype", {"serving.weight_dtype": "fp8"})
     assert dense is not None
-    assert set(dense) == {PRODUCTS, BESIDE}
+    assert set(dense) == {PRODUCTS, REST, BESIDE}
 
 
 def test_of_a_dense_model_nothing_is_said_of_experts() -> None:
     for shape in (NINE, None):
         expected = physics(DENSE, shape=shape).expect("quantization", SETTING)
-        assert set(expected.parts) == {PRODUCTS, BESIDE}
+        assert set(expected.parts) == {PRODUCTS, REST, BESIDE}
         shares = packed_shares(shape, W4)
         assert shares is not None
         assert shares[PRODUCTS] == pytest.approx(bits_per_weight(4, 128, symmetric=True) / 16, abs=0.01)
