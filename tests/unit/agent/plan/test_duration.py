@@ -255,7 +255,7 @@ def test_the_plan_of_0_33_on_an_h200_holds_when_first_verdicts_came(
     model: str, verdicts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of eight of the 9B two lie outside: 7:35, of what had been compiled there before, and 13:47, beside
-    another campaign. The terms were chosen with these verdicts at hand: what is held is that they stay told."""
+    another campaign. The terms were chosen with these verdicts at hand."""
     monkeypatch.setattr("agent.plan.plan.gpu_served", lambda _, capability: Gpu(capability, version=(0, 33)))
     found = make_plan(load_campaign("shape"), find_model(model), card_asked("h200")).first_verdict
     assert "vLLM 0.33" in found.basis[0]
