@@ -64,8 +64,8 @@ LOADS: Mapping[str, Mapping[Version, Loads]] = {
 Of 0.26 the first took 190 s, where later ones find compiled kernels, and files in memory; what loads of
 another configuration take more was not told apart there. Of 0.33 the campaign that had an H200 alone
 (docs/results/h200-campaign-vllm-0.33-alone.md, its loads in docs/vllm.md) loaded again in 34, 39, 39, 40, 40,
-42, 64 and 66 s, and the first launches of a test in 76 to 92, for which 85 stand. In tables' journals
-another configuration took 74 to 112 s, and first loads by themselves 121 and 141, in that campaign 149
+42, 64 and 66 s, and the first launches of a test in 76 to 92, for which 85 stand. In two
+tables' journals another configuration took 74 and 103 s, and first loads 121 and 141, in that campaign 149
 (docs/results/campaigns/h200-9b-again-alone.jsonl, h200-9b-again.jsonl; docs/plan.md has the command)."""
 
 LOAD_S: Mapping[str, tuple[float, str]] = {

@@ -73,10 +73,10 @@ guess."""
 
 REST_SD_LOG = 0.1
 """Standard deviation of what packing does to the rest of a step, and of what one kernel has over another
-there. Seen in the profiles of tables (h200-9b-http, h100-9b, h100-9b-vllm-0.33): 0.17 to 0.2 of two kernels,
-with which some hundred more were launched, −0.04 to +0.03 of three. What multiplies 8-bit weights makes what
-it multiplies them with as narrow first: 0.37 to 0.52 there, so that of it as much is open as of its
-products."""
+there. Seen in the profiles of tables (h200-9b-http, h100-9b, h100-9b-vllm-0.33): 0.16 to 0.22 of two
+kernels, with which some hundred more were launched, −0.04 to +0.03 of three (by hand). What
+multiplies 8-bit weights makes what it multiplies them with as narrow first: 0.37 to 0.51 there, so that of it
+as much is open as of its products."""
 
 PROFILED = (PRODUCTS, EXPERTS, HEAD, STATE, ATTENTION, REST)
 """Kinds whose time in a profile is an outcome by itself; time outside kernels moves with the profiler."""

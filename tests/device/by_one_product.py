@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import NormalDist, fmean
 
 from agent.surrogate.timed_kernels import TimedKernels
 from experiments.engines.kernel_timings import (
@@ -29,6 +30,7 @@ from experiments.engines.kernel_timings import (
 
 BITS = FORMAT[0]
 LIMIT = "The limit was reached."
+INSIDE_80 = NormalDist().inv_cdf(0.9)
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,11 @@ class Told:
     off_log: float
     at_ratio_log: float
     sd_log: float
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether what it took lies inside the 80 % interval that was told."""
+        return abs(self.off_log) < INSIDE_80 * self.sd_log
 
 
 def timings_in(path: Path) -> list[KernelTimings]:
@@ -97,6 +104,8 @@ def main(arguments: Sequence[str]) -> None:
     for words, logs in (("as other kernels", off), ("at the ratio to 16 bits", at_ratio)):
         rms = math.sqrt(math.fsum(log**2 for log in logs) / len(logs))
         print(f"{len(found)} {words}: {min(logs):+.3f} to {max(logs):+.3f}, {rms:.3f} in root mean square")
+    inside, said = sum(each.is_inside for each in found), fmean(each.sd_log for each in found)
+    print(f"{inside} of {len(found)} lie inside 80 % of what is said of them, ±{said:.3f} on average")
 
 
 if __name__ == "__main__":

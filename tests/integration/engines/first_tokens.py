@@ -2,9 +2,9 @@
 
 In bfloat16 a near tie goes the other way, and where it is one of a router's, a token is sent to another
 expert and its logits move far. So tokens are judged by the logits that float32 gives them, and a few are let
-go astray: of 40 prompts of packed mixtures (`wide_mixture.py`) bfloat16 on a processor has 0 to 2 do so, and
-products with the scales of other outputs, without their zero points or with two experts exchanged in each
-layer 13 and more.
+go astray: of 40 prompts of mixtures packed in five formats (`wide_mixture.py`; by hand, one of them in
+`test_first_tokens.py`) bfloat16 on a processor has 0 to 2 do so, and products with the scales of other
+outputs, without their zero points or with two experts exchanged in each layer 13 and more.
 """
 
 from __future__ import annotations

@@ -11,9 +11,6 @@ import pytest
 
 from tests.device.by_one_product import Told, main, timings_in, told_by_one
 
-INSIDE_80 = 1.2816
-"""Standard deviations to either side of the middle 80 % of a normal distribution."""
-
 KEPT = Path(__file__).parents[3] / "docs" / "results" / "campaigns"
 
 
@@ -30,7 +27,7 @@ def squares(values: Iterable[float]) -> float:
 def test_one_product_tells_of_the_others_within_what_is_said() -> None:
     found = kept("*-9b*-kernels.json")
     assert len(found) >= 40
-    assert all(abs(each.off_log) < INSIDE_80 * each.sd_log for each in found)
+    assert all(each.is_inside for each in found)
     ratio = squares(each.at_ratio_log for each in found)
     assert squares(each.off_log for each in found) < 0.1 * ratio, "the ratio to 16 bits alone is further off"
 
@@ -48,7 +45,8 @@ def test_what_is_told_is_printed_and_a_file_that_tells_nothing_is_a_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main([str(KEPT / "h200-9b-vllm-0.33-alone-kernels.json")])
-    assert "marlin (MarlinLinearKernel), 4 bits, groups of 128" in capsys.readouterr().out
+    assert "marlin (MarlinLinearKernel), 4 bits, groups of 128" in (told := capsys.readouterr().out)
+    assert "lie inside 80 % of what is said of them" in told
     empty = tmp_path / "empty.json"
     empty.write_text("{}")
     with pytest.raises(SystemExit, match="No file holds a kernel"):
