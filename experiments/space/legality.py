@@ -281,7 +281,9 @@ def joint_refusal(configuration: Mapping[str, KnobValue], facts: ModelFacts) -> 
         or decode_and_step_refused(configuration)
         or ahead_refused(configuration, facts.gpu)
         or whole_prompts_refused(configuration, facts.layer_types)
-        or experts_format_refused(configuration, facts.gpu, stored_quantized=facts.stored_quantized)
+        or experts_format_refused(
+            configuration, facts.gpu, stored_quantized=facts.stored_quantized, packing=facts.packing
+        )
     )
 
 

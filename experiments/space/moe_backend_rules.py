@@ -1,9 +1,10 @@
 """What computes the experts of a Mixture of Experts on a GPU, by the format of their weights. Pure.
 
-Read in vLLM 0.32 and 0.33 (`fused_moe/oracle`, and what each of its kernels supports); its choice was run on
-a machine that was told to be an H200, no kernel was. A kernel that is named and does not suit the weights
+Read in vLLM 0.32 and 0.33 (`fused_moe/oracle`, and what each of its kernels supports); its own choices
+ran on an H200 with 0.33, no other value. A kernel that is named and does not suit the weights
 ends the load, but for those that multiply quantized weights alone: experts of 16 bits vLLM computes beside
-them as if none were named. Of a checkpoint that stores its experts quantized nothing is said before its load.
+them as if none were named. Of a checkpoint that stores its experts quantized in another way than packed by
+compressed-tensors nothing is said before its load.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from experiments.space.configuration import KnobValue
 from experiments.space.gpu import VLLM, Gpu
 from experiments.space.knob import SameBeside, in_words
 from experiments.space.number_formats import WEIGHT_DTYPE
+from experiments.space.stored_packing import PackedFormat, StoredPacking
 
 MOE_BACKEND = "serving.moe_backend"
 
@@ -93,12 +95,22 @@ def same_beside_sixteen_bits(*, has_experts: bool, stored_quantized: bool) -> tu
 
 
 def experts_format_refused(
-    configuration: Mapping[str, KnobValue], gpu: Gpu | None, *, stored_quantized: bool
+    configuration: Mapping[str, KnobValue],
+    gpu: Gpu | None,
+    *,
+    stored_quantized: bool,
+    packing: StoredPacking | None = None,
 ) -> str | None:
-    """Why a kernel never computes experts in the configuration's format, in a sentence that says what to do;
-    None where nothing is known against it, and where no GPU or no vLLM serves."""
+    """Why a kernel never computes experts in the configuration's format, or in that in which a checkpoint
+    stores them (`packing`; of several all must be against it), in a sentence that says what to do; None where
+    nothing is known against it, and where no GPU or no vLLM serves."""
     kernel = str(configuration.get(MOE_BACKEND, AUTO))
-    if kernel == AUTO or gpu is None or gpu.engine != VLLM or stored_quantized:
+    if kernel == AUTO or gpu is None or gpu.engine != VLLM:
+        return None
+    if packing is not None and packing.experts:
+        told = [_packed_refused(kernel, _asking_for(each)) for each in packing.formats]
+        return None if None in told else next(iter(told), None)
+    if stored_quantized:
         return None
     if configuration.get(METHOD, UNQUANTIZED) != UNQUANTIZED:
         return _packed_refused(kernel, configuration) or _sixteen_bits_refused(kernel, configuration, gpu)
@@ -112,6 +124,12 @@ def experts_format_refused(
             )
         return None
     return _sixteen_bits_refused(kernel, configuration, gpu)
+
+
+def _asking_for(each: PackedFormat) -> dict[str, KnobValue]:
+    """A stored format as a configuration asks for it."""
+    size = {} if each.group_size is None else {GROUP_SIZE: each.group_size}
+    return {**size, SYMMETRIC: each.symmetric}
 
 
 def _packed_refused(kernel: str, configuration: Mapping[str, KnobValue]) -> str | None:

@@ -15,6 +15,7 @@ from experiments.space.legality import ModelFacts, joint_refusal, legal_levers
 from experiments.space.loading import load_space
 from experiments.space.moe_backend_rules import MOE_BACKEND, NO_EXPERTS
 from experiments.space.space import Space
+from experiments.space.stored_packing import PackedFormat, StoredPacking
 
 VLLM = load_space("vllm")
 OF_EXPERTS = VLLM.of_experts()
@@ -171,6 +172,31 @@ def test_before_0_33_marlin_stands_beside_no_experts_of_16_bits(
 def test_nothing_is_said_where_no_gpu_serves_and_of_experts_that_are_stored_quantized() -> None:
     assert refused("humming", FP8, None) is None
     assert refused("batched_triton", {}, stored_quantized=True) is None
+
+
+def stored(*formats: PackedFormat, experts: bool = True) -> dict[str, str | None]:
+    """What is said against each kernel of a checkpoint whose weights are packed so."""
+    facts = ModelFacts.of(
+        MIXTURE, gpu=H200, stored_quantized=True, packing=StoredPacking(formats, experts=experts)
+    )
+    return {
+        kernel: joint_refusal(OF_EXPERTS.configuration({MOE_BACKEND: kernel}), facts)
+        for kernel in ("auto", *NAMED)
+    }
+
+
+def test_kernels_that_compute_no_packed_experts_are_refused_where_a_checkpoint_stores_them_packed() -> None:
+    zero_points = stored(PackedFormat(4, 128, symmetric=False))
+    assert {kernel for kernel, why in zero_points.items() if why is None} == {"auto", "marlin", "triton"}
+    assert zero_points["batched_triton"] == (
+        "serving.moe_backend=batched_triton computes no packed experts: take humming, marlin or triton for "
+        "serving.moe_backend, or leave it at auto."
+    )
+    assert "in groups of 128 with zero points" in (zero_points["humming"] or "")
+    several = stored(PackedFormat(4, 128, symmetric=False), PackedFormat(4, 32, symmetric=False))
+    assert several["humming"] is None, "which of them its experts have is not known"
+    assert several["batched_triton"]
+    assert not any(stored(PackedFormat(4, 128, symmetric=False), experts=False).values())
 
 
 @pytest.mark.parametrize("kernel", ["humming", "marlin"])
