@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -40,7 +41,7 @@ class Family(StrEnum):
 _FAMILIES: tuple[tuple[Family, str], ...] = (
     # what vLLM's compiler writes is named for all that was fused, products around it included
     (Family.SMALL, r"^triton_(poi|red|per|for)_fused"),
-    (Family.EXPERTS, r"moe|expert|topk_?gating|grouped_?topk"),
+    (Family.EXPERTS, r"moe|expert|topk_?gating|grouped_?topk|batched_triton_kernel|group_?problem_?shape"),
     (Family.CONV1D, r"causal_conv1d|conv1d_update|short_conv"),
     (
         Family.GDN_STATE,
@@ -58,7 +59,8 @@ _FAMILIES: tuple[tuple[Family, str], ...] = (
         # a norm or a change of format around a product has the product's words in its name at times
         Family.SMALL,
         r"rms_?norm|layer_?norm|l2norm|permute_cols|(quant|cast|scale)_(fp8|int8)|scaled_(fp8|int8)_quant"
-        r"|dynamic_(per_token_)?scaled|absmax|group_quant|per_token_quant|quantize_|rotary|rope",
+        r"|dynamic_(per_token_)?scaled|absmax|group_quant|per_token_quant|quantize_|rotary|rope"
+        r"|process_input_kernel",
     ),
     (
         Family.GEMM,
@@ -74,6 +76,12 @@ _FAMILIES: tuple[tuple[Family, str], ...] = (
         r"|pos_seq_lens|idx_mapping|_post_update|_apply_write|combine_sampled|num_sampled|scan_kernel",
     ),
 )
+
+_SUM_OF_EXPERTS = re.compile(r"moe_fused_mul_sum|moe_sum|unpermute|finalize_?moe", re.IGNORECASE)
+"""Adds up what a token's experts gave: the last kernel that a layer's experts run."""
+
+_PRODUCTS_OF_EXPERTS = 2
+"""In a layer: gate and up as one, and down."""
 
 FAMILIES = tuple((family, re.compile(pattern, re.IGNORECASE)) for family, pattern in _FAMILIES)
 """Patterns of names, the first that is found in a name decides."""
@@ -119,6 +127,8 @@ def parts_of_step(step: Step, linears: Sequence[str]) -> list[str]:
     `in_proj_ba`, and the others are `layers`.
     """
     found = [_by_region(kernel) for kernel in step]
+    for place in _products_of_experts(step, found, len(linears)):
+        found[place] = Family.EXPERTS
     products = [place for place, part in enumerate(found) if part == Family.GEMM]
     if len(products) == len(linears):
         for place, linear in zip(products, linears, strict=True):
@@ -134,6 +144,27 @@ def parts_of_step(step: Step, linears: Sequence[str]) -> list[str]:
         if part == Family.GEMM_END:
             found[place] = next((found[p] for p in reversed(products) if p < place), Family.OTHER.value)
     return found
+
+
+def _products_of_experts(step: Step, found: Sequence[str], linears: int) -> list[int]:
+    """The places of matrix products of experts whose kernel's name does not say that they are.
+
+    Humming multiplies dense weights and experts by a kernel of one name. Of a layer's experts two products
+    run and then the sum of what they gave; a shared expert runs beside them on a stream of its own, from
+    earlier on. So they are the last two products before each sum, if just as many are too many for the
+    linear layers. Where the numbers do not agree nothing is known, and none is given.
+    """
+    products = [place for place, part in enumerate(found) if part == Family.GEMM]
+    sums = [
+        place
+        for place, (kernel, part) in enumerate(zip(step, found, strict=True))
+        if part == Family.EXPERTS and _SUM_OF_EXPERTS.search(kernel.name)
+    ]
+    if not sums or len(products) - linears != _PRODUCTS_OF_EXPERTS * len(sums):
+        return []
+    last = [products[: bisect_left(products, place)][-_PRODUCTS_OF_EXPERTS:] for place in sums]
+    places = sorted({place for each in last for place in each})
+    return places if len(places) == _PRODUCTS_OF_EXPERTS * len(sums) else []
 
 
 def _by_region(kernel: Kernel) -> str:

@@ -28,11 +28,12 @@ from experiments.measurement.evidence import Json
 if TYPE_CHECKING:
     from experiments.engines.vllm.loaded_engine import LoadedEngine
 
-PROFILE_VERSION = 4
+PROFILE_VERSION = 5
 """Raised when the same would be profiled otherwise, or more of it: the first had no lone prompt, the second
-counted the weights of DFlash's drafter once for each token, and the third did not know a kernel of weights
-rounded to 8 bits (`absmax_reduction_flat`). That experts are a kind of their own now did not
-raise it, for no profile with experts of a GPU had been kept."""
+counted the weights of DFlash's drafter once for each token, the third did not know a kernel of weights
+rounded to 8 bits (`absmax_reduction_flat`), and the fourth put products of experts that Humming computes to
+the layers. That experts are a kind of their own did not raise it, for no profile with experts of a GPU had
+been kept."""
 
 MOST_TOKENS = 48
 """Tokens that are generated while kernels are recorded: each step has hundreds of them."""

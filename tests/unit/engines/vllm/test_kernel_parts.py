@@ -1,5 +1,9 @@
 """Kernels are put to the parts of the model by name and order, and none is lost."""
 
+import json
+from collections import Counter
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +13,7 @@ from experiments.engines.vllm.kernel_parts import Family, family_of, kernel_time
 from experiments.engines.vllm.kernel_steps import Kernel, Region
 from experiments.engines.vllm.part_times import parts_of
 from experiments.engines.vllm.profile import cache_bytes
+from tests.recorded import vllm_kernels as recorded_kernels
 from tests.recorded.vllm_kernels import PROFILED, recorded_parts
 
 NAMES = {
@@ -40,6 +45,12 @@ NAMES = {
     "void vllm::moe::topkGating<8, 256, 4, 16, 32, int, __nv_bfloat16>()": Family.EXPERTS,
     "void vllm::moe::moe_align_block_size_kernel<int>()": Family.EXPERTS,
     "void marlin_moe_wna16::Marlin<__nv_bfloat16, 4, 256, 1, 8, 8>()": Family.EXPERTS,
+    "fused_moe_kernel_gptq_awq": Family.EXPERTS,
+    "batched_triton_kernel": Family.EXPERTS,
+    "moe_fused_mul_sum_kernel": Family.EXPERTS,
+    "void cutlass::device_kernel<cutlass::gemm::GemmUniversal<GroupProblemShape<>>>()": Family.EXPERTS,
+    "void humming<MmaOpClass, Shape<0u, 2048u, 512u>, Shape<8u, 128u, 256u>>()": Family.GEMM,
+    "void process_input_kernel<Config, TuningConfig, (ProcessInputQuantizationPhase)0>()": Family.SMALL,
     "vllm::cpu_gdn_attention_core": Family.GDN_STATE,
     "a_kernel_that_nobody_knows": Family.OTHER,
 }
@@ -83,6 +94,63 @@ def test_where_the_count_differs_only_what_the_convolution_tells_is_told() -> No
     assert parts_of_step(step(*LAYER), ["in_proj_qkvz", "in_proj_ba"]) == [
         *("small", "layers", "in_proj_ba", "in_proj_ba", "conv1d", "gdn_state", "layers", "other"),
     ]
+
+
+MIXTURE = json.loads(
+    (Path(recorded_kernels.__file__).parent / "vllm_h200_mixture_4_bits.json").read_text(encoding="utf-8")
+)
+
+
+def of_a_mixture() -> list[tuple[str, str]]:
+    """The kernels of four layers with packed experts, each with its part."""
+    kernels = tuple(
+        Kernel(MIXTURE["names"][name], Region.FORWARD, start_us, own_us)
+        for name, start_us, own_us in MIXTURE["rows"]
+    )
+    parts = parts_of_step(kernels, MIXTURE["linears"])
+    return [(kernel.name, part) for kernel, part in zip(kernels, parts, strict=True)]
+
+
+def test_products_of_experts_are_told_from_others_by_kernels_of_the_same_name() -> None:
+    found = [(name, part) for name, part in of_a_mixture() if "humming" in name]
+    # only experts were computed in blocks that are so deep
+    assert [part == "experts" for _, part in found] == ["Shape<8u, 128u, 256u>" in name for name, _ in found]
+    assert sum(part == "experts" for _, part in found) == 2 * 4
+
+
+def test_beside_packed_experts_every_other_product_has_its_linear_layer() -> None:
+    parts = Counter(part for name, part in of_a_mixture() if family_of(name) is Family.GEMM)
+    assert parts == {"experts": 8, **Counter(MIXTURE["linears"])}
+    assert {name[:30] for name, part in of_a_mixture() if part == "in_proj_ba"} == {
+        "nvjet_sm90_tst_64x8_64x16_1x1_"
+    }
+
+
+EXPERTS_LAYER = (
+    ("nvjet_a", Region.FORWARD),
+    ("topkGating", Region.FORWARD),
+    ("void humming<a>", Region.FORWARD),
+    ("void humming<b>", Region.FORWARD),
+    ("moe_fused_mul_sum_kernel", Region.FORWARD),
+)
+
+
+@pytest.mark.parametrize(
+    ("layers", "linears"),
+    [
+        (EXPERTS_LAYER, ["a", "b"]),
+        (EXPERTS_LAYER[2:] + EXPERTS_LAYER[4:], []),
+        (EXPERTS_LAYER[3:], []),
+        (EXPERTS_LAYER[:4], ["a"]),
+    ],
+    ids=["too few", "two sums of the same", "one before the sum", "no sum"],
+)
+def test_where_numbers_do_not_agree_no_product_is_said_to_be_of_experts(
+    layers: tuple[tuple[str, Region], ...], linears: list[str]
+) -> None:
+    parts = parts_of_step(step(*layers), linears)
+    named = [part for (name, _), part in zip(layers, parts, strict=True) if "humming" in name]
+    assert "experts" not in named
 
 
 def test_parts_sum_to_the_step_and_what_no_kernel_took_is_outside() -> None:
