@@ -12,11 +12,23 @@ from hypothesis import strategies as st
 from agent.campaign.known.measured import lone_prompt_of
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.drafting import DraftingCost
-from agent.surrogate.kernel_parts import BESIDE, EXPERTS, HEAD, PRODUCTS, REST, KernelParts, by_part, packed
+from agent.surrogate.kernel_parts import (
+    BESIDE,
+    EXPERTS,
+    HEAD,
+    PACKED_EXPERTS_BANDWIDTH_SHARE,
+    PACKED_EXPERTS_MS,
+    PRODUCTS,
+    REST,
+    KernelParts,
+    by_part,
+    packed,
+)
 from agent.surrogate.lone_prompt import FirstTokenShares, LonePrompt
 from agent.surrogate.objective import EXPERTS_SD_LOG, UNPACKING_LOG, of_first_token
 from agent.surrogate.physics import Physics
 from agent.surrogate.timed_kernels import TimedEffect
+from agent.surrogate.timed_products import KERNEL_SD_LOG
 from agent.surrogate.weight_bytes import WeightBytesBelief, packed_shares, step_weight_bytes
 from configs.models import load_model_profile
 from experiments.engines.port import PartTime
@@ -64,8 +76,10 @@ def test_packed_experts_save_their_own_bytes_beside_those_of_products() -> None:
     expected = physics().expect("quantization", SETTING)
     assert set(expected.parts) == {PRODUCTS, EXPERTS, REST, BESIDE}
     bits = bits_per_weight(4, 128, symmetric=True)
-    at_floor = 0.5 / 0.8
-    assert math.exp(expected.parts[EXPERTS].mean_log) == pytest.approx(1 - at_floor * (1 - bits / 16 / 0.5))
+    at_floor, longer = 0.5 / 0.8, MIXTURE.layers * PACKED_EXPERTS_MS / 0.8
+    assert math.exp(expected.parts[EXPERTS].mean_log) == pytest.approx(
+        1 - at_floor * (1 - bits / 16 / PACKED_EXPERTS_BANDWIDTH_SHARE) + longer
+    )
     assert expected.mean_log < physics(DENSE).expect("quantization", SETTING).mean_log
     predicted = Beliefs.learn(SPACE, physics(), (), Margins()).predict(BASELINE, quantized)
     assert predicted.log_ratio_mean == pytest.approx(expected.mean_log)
@@ -78,6 +92,28 @@ def test_what_packing_does_to_experts_is_less_known_than_what_it_does_to_product
     spread = {part: math.hypot(*effect.open.values()) for part, effect in found.items()}
     assert spread[EXPERTS] > 0.3 > spread[PRODUCTS]
     assert not set(found[EXPERTS].open) & set(found[PRODUCTS].open), "one does not speak for the other"
+
+
+ALONE_US = {1: (19.1, 17.9), 4: (60.4, 29.6), 16: (159.0, 69.3)}
+"""What a layer's two products took alone on an H200 by tokens: in 16 bits, and packed by Marlin's kernel."""
+
+
+@pytest.mark.parametrize("tokens", ALONE_US)
+def test_packed_experts_are_expected_as_marlin_s_took_alone_within_what_is_open_of_them(tokens: int) -> None:
+    shares = packed_shares(MIXTURE, W4)
+    assert shares is not None
+    assert MIXTURE.experts is not None
+    wide, narrow = ALONE_US[tokens]
+    weights = 3 * MIXTURE.hidden * MIXTURE.experts.intermediate
+    read = 2 * weights * MIXTURE.layers * MIXTURE.experts.read(tokens)
+    step = (
+        PartTime("experts", "experts", MIXTURE.layers * wide / 1e3, round(read)),
+        PartTime("outside", "outside", 0.5, 0),
+    )
+    found = KernelParts.of(step, 4.26e12)
+    assert found is not None
+    expected = packed(found, KNOBS, shares, experts_layers=MIXTURE.layers)[EXPERTS]
+    assert expected.mean_log == pytest.approx(math.log(narrow / wide), abs=KERNEL_SD_LOG)
 
 
 @given(st.sampled_from(["out_proj_bits", "keep", "group_size", "symmetric"]))

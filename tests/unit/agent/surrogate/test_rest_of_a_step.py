@@ -231,10 +231,11 @@ def test_a_trial_with_a_profile_of_its_step_is_not_learnt_alone() -> None:
 
 def test_an_h200_s_best_in_8_bits_was_left_for_4_bits_as_its_profile_says() -> None:
     """Before, the best was believed at 78 % of the baseline, where it took 90 %: 4 bits were expected to cost
-    3 % and were not tested."""
+    3 % and were not tested. Tested since, they took 13.6 % less than the baseline and 4.6 less than a best in
+    8 bits."""
     begun = replace(physics(MEASURED, 4.228, 4.262e12), timed=timed_alone(), one_at_once=True)
     first = replace(judged(MEASURED, MEASURED_OF_8_BITS), effect_log=MEASURED_LOG)
     belief = learnt(begun, first)
-    assert mean(belief, BASELINE, W4_NAMED) == pytest.approx(-0.214, abs=0.01)
+    assert mean(belief, BASELINE, W4_NAMED) == pytest.approx(-0.165, abs=0.01)
     assert mean(belief, BASELINE, NARROW) == pytest.approx(MEASURED_LOG, abs=0.03)
-    assert -0.13 < mean(belief, NARROW, W4_NAMED) < -0.08
+    assert -0.08 < mean(belief, NARROW, W4_NAMED) < -0.03
