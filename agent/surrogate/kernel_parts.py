@@ -53,11 +53,13 @@ PACKED_SD_LOG = 0.2
 """Standard deviation of what packing does to products, whatever the kernel, and to the output head."""
 
 PACKED_EXPERTS_BANDWIDTH_SHARE = 0.7
-"""The same of packed experts, of what they take for each byte more."""
+"""The same of a mixture's packed experts, of what they take for each byte more."""
 
 PACKED_EXPERTS_MS = 0.006
 """Milliseconds that a layer's packed experts take longer than those of 16 bits, whatever is read of them.
-Both by Marlin's kernel timed alone on an H200, for 1, 4 and 16 tokens (docs/vllm.md, *Experts alone*)."""
+Both by Marlin's kernel timed alone on an H200, for 4 bits in groups of 128 without zero points; they say what
+that took for 1 and 16 tokens, and 28 % more for 4 (docs/vllm.md, *Experts alone*). Other formats are taken to
+be like it."""
 
 FORMAT_KNOBS = tuple(f"quantization.{name}" for name in ("group_size", "symmetric", "out_proj_bits", "keep"))
 """Knobs that say how packed weights are stored, which a kernel may feel; on which text they were calibrated,
@@ -239,7 +241,7 @@ def packed(
 ) -> Mapping[str, PartEffect]:
     """What packing does to each kind of part: the layers' products and experts each into a share of their
     bytes, and the output head into one of its own (none: it stays); of a kind that was `timed` alone, what
-    that says. `experts_layers`: how many layers have experts."""
+    that says. `experts_layers`: how many layers have experts (0: not known)."""
     lever = "quantization"
     stored = {knob: value for knob, value in knobs.items() if knob in FORMAT_KNOBS}
     own = resemblance.of_all(stored, FORMAT_SD_LOG)
@@ -254,10 +256,8 @@ def packed(
     if EXPERTS in parts.time_ms:
         stored = {knob: value for knob, value in knobs.items() if knob in EXPERTS_FORMAT_KNOBS}
         own = resemblance.of_all(stored, EXPERTS_FORMAT_SD_LOG)
-        bytes_log = _shrunk(parts, EXPERTS, shares[EXPERTS] / PACKED_EXPERTS_BANDWIDTH_SHARE)
-        longer = experts_layers * PACKED_EXPERTS_MS / parts.time_ms[EXPERTS]
         found[EXPERTS] = PartEffect(
-            math.log(math.exp(bytes_log) + longer),
+            _packed_experts_log(parts, shares[EXPERTS], experts_layers),
             {f"{lever} of {EXPERTS}": EXPERTS_SD_LOG, **_of(EXPERTS, own)},
         )
     if HEAD in shares:
@@ -328,6 +328,15 @@ def _shrunk(parts: KernelParts, kind: str, factor: float) -> float:
     """Log of a part's time after its bytes took `factor` of their time, over before."""
     at_floor = parts.floor_ms.get(kind, 0.0) / parts.time_ms[kind] if parts.time_ms.get(kind) else 0.0
     return math.log(1 - at_floor * (1 - factor))
+
+
+def _packed_experts_log(parts: KernelParts, share: float, layers: int) -> float:
+    """Log of the time of experts packed into that share of their bytes, over before."""
+    taken_ms = parts.time_ms[EXPERTS]
+    if not layers or not taken_ms:
+        return _shrunk(parts, EXPERTS, share / PACKED_BANDWIDTH_SHARE)
+    kept = math.exp(_shrunk(parts, EXPERTS, share / PACKED_EXPERTS_BANDWIDTH_SHARE))
+    return math.log(kept + layers * PACKED_EXPERTS_MS / taken_ms)
 
 
 def _of(part: str, features: Mapping[str, float]) -> dict[str, float]:

@@ -350,7 +350,8 @@ class Physics:
         shares = packed_shares(self.shape, changed)
         if self.own is not None and shares is not None:
             timed = self._timed(self.baseline, changed)
-            layers = 0 if self.shape is None else self.shape.layers
+            removed = self.baseline.get("pruning.layers_removed")
+            layers = 0 if self.shape is None else self.shape.layers - (int(removed) if removed else 0)
             return self._of_parts(packed(self.own, knobs, shares, timed, self.resemblance, layers))
         ratio = QUANTIZED_BYTES_SHARE
         if self.shape is not None:

@@ -41,7 +41,10 @@ class Family(StrEnum):
 _FAMILIES: tuple[tuple[Family, str], ...] = (
     # what vLLM's compiler writes is named for all that was fused, products around it included
     (Family.SMALL, r"^triton_(poi|red|per|for)_fused"),
-    (Family.EXPERTS, r"moe|expert|topk_?gating|grouped_?topk|batched_triton_kernel|group_?problem_?shape"),
+    (
+        Family.EXPERTS,
+        r"moe|expert|topk_?gating|grouped_?topk|batched_triton_kernel|group_?problem_?shape|expand_?input_?rows",
+    ),
     (Family.CONV1D, r"causal_conv1d|conv1d_update|short_conv"),
     (
         Family.GDN_STATE,
@@ -60,7 +63,7 @@ _FAMILIES: tuple[tuple[Family, str], ...] = (
         Family.SMALL,
         r"rms_?norm|layer_?norm|l2norm|permute_cols|(quant|cast|scale)_(fp8|int8)|scaled_(fp8|int8)_quant"
         r"|dynamic_(per_token_)?scaled|absmax|group_quant|per_token_quant|quantize_|rotary|rope"
-        r"|process_input_kernel",
+        r"|process_input_kernel|do_?activation|group_token_scales",
     ),
     (
         Family.GEMM,
@@ -73,7 +76,7 @@ _FAMILIES: tuple[tuple[Family, str], ...] = (
         r"elementwise|vectorized|memcpy|memset|copy|fill|cat(array|_)|index|gather"
         r"|scatter|act_and_mul|silu|gelu|sigmoid|softplus|reduce_kernel|arange|cumsum|slot_mapping|embedding"
         r"|transpose|where|zero|mrope|block_table|aten::|eagle_|prepare_.*kernel|_kernel_batched|cub::"
-        r"|pos_seq_lens|idx_mapping|_post_update|_apply_write|combine_sampled|num_sampled|scan_kernel",
+        r"|pos_seq_lens|idx_mapping|state_indices|mamba_align|_post_update|_apply_write|combine_sampled|num_sampled|scan_kernel",
     ),
 )
 
@@ -152,7 +155,8 @@ def _products_of_experts(step: Step, found: Sequence[str], linears: int) -> list
     Humming multiplies dense weights and experts by a kernel of one name. Of a layer's experts two products
     run and then the sum of what they gave; a shared expert runs beside them on a stream of its own, from
     earlier on. So they are the last two products before each sum, if just as many are too many for the
-    linear layers. Where the numbers do not agree nothing is known, and none is given.
+    linear layers, and by kernels (of a shape and a tile) that compute nothing else. Where that does not
+    agree, as where a shared expert was late, nothing is known and none is given.
     """
     products = [place for place, part in enumerate(found) if part == Family.GEMM]
     sums = [
@@ -164,7 +168,8 @@ def _products_of_experts(step: Step, found: Sequence[str], linears: int) -> list
         return []
     last = [products[: bisect_left(products, place)][-_PRODUCTS_OF_EXPERTS:] for place in sums]
     places = sorted({place for each in last for place in each})
-    return places if len(places) == _PRODUCTS_OF_EXPERTS * len(sums) else []
+    kernels, others = ({step[each].name for each in of} for of in (places, {*products}.difference(places)))
+    return places if len(places) == _PRODUCTS_OF_EXPERTS * len(sums) and not kernels & others else []
 
 
 def _by_region(kernel: Kernel) -> str:

@@ -116,6 +116,24 @@ def test_packed_experts_are_expected_as_marlin_s_took_alone_within_what_is_open_
     assert expected.mean_log == pytest.approx(math.log(narrow / wide), abs=KERNEL_SD_LOG)
 
 
+def test_without_layers_or_time_packed_experts_are_expected_by_their_bytes_alone() -> None:
+    shares = packed_shares(MIXTURE, W4)
+    assert shares is not None
+    unknown = packed(parts(), KNOBS, shares)[EXPERTS]
+    assert math.exp(unknown.mean_log) == pytest.approx(1 - 0.5 / 0.8 * (1 - shares[EXPERTS] / 0.5))
+    idle = parts((PartTime("experts", "experts", 0.0, 0), *DENSE))
+    assert packed(idle, KNOBS, shares, experts_layers=MIXTURE.layers)[EXPERTS].mean_log == 0
+
+
+def test_of_a_pruned_baseline_s_experts_as_many_layers_are_counted_as_it_has() -> None:
+    pruned = SPACE.configuration({"pruning.method": "depth", "pruning.layers_removed": 8})
+    whole, less = (
+        replace(physics(), baseline=each).expect("quantization", SETTING).parts[EXPERTS]
+        for each in (BASELINE, pruned)
+    )
+    assert math.exp(whole.mean_log) - math.exp(less.mean_log) == pytest.approx(8 * PACKED_EXPERTS_MS / 0.8)
+
+
 @given(st.sampled_from(["out_proj_bits", "keep", "group_size", "symmetric"]))
 def test_only_their_own_format_is_open_of_experts(name: str) -> None:
     knob = f"quantization.{name}"

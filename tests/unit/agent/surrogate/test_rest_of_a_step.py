@@ -231,8 +231,8 @@ def test_a_trial_with_a_profile_of_its_step_is_not_learnt_alone() -> None:
 
 def test_an_h200_s_best_in_8_bits_was_left_for_4_bits_as_its_profile_says() -> None:
     """Before, the best was believed at 78 % of the baseline, where it took 90 %: 4 bits were expected to cost
-    3 % and were not tested. Tested since, they took 13.6 % less than the baseline and 4.6 less than a best in
-    8 bits."""
+    3 % and were not tested. Tested since, they took 13.6 % less than the baseline, and 4.6
+    less than 8 bits with five more values."""
     begun = replace(physics(MEASURED, 4.228, 4.262e12), timed=timed_alone(), one_at_once=True)
     first = replace(judged(MEASURED, MEASURED_OF_8_BITS), effect_log=MEASURED_LOG)
     belief = learnt(begun, first)

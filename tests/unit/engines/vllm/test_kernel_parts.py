@@ -51,6 +51,10 @@ NAMES = {
     "void cutlass::device_kernel<cutlass::gemm::GemmUniversal<GroupProblemShape<>>>()": Family.EXPERTS,
     "void humming<MmaOpClass, Shape<0u, 2048u, 512u>, Shape<8u, 128u, 256u>>()": Family.GEMM,
     "void process_input_kernel<Config, TuningConfig, (ProcessInputQuantizationPhase)0>()": Family.SMALL,
+    "void tensorrt_llm::kernels::cutlass_kernels::expandInputRowsKernel<>()": Family.EXPERTS,
+    "void tensorrt_llm::kernels::cutlass_kernels::doActivationKernel<>()": Family.SMALL,
+    "get_aligned_state_indices_multi_group_kernel": Family.SMALL,
+    "preprocess_mamba_align_fused_kernel": Family.SMALL,
     "vllm::cpu_gdn_attention_core": Family.GDN_STATE,
     "a_kernel_that_nobody_knows": Family.OTHER,
 }
@@ -139,11 +143,22 @@ EXPERTS_LAYER = (
     ("layers", "linears"),
     [
         (EXPERTS_LAYER, ["a", "b"]),
-        (EXPERTS_LAYER[2:] + EXPERTS_LAYER[4:], []),
-        (EXPERTS_LAYER[3:], []),
+        (EXPERTS_LAYER, []),
         (EXPERTS_LAYER[:4], ["a"]),
+        (EXPERTS_LAYER[:4], ["a", "b", "c"]),
+        ((*EXPERTS_LAYER[:1] * 2, *EXPERTS_LAYER[2:], EXPERTS_LAYER[4]), []),
+        ((*EXPERTS_LAYER[:4], ("moe_fused_mul_sum_kernel", Region.DRAFTING)), ["a"]),
+        ((*EXPERTS_LAYER, ("void humming<b>", Region.FORWARD)), ["a", "b"]),
     ],
-    ids=["too few", "two sums of the same", "one before the sum", "no sum"],
+    ids=[
+        "too few",
+        "too many",
+        "no sum",
+        "no sum nor too many",
+        "two sums of the same",
+        "a draft's sum",
+        "late",
+    ],
 )
 def test_where_numbers_do_not_agree_no_product_is_said_to_be_of_experts(
     layers: tuple[tuple[str, Region], ...], linears: list[str]
@@ -151,6 +166,26 @@ def test_where_numbers_do_not_agree_no_product_is_said_to_be_of_experts(
     parts = parts_of_step(step(*layers), linears)
     named = [part for (name, _), part in zip(layers, parts, strict=True) if "humming" in name]
     assert "experts" not in named
+
+
+@pytest.mark.parametrize(
+    "name", ["moe_fused_mul_sum_kernel", "vllm::moe::moe_sum_vec_kernel<8>", "finalizeMoeRoutingKernel<a>"]
+)
+def test_whatever_sums_what_experts_gave_their_products_are_before_it(name: str) -> None:
+    parts = parts_of_step(step(*EXPERTS_LAYER[:4], (name, Region.FORWARD)), ["router"])
+    assert parts == ["router", "experts", "experts", "experts", "experts"]
+
+
+def test_a_shared_expert_that_is_late_in_a_layer_makes_nothing_known() -> None:
+    names = [MIXTURE["names"][name] for name, _, _ in MIXTURE["rows"]]
+    shared, experts = (
+        next(place for place, name in enumerate(names) if each in name)
+        for each in ("2048u, 512u>, Shape<8u, 128u, 64u>", "1024u, 2048u>, Shape<8u, 128u, 256u>")
+    )
+    names.insert(experts, names.pop(shared))
+    assert names.index("moe_fused_mul_sum_kernel") > experts, "the same layer"
+    parts = parts_of_step(step(*((name, Region.FORWARD) for name in names)), MIXTURE["linears"])
+    assert {part for name, part in zip(names, parts, strict=True) if "humming" in name} == {"layers"}
 
 
 def test_parts_sum_to_the_step_and_what_no_kernel_took_is_outside() -> None:
