@@ -29,7 +29,7 @@ TEXTS = {
 }
 """Columns that hold sentences."""
 
-OF_A_KIND = 3
+OF_A_KIND = 2
 """Addresses followed that differ in their numbers or in the values of their query alone."""
 
 HREF = re.compile(r'<a\b[^>]*\bhref="([^"]*)"')

@@ -13,7 +13,7 @@ from db.labels import Noun, format_label
 from db.models import Campaign
 from tests.history.campaign_history import a_full_history
 from tests.integration.dashboard.accessibility import sideways
-from tests.integration.dashboard.browser import THEMES, Theme, browser
+from tests.integration.dashboard.browser import Theme, browser
 from tests.integration.dashboard.serving import serving
 
 __all__ = ["browser"]
@@ -37,7 +37,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield found
 
 
-@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("theme", ["dark", pytest.param("light", marks=pytest.mark.bench_only)])
 @pytest.mark.parametrize("path", ["/", "/campaigns/C-1?story=true", "/log"])
 def test_a_long_name_of_a_process_breaks_on_a_phone(
     browser: Browser, address: str, path: str, theme: Theme

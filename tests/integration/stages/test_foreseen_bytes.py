@@ -52,11 +52,13 @@ def built(knobs: Mapping[str, KnobValue], folder: Path) -> Path:
 @pytest.mark.parametrize(
     "knobs",
     [
-        pytest.param(W4, id="w4-g128"),
-        pytest.param({**W4, "quantization.group_size": 32}, id="w4-g32"),
+        pytest.param(W4, id="w4-g128", marks=pytest.mark.bench_only),
+        pytest.param({**W4, "quantization.group_size": 32}, id="w4-g32", marks=pytest.mark.bench_only),
         pytest.param({**W4, "quantization.symmetric": False}, id="w4-with-zero-points"),
-        pytest.param({**W4, "quantization.lm_head": "quantized"}, id="w4-with-head"),
-        pytest.param(PRUNED, id="pruned"),
+        pytest.param(
+            {**W4, "quantization.lm_head": "quantized"}, id="w4-with-head", marks=pytest.mark.bench_only
+        ),
+        pytest.param(PRUNED, id="pruned", marks=pytest.mark.bench_only),
         pytest.param({**PRUNED, **W4}, id="pruned-and-w4"),
     ],
 )

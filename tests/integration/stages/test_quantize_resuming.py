@@ -78,7 +78,13 @@ def test_each_layer_is_told_when_it_is_finished(whole: tuple[Path, Told]) -> Non
     assert not (whole[0] / "unfinished").exists()
 
 
-@pytest.mark.parametrize("recipe", [AWQ, replace(AWQ, method="rtn")], ids=["awq", "rtn"])
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        pytest.param(AWQ, id="awq"),
+        pytest.param(replace(AWQ, method="rtn"), id="rtn", marks=pytest.mark.bench_only),
+    ],
+)
 def test_nothing_of_a_finished_layer_is_held(
     wrapped: Path, recipe: QuantizationRecipe, tmp_path: Path
 ) -> None:
