@@ -66,10 +66,11 @@ class Rented:
         """Its worker has copied samples of so many seconds ago, in this order."""
         made_up = made_up_sampler(gpu)
         assert made_up is not None
+        now = datetime.now(UTC)
         with (self.run_folder / GPU_NAME).open("a") as file:
             for ago in seconds:
                 [reading, _] = made_up().devices
-                at = datetime.now(UTC) - timedelta(seconds=ago)
+                at = now - timedelta(seconds=ago)
                 told = {**vars(reading), "name": "J-1", "processes": None}
                 file.write(line_of(Sample(at, TARGET, (type(reading)(**told),))) + "\n")
 
