@@ -1,10 +1,10 @@
 """What computes the experts of a Mixture of Experts on a GPU, by the format of their weights. Pure.
 
 Read in vLLM 0.32 and 0.33 (`fused_moe/oracle`, and what each of its kernels supports); its own choices
-ran on an H200 with 0.33, no other value. A kernel that is named and does not suit the weights
-ends the load, but for those that multiply quantized weights alone: experts of 16 bits vLLM computes beside
-them as if none were named. Of a checkpoint that stores its experts quantized in another way than packed by
-compressed-tensors nothing is said before its load.
+ran on an H200 with 0.33, and of packed experts `marlin` and `triton` by name. A kernel that is named and does
+not suit the weights ends the load, but for those that multiply quantized weights alone: experts of 16 bits
+vLLM computes beside them as if none were named. Of a checkpoint that stores its experts quantized in another
+way than packed by compressed-tensors nothing is said before its load.
 """
 
 from __future__ import annotations

@@ -124,13 +124,15 @@ def products_us(call: Call, tokens: int, asked: argparse.Namespace) -> dict[str,
     for event in recorded.events():
         if event.device_type.name == "CUDA" and PRODUCTS.search(event.name):
             found[event.name[:60]].append(event.time_range.elapsed_us())
-    runs = {
-        name: len(us) // CALLS for name, us in found.items()
-    }  # a call runs both products, by one or by two
-    return {
-        name: round(sum(median(us[turn :: runs[name]]) for turn in range(runs[name])), 2)
-        for name, us in found.items()
-    }
+    return {name: round(in_a_call(us), 2) for name, us in found.items()}
+
+
+def in_a_call(us: list[float]) -> float:
+    """What a kernel takes in a call, of which it computes both products or one: the sum of their medians."""
+    runs, left = divmod(len(us), CALLS)
+    if left:
+        raise ValueError(f"{len(us)} runs of a kernel in {CALLS} calls can't be told apart.")
+    return sum(median(us[turn::runs]) for turn in range(runs))
 
 
 def main() -> None:

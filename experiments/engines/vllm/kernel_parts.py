@@ -76,7 +76,8 @@ _FAMILIES: tuple[tuple[Family, str], ...] = (
         r"elementwise|vectorized|memcpy|memset|copy|fill|cat(array|_)|index|gather"
         r"|scatter|act_and_mul|silu|gelu|sigmoid|softplus|reduce_kernel|arange|cumsum|slot_mapping|embedding"
         r"|transpose|where|zero|mrope|block_table|aten::|eagle_|prepare_.*kernel|_kernel_batched|cub::"
-        r"|pos_seq_lens|idx_mapping|state_indices|mamba_align|_post_update|_apply_write|combine_sampled|num_sampled|scan_kernel",
+        r"|pos_seq_lens|idx_mapping|state_indices|mamba_align|_post_update|_apply_write|combine_sampled"
+        r"|num_sampled|scan_kernel",
     ),
 )
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import unescape
+from pathlib import Path
 
 import pytest
 from sqlalchemy import update
 from starlette.testclient import TestClient
 
 from cli.sheets.experiment import print_experiment
+from configs.settings import Settings
+from dashboard.app import create_app
 from db.models import Experiment
 from db.states import Arm, ExperimentState, VerdictOutcome
 from experiments.measurement.gpu_block import PUT_OFF_BESIDE, TIMED_AGAIN_BESIDE, gpu_during
@@ -68,6 +71,21 @@ def test_the_page_tells_clocks_power_energy_and_what_was_repeated(client: TestCl
     assert f"Launch 0 of the control: {DISTURBED}" in html
     assert "Launch 0 of the candidate: 1 block was" not in html
     assert "Output tokens per second" in html
+
+
+@pytest.mark.parametrize("lowest", [1755.0, 1980.0])
+def test_the_lowest_and_the_highest_clock_are_told_where_they_differ(tmp_path: Path, lowest: float) -> None:
+    found = History(tmp_path)
+    judged = found.judge(found.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)
+    clock = {**CALM, "sm_mhz": {"median": 1980.0, "min": lowest, "max": 1980.0}}
+    with found.database.write() as session:
+        experiment = session.get_one(Experiment, judged.experiment_id)
+        add_launch(session, experiment, Arm.CONTROL, "quick", {}, [], environment(clock))
+    app = create_app(Settings(data_dir=tmp_path), found.database)
+    html = unescape(TestClient(app, base_url="http://127.0.0.1").get("/experiments/E-0001").text)
+    assert "1,980\u202fMHz" in html
+    assert ("1,755" in html, "[1,980" in html) == (lowest < 1980, False)
+    found.close()
 
 
 def test_its_json_has_the_figures_of_each_launch(client: TestClient) -> None:
